@@ -1,0 +1,244 @@
+//! [`Error`]: what can go wrong between a record batch and its records.
+
+use std::fmt;
+use std::io;
+
+use arrow_schema::{ArrowError, DataType};
+
+use crate::options::Choice;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, where, and, through [`Error::hint`], the way out.
+pub struct Error(Box<ErrorKind>);
+
+/// The kinds of [`Error`]. Rows are counted from 0, in the batch given, or from wherever
+/// [`Error::with_row_offset`] says.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A column whose type has no place in a record.
+    #[error("column {column:?}: type {data_type} has no feature to go to")]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// What to do about it.
+        hint: String,
+    },
+    /// An option names a column that the schema does not have.
+    #[error("no column {column:?} to map: the columns are {}", list(known))]
+    UnknownColumn {
+        /// The name in the option.
+        column: String,
+        /// The columns that there are.
+        known: Vec<String>,
+    },
+    /// A choice that the column's type does not have.
+    #[error("column {column:?}: \"{choice}\" is not a choice for type {data_type}{}", among(allowed))]
+    InvalidChoice {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// What was chosen.
+        choice: Choice,
+        /// What can be.
+        allowed: Vec<Choice>,
+    },
+    /// Two columns that would become the same feature.
+    #[error("columns {first} and {second} would both become feature {feature:?}")]
+    DuplicateFeature {
+        /// The feature.
+        feature: String,
+        /// Position of the first column, from 0.
+        first: usize,
+        /// Position of the second.
+        second: usize,
+    },
+    /// A column without a name.
+    #[error("column {column} has no name, and a feature needs one")]
+    EmptyFeatureName {
+        /// Position of the column, from 0.
+        column: usize,
+    },
+    /// Columns that would lose information where that was forbidden.
+    #[error("{} would lose information: {}", columns(lossy), reasons(lossy))]
+    Narrowed {
+        /// Each column and what it would lose.
+        lossy: Vec<(String, String)>,
+    },
+    /// A null where none may be.
+    #[error("column {column:?}, row {row}: null, and {rule}")]
+    Null {
+        /// The column.
+        column: String,
+        /// The row.
+        row: u64,
+        /// Who forbids it.
+        rule: &'static str,
+    },
+    /// A null inside a list.
+    #[error("column {column:?}, row {row}: null inside a list, which a feature cannot hold")]
+    NullElement {
+        /// The column.
+        column: String,
+        /// The row.
+        row: u64,
+    },
+    /// A value that its feature cannot hold.
+    #[error("column {column:?}, row {row}: {value} does not fit {target}")]
+    OutOfRange {
+        /// The column.
+        column: String,
+        /// The row.
+        row: u64,
+        /// The value.
+        value: String,
+        /// What it should have become.
+        target: &'static str,
+        /// The column's type.
+        data_type: DataType,
+    },
+    /// A value without a text form.
+    #[error("column {column:?}: a value of type {data_type} has no text form")]
+    Text {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// What Arrow says.
+        source: ArrowError,
+    },
+    /// A row that would make a record longer than a protobuf message can be.
+    #[error("row {row}: a record of {len} bytes; at most {} can be read", tfrecord_framing::MAX_RECORD_LEN)]
+    RecordTooLong {
+        /// The row.
+        row: u64,
+        /// Bytes of the record without its frame.
+        len: usize,
+    },
+    /// A batch that does not have the schema of the mapping.
+    #[error("column {column}: expected {expected}, found {found}")]
+    SchemaMismatch {
+        /// Position of the column, from 0.
+        column: usize,
+        /// What the mapping was made for.
+        expected: String,
+        /// What the batch has.
+        found: String,
+    },
+    /// The sink failed.
+    #[error("cannot write records")]
+    Io(#[from] io::Error),
+    /// The record writer failed.
+    #[error(transparent)]
+    Framing(#[from] tfrecord_framing::Error),
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The way out, where there is one: a sentence without a full stop.
+    pub fn hint(&self) -> Option<String> {
+        match self.kind() {
+            ErrorKind::UnsupportedType { hint, .. } => Some(hint.clone()),
+            ErrorKind::DuplicateFeature { feature, .. } => Some(format!("rename one of them: ... AS {feature}_2")),
+            ErrorKind::EmptyFeatureName { .. } => Some("name it: SELECT ... AS name".to_owned()),
+            ErrorKind::Narrowed { .. } => {
+                Some("choose an exact form for each with --map 'column: choice', or run without --strict".to_owned())
+            }
+            ErrorKind::Null { column, .. } => Some(format!(
+                "replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent"
+            )),
+            ErrorKind::NullElement { column, .. } => {
+                Some(format!("remove nulls in the query with array_remove_all({column}, NULL), or filter the rows out"))
+            }
+            ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
+            ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The same error, its row counted from `rows_before` rows earlier.
+    #[must_use]
+    pub fn with_row_offset(mut self, rows_before: u64) -> Self {
+        match self.0.as_mut() {
+            ErrorKind::Null { row, .. }
+            | ErrorKind::NullElement { row, .. }
+            | ErrorKind::OutOfRange { row, .. }
+            | ErrorKind::RecordTooLong { row, .. } => *row += rows_before,
+            _ => {}
+        }
+        self
+    }
+}
+
+fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
+    match data_type {
+        DataType::UInt64 => {
+            format!("write it as two's complement with --map '{column}: wrap', or cast it in the query")
+        }
+        DataType::Float64 => {
+            format!("keep it exact with --map '{column}: bits' (or string, tensor), or filter the row")
+        }
+        data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
+        _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.join(", ")
+}
+
+fn among(allowed: &[Choice]) -> String {
+    if allowed.is_empty() {
+        return ", which has one form only".to_owned();
+    }
+    let words: Vec<_> = allowed.iter().map(Choice::to_string).collect();
+    format!(": choose among {}", words.join(", "))
+}
+
+fn columns(lossy: &[(String, String)]) -> &'static str {
+    if lossy.len() == 1 { "a column" } else { "columns" }
+}
+
+fn reasons(lossy: &[(String, String)]) -> String {
+    let reasons: Vec<_> = lossy.iter().map(|(column, reason)| format!("{column:?} ({reason})")).collect();
+    reasons.join(", ")
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl<E: Into<ErrorKind>> From<E> for Error {
+    fn from(kind: E) -> Self {
+        Self(Box::new(kind.into()))
+    }
+}
+
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> Self {
+        Self::ExternalError(Box::new(error))
+    }
+}

@@ -1,0 +1,47 @@
+//! Arrow record batches as `tf.train.Example` records.
+//!
+//! [`Mapping`] decides once, from the schema, what every column becomes: which feature, which of the three kinds of
+//! list that TensorFlow has, and whether anything is lost on the way. [`Encoder`] then turns record batches straight
+//! into framed records, without building a message object for any row. [`Writer`] does both over a [`std::io::Write`].
+//!
+//! | you want | use |
+//! |---|---|
+//! | a file of records from record batches | [`WriterBuilder`] and [`Writer`] |
+//! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
+//! | to know, show or refuse what happens to each column | [`Mapping`] |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, RecordBatchWriter, StringArray};
+//! use arrow_tfrecord::WriterBuilder;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let batch = RecordBatch::try_from_iter([
+//!     ("id", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef),
+//!     ("price", Arc::new(Float32Array::from(vec![Some(9.5), None]))),
+//!     ("label", Arc::new(StringArray::from(vec!["cat", "dog"]))),
+//! ])?;
+//! let mut writer = WriterBuilder::new(batch.schema()).build(Vec::new())?;
+//! writer.write(&batch)?;
+//! let file: Vec<u8> = writer.finish()?;
+//! assert_eq!(file.len(), 70 + 55); // the null price is absent from the second record
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crate is synchronous and knows nothing of SQL, files or shards; `tfrecord-shards` and `datafusion-tfrecord`
+//! stand on it.
+
+mod error;
+mod mapping;
+mod options;
+mod record_buffer;
+mod tensor;
+mod wire;
+mod writer;
+
+pub use error::{Error, ErrorKind, Result};
+pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
+pub use options::{Choice, MappingOptions, NullPolicy, ParseOptionError, RecordType};
+pub use record_buffer::RecordBuffer;
+pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

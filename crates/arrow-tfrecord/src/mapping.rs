@@ -1,0 +1,203 @@
+//! [`Mapping`]: what every column of a schema becomes.
+//!
+//! This is the only place that decides it. Everything that would go wrong for every row is refused here, by the
+//! column's name and with the way out, before the first byte is written.
+
+mod decide;
+mod table;
+
+use std::collections::HashMap;
+
+use arrow_schema::{DataType, Schema, SchemaRef};
+use serde::{Serialize, Serializer};
+
+use crate::error::{ErrorKind, Result};
+use crate::options::{Choice, MappingOptions, NullPolicy, RecordType};
+
+pub(crate) use decide::{Conversion, Rescale};
+
+/// The three kinds of list that a `tf.train.Feature` can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureKind {
+    /// `bytes_list`
+    Bytes,
+    /// `float_list`, of 32 bits
+    Float,
+    /// `int64_list`
+    Int64,
+}
+
+/// How many values a feature has in one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureShape {
+    /// One.
+    Scalar,
+    /// Any number.
+    List,
+    /// This many.
+    Fixed(usize),
+}
+
+/// What a column loses on its way into a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LossClass {
+    /// Nothing: reading back gives the same value, given the schema.
+    Exact,
+    /// Nothing, but the value stands in another form, which the mapping names.
+    Encoded,
+    /// Some values lose information.
+    Narrowed,
+}
+
+/// One feature of the records.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct FeatureMapping {
+    /// Its name.
+    pub name: String,
+    /// The kind of its list.
+    pub kind: FeatureKind,
+    /// How many values it has.
+    pub shape: FeatureShape,
+}
+
+/// What one column becomes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ColumnMapping {
+    /// The column's name.
+    pub column: String,
+    /// Its Arrow type. Serialised as text, since the schema itself goes with the manifest.
+    #[serde(rename = "type", serialize_with = "as_text")]
+    pub data_type: DataType,
+    /// Whether it may hold nulls.
+    pub nullable: bool,
+    /// The features it becomes: none for a column of type Null.
+    pub features: Vec<FeatureMapping>,
+    /// What it loses.
+    pub class: LossClass,
+    /// What of the value is in the feature where it is not the value itself: `float32 of float64`, say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<String>,
+    /// The form chosen over the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+    /// What its nulls become.
+    pub nulls: NullPolicy,
+    #[serde(skip)]
+    pub(crate) conversion: Conversion,
+}
+
+fn as_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(data_type)
+}
+
+/// What every column of a schema becomes: the plan that an [`Encoder`](crate::Encoder) follows.
+///
+/// It prints itself as the table that a user sees before anything is written, and serialises into the manifest.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_schema::{DataType, Field, Schema};
+/// use arrow_tfrecord::{Choice, LossClass, Mapping, MappingOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let schema = Arc::new(Schema::new(vec![Field::new("price", DataType::Float64, true)]));
+/// let mapping = Mapping::try_new(&schema, &MappingOptions::default())?;
+/// assert_eq!(mapping.columns()[0].class, LossClass::Narrowed);
+///
+/// let exact = MappingOptions::default().with_choice("price", Choice::Bits);
+/// assert_eq!(Mapping::try_new(&schema, &exact)?.columns()[0].class, LossClass::Encoded);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mapping {
+    record_type: RecordType,
+    #[serde(skip)]
+    schema: SchemaRef,
+    columns: Vec<ColumnMapping>,
+}
+
+impl Mapping {
+    /// Decides what every column of `schema` becomes.
+    ///
+    /// # Errors
+    /// A type without a place in a record, a choice that a column's type does not have or that names no column, two
+    /// columns that would become one feature, a column without a name, and with
+    /// [`strict`](MappingOptions::strict) every column that would lose information.
+    pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
+        known_columns(schema, options)?;
+        let columns = schema
+            .fields()
+            .iter()
+            .map(|field| decide::column(field, options))
+            .collect::<Result<Vec<ColumnMapping>>>()?;
+        distinct_features(&columns)?;
+        let mapping = Self { record_type: options.record_type, schema: SchemaRef::clone(schema), columns };
+        if options.strict {
+            mapping.refuse_loss()?;
+        }
+        Ok(mapping)
+    }
+
+    /// What one record is.
+    pub fn record_type(&self) -> RecordType {
+        self.record_type
+    }
+
+    /// The schema that the mapping was made for.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The columns, in the schema's order.
+    pub fn columns(&self) -> &[ColumnMapping] {
+        &self.columns
+    }
+
+    /// One line for each column that loses information, to be shown before the work starts.
+    pub fn warnings(&self) -> Vec<String> {
+        self.lossy().map(|(column, reason)| format!("column {column:?} loses information: {reason}")).collect()
+    }
+
+    fn lossy(&self) -> impl Iterator<Item = (String, String)> {
+        self.columns
+            .iter()
+            .filter(|column| column.class == LossClass::Narrowed)
+            .map(|column| (column.column.clone(), column.form.clone().unwrap_or_default()))
+    }
+
+    fn refuse_loss(&self) -> Result<()> {
+        let lossy: Vec<_> = self.lossy().collect();
+        if lossy.is_empty() { Ok(()) } else { Err(ErrorKind::Narrowed { lossy }.into()) }
+    }
+}
+
+fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
+    match options.choices.keys().find(|column| schema.column_with_name(column).is_none()) {
+        Some(column) => Err(ErrorKind::UnknownColumn {
+            column: column.clone(),
+            known: schema.fields().iter().map(|field| field.name().clone()).collect(),
+        }
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn distinct_features(columns: &[ColumnMapping]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (position, column) in columns.iter().enumerate() {
+        if column.column.is_empty() {
+            return Err(ErrorKind::EmptyFeatureName { column: position }.into());
+        }
+        for feature in &column.features {
+            if let Some(first) = seen.insert(feature.name.as_str(), position) {
+                let feature = feature.name.clone();
+                return Err(ErrorKind::DuplicateFeature { feature, first, second: position }.into());
+            }
+        }
+    }
+    Ok(())
+}

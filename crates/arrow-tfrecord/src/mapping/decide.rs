@@ -1,0 +1,253 @@
+//! One column's mapping: the table of types and choices.
+
+use arrow_schema::{DataType, Field, TimeUnit};
+
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass};
+use crate::error::{ErrorKind, Result};
+use crate::options::{Choice, MappingOptions};
+
+/// How one value of a column becomes one value of its feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// No feature at all.
+    Nothing,
+    Bool,
+    /// An integer of up to 64 bits, or what is stored as one.
+    Integer,
+    /// Two's complement of a `UInt64`, or an error above `i64::MAX`.
+    Unsigned {
+        wrap: bool,
+    },
+    /// A date or time in another unit than its own.
+    Rescaled(Rescale),
+    Float16,
+    Float32,
+    /// To the nearest float32, or an error where that is infinite and the value is not.
+    NarrowedFloat64,
+    Float64Bits,
+    Float64Tensor,
+    /// To the float32 nearest to the decimal's value.
+    DecimalFloat,
+    DecimalUnscaled,
+    Bytes,
+    /// By Arrow's own cast to text.
+    Text,
+}
+
+/// A change of time unit: exact where it multiplies, rounded down where it divides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rescale {
+    Multiply(i64),
+    Divide(i64),
+}
+
+/// A conversion with what a user is told of it.
+struct Decision {
+    conversion: Conversion,
+    kind: FeatureKind,
+    class: LossClass,
+    form: Option<String>,
+}
+
+impl Decision {
+    fn exact(conversion: Conversion, kind: FeatureKind) -> Self {
+        Self { conversion, kind, class: LossClass::Exact, form: None }
+    }
+
+    fn encoded(conversion: Conversion, kind: FeatureKind, form: impl Into<String>) -> Self {
+        Self { conversion, kind, class: LossClass::Encoded, form: Some(form.into()) }
+    }
+
+    fn narrowed(conversion: Conversion, kind: FeatureKind, form: impl Into<String>) -> Self {
+        Self { conversion, kind, class: LossClass::Narrowed, form: Some(form.into()) }
+    }
+}
+
+/// What `field` becomes.
+pub(super) fn column(field: &Field, options: &MappingOptions) -> Result<ColumnMapping> {
+    let column = field.name();
+    let data_type = field.data_type();
+    let choice = options.choices.get(column).copied();
+    let (shape, item) = match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
+            (FeatureShape::List, item.data_type())
+        }
+        DataType::FixedSizeList(item, len) => match usize::try_from(*len) {
+            Ok(len) => (FeatureShape::Fixed(len), item.data_type()),
+            Err(_) => return Err(unsupported(field)),
+        },
+        scalar => (FeatureShape::Scalar, scalar),
+    };
+    let value = match item {
+        DataType::Dictionary(_, values) => values,
+        DataType::RunEndEncoded(_, values) => values.data_type(),
+        plain => plain,
+    };
+    if *value == DataType::Null && shape != FeatureShape::Scalar {
+        return Err(unsupported(field));
+    }
+    let decision = match choice {
+        Some(choice) => chosen(value, choice).ok_or_else(|| ErrorKind::InvalidChoice {
+            column: column.clone(),
+            data_type: data_type.clone(),
+            choice,
+            allowed: Choice::ALL.iter().copied().filter(|choice| chosen(value, *choice).is_some()).collect(),
+        })?,
+        None => default(value).ok_or_else(|| unsupported(field))?,
+    };
+    let features = match decision.conversion {
+        Conversion::Nothing => Vec::new(),
+        // The whole list is one tensor.
+        Conversion::Float64Tensor => {
+            vec![FeatureMapping { name: column.clone(), kind: decision.kind, shape: FeatureShape::Scalar }]
+        }
+        _ => vec![FeatureMapping { name: column.clone(), kind: decision.kind, shape }],
+    };
+    Ok(ColumnMapping {
+        column: column.clone(),
+        data_type: data_type.clone(),
+        nullable: field.is_nullable(),
+        features,
+        class: decision.class,
+        form: decision.form,
+        choice,
+        nulls: options.nulls,
+        conversion: decision.conversion,
+    })
+}
+
+/// The form that values of `data_type` have unless another is chosen.
+fn default(data_type: &DataType) -> Option<Decision> {
+    use Conversion as C;
+    use DataType as T;
+    use FeatureKind::{Bytes, Float, Int64};
+
+    Some(match data_type {
+        T::Null => Decision::exact(C::Nothing, Bytes),
+        T::Boolean => Decision::exact(C::Bool, Int64),
+        T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 => {
+            Decision::exact(C::Integer, Int64)
+        }
+        T::UInt64 => Decision::exact(C::Unsigned { wrap: false }, Int64),
+        T::Float16 => Decision::exact(C::Float16, Float),
+        T::Float32 => Decision::exact(C::Float32, Float),
+        T::Float64 => Decision::narrowed(C::NarrowedFloat64, Float, "float32 of float64"),
+        decimal if decimal.is_decimal() => {
+            Decision::narrowed(C::DecimalFloat, Float, format!("float32 of {}", decimal_name(decimal)))
+        }
+        T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => {
+            Decision::exact(C::Bytes, Bytes)
+        }
+        temporal => {
+            let (_, unit) = ticks_per_second(temporal)?;
+            Decision::encoded(C::Integer, Int64, unit)
+        }
+    })
+}
+
+/// The form that values of `data_type` have by `choice`; none if they do not have it.
+fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
+    use Conversion as C;
+    use DataType as T;
+    use FeatureKind::{Bytes, Int64};
+
+    let is_float64 = *data_type == T::Float64;
+    let is_interval = matches!(data_type, T::Interval(_));
+    match choice {
+        Choice::Wrap if *data_type == T::UInt64 => {
+            Some(Decision::encoded(C::Unsigned { wrap: true }, Int64, "two's complement"))
+        }
+        Choice::Bits if is_float64 => Some(Decision::encoded(C::Float64Bits, Int64, "bits of float64")),
+        Choice::Tensor if is_float64 => Some(Decision::encoded(C::Float64Tensor, Bytes, "TensorProto of float64")),
+        Choice::String if is_float64 => Some(Decision::encoded(C::Text, Bytes, "text of float64")),
+        Choice::String if data_type.is_decimal() => {
+            Some(Decision::encoded(C::Text, Bytes, format!("text of {}", decimal_name(data_type))))
+        }
+        Choice::String if data_type.is_temporal() && !is_interval => {
+            Some(Decision::encoded(C::Text, Bytes, "ISO 8601 text"))
+        }
+        Choice::String if is_interval => Some(Decision::encoded(C::Text, Bytes, "text of interval")),
+        Choice::Unscaled => match data_type {
+            T::Decimal32(_, scale) | T::Decimal64(_, scale) | T::Decimal128(_, scale) | T::Decimal256(_, scale) => {
+                Some(Decision::encoded(C::DecimalUnscaled, Int64, format!("unscaled, scale {scale}")))
+            }
+            _ => None,
+        },
+        Choice::Seconds => rescaled(data_type, 1, "seconds"),
+        Choice::Millis => rescaled(data_type, 1_000, "milliseconds"),
+        Choice::Micros => rescaled(data_type, 1_000_000, "microseconds"),
+        _ => None,
+    }
+}
+
+/// `(n, 1)` for a unit of which n make a second, `(1, n)` for one of n seconds; and the unit's name.
+fn ticks_per_second(data_type: &DataType) -> Option<((i64, i64), &'static str)> {
+    Some(match data_type {
+        DataType::Date32 => ((1, 86_400), "days since 1970-01-01"),
+        DataType::Date64 => ((1_000, 1), "milliseconds"),
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
+            match unit {
+                TimeUnit::Second => ((1, 1), "seconds"),
+                TimeUnit::Millisecond => ((1_000, 1), "milliseconds"),
+                TimeUnit::Microsecond => ((1_000_000, 1), "microseconds"),
+                TimeUnit::Nanosecond => ((1_000_000_000, 1), "nanoseconds"),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn rescaled(data_type: &DataType, target: i64, name: &str) -> Option<Decision> {
+    let ((ticks, seconds), own) = ticks_per_second(data_type)?;
+    let kind = FeatureKind::Int64;
+    Some(if ticks <= target {
+        let factor = target / ticks * seconds;
+        if factor == 1 {
+            Decision::encoded(Conversion::Integer, kind, name)
+        } else {
+            Decision::encoded(Conversion::Rescaled(Rescale::Multiply(factor)), kind, name)
+        }
+    } else {
+        let form = format!("{name}, rounded down from {own}");
+        Decision::narrowed(Conversion::Rescaled(Rescale::Divide(ticks / target)), kind, form)
+    })
+}
+
+fn decimal_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => format!("decimal({precision},{scale})"),
+        other => other.to_string(),
+    }
+}
+
+/// The refusal of a column, with what its user can do today.
+fn unsupported(field: &Field) -> crate::Error {
+    let name = field.name();
+    let hint = match field.data_type() {
+        DataType::Struct(fields) => match fields.first() {
+            Some(first) => format!("select its fields one by one: {name}['{}']", first.name()),
+            None => "leave it out".to_owned(),
+        },
+        DataType::Map(..) => format!("write its keys and values as lists: map_keys({name}), map_values({name})"),
+        DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
+        DataType::Union(..) => format!("cast it to one type: CAST({name} AS VARCHAR)"),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => match item.data_type() {
+            DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_)
+            | DataType::FixedSizeList(..) => format!("make one list of it: flatten({name})"),
+            _ => format!("unnest it, or make a list of one field of it: {name} holds {}", item.data_type()),
+        },
+        _ => "cast it in the query, or leave it out".to_owned(),
+    };
+    ErrorKind::UnsupportedType { column: name.clone(), data_type: field.data_type().clone(), hint }.into()
+}

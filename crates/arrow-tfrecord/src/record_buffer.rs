@@ -1,0 +1,96 @@
+//! [`RecordBuffer`]: framed records in memory.
+
+use std::ops::Range;
+
+/// Whole framed records, one behind the other, as they stand in a TFRecord file, and where each ends.
+///
+/// The buffer keeps its allocation when it is [cleared](Self::clear), so one buffer serves any number of batches.
+#[derive(Debug, Clone, Default)]
+pub struct RecordBuffer {
+    /// Longer than what is filled: the rest has been written before, which saves clearing it again.
+    bytes: Vec<u8>,
+    filled: usize,
+    /// Where each record ends in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl RecordBuffer {
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Every record, framed.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.filled).unwrap_or_default()
+    }
+
+    /// The byte behind record `index`, counted from the buffer's start; the length of the whole for an index past
+    /// the last record.
+    pub fn record_end(&self, index: usize) -> usize {
+        self.ends.get(index).copied().unwrap_or(self.filled)
+    }
+
+    /// The byte at which record `index` starts.
+    pub fn record_start(&self, index: usize) -> usize {
+        if index == 0 { 0 } else { self.record_end(index - 1) }
+    }
+
+    /// Some of the records, framed. A range that reaches past the last record ends with it.
+    pub fn slice(&self, records: Range<usize>) -> &[u8] {
+        let start = self.record_start(records.start);
+        let end = self.record_start(records.end).max(start);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Bytes that the buffer holds on to, filled or not.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// Drops the records and keeps the allocation.
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Drops all records but the first `len`.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.filled = self.record_start(len);
+        self.ends.truncate(len);
+    }
+
+    /// Room for `additional` bytes behind the last record. What it holds is of no meaning.
+    pub(crate) fn spare(&mut self, additional: usize) -> Spare<'_> {
+        let needed = self.filled + additional;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed, 0);
+        }
+        Spare { bytes: &mut self.bytes, filled: &mut self.filled, ends: &mut self.ends }
+    }
+}
+
+/// Room behind the last record of a [`RecordBuffer`], for its next records.
+pub(crate) struct Spare<'a> {
+    /// The whole buffer, so that positions in it are the positions in the file.
+    pub(crate) bytes: &'a mut [u8],
+    filled: &'a mut usize,
+    ends: &'a mut Vec<usize>,
+}
+
+impl Spare<'_> {
+    /// Where the next record starts.
+    pub(crate) fn start(&self) -> usize {
+        *self.filled
+    }
+
+    /// The bytes up to `end` are one more record.
+    pub(crate) fn push_record(&mut self, end: usize) {
+        *self.filled = end;
+        self.ends.push(end);
+    }
+}

@@ -1,0 +1,10 @@
+//! Writing: [`Encoder`] for framed bytes, [`Writer`] over anything that is [`std::io::Write`].
+
+mod bind;
+mod column;
+mod convert;
+mod encoder;
+mod sink;
+
+pub use encoder::{BoundBatch, Encoder};
+pub use sink::{Writer, WriterBuilder};

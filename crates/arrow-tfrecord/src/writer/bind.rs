@@ -1,0 +1,266 @@
+//! A column of one batch, brought to the three kinds that a feature can hold: [`BoundColumn`].
+//!
+//! Everything that depends on the Arrow type, and everything that can fail, happens here, a column at a time; what is
+//! left for the rows is copying. Columns that already are what their feature holds are taken as they stand.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow_array::{Array, ArrayRef, RunArray};
+use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::DataType;
+
+use super::convert::{self, Converted, Values};
+use crate::error::{Error, ErrorKind, Result};
+use crate::mapping::{ColumnMapping, Conversion};
+use crate::options::NullPolicy;
+
+/// One column of a batch, ready to be written row by row.
+#[derive(Debug)]
+pub(super) struct BoundColumn {
+    /// Rows without the feature.
+    pub(super) nulls: Option<NullBuffer>,
+    /// Which elements are a row's values.
+    pub(super) spans: Spans,
+    /// Where an element's value stands in `values`, if not at the element's own position: the keys of a dictionary,
+    /// the runs of a run-end encoded column.
+    pub(super) index: Option<Vec<usize>>,
+    pub(super) values: Values,
+}
+
+/// Which elements are the values of a row.
+#[derive(Debug)]
+pub(super) enum Spans {
+    /// The one at the row's own position.
+    One,
+    /// As many for every row.
+    Fixed(usize),
+    /// From one offset to the next, counted from the first.
+    Offsets32(ScalarBuffer<i32>),
+    Offsets64(ScalarBuffer<i64>),
+    /// Anywhere: start and length.
+    Views(Vec<(usize, usize)>),
+}
+
+impl Spans {
+    #[inline]
+    pub(super) fn row(&self, row: usize) -> Range<usize> {
+        match self {
+            Self::One => row..row + 1,
+            Self::Fixed(len) => row * len..(row + 1) * len,
+            Self::Offsets32(offsets) => offsets_row(offsets, row),
+            Self::Offsets64(offsets) => offsets_row(offsets, row),
+            Self::Views(views) => {
+                let (start, len) = views[row];
+                start..start + len
+            }
+        }
+    }
+
+    /// Number of elements in `rows`, and at least those of null rows that have some.
+    pub(super) fn elements(&self, rows: Range<usize>) -> usize {
+        match self {
+            Self::Views(views) => views[rows].iter().map(|(_, len)| len).sum(),
+            _ if rows.is_empty() => 0,
+            _ => self.row(rows.end - 1).end - self.row(rows.start).start,
+        }
+    }
+}
+
+#[inline]
+fn offsets_row<O: ArrowNativeType>(offsets: &[O], row: usize) -> Range<usize> {
+    let base = offsets[0].as_usize();
+    offsets[row].as_usize() - base..offsets[row + 1].as_usize() - base
+}
+
+impl BoundColumn {
+    /// Brings `array`, a column of the type that `mapping` was made for, to the kind of its feature.
+    pub(super) fn try_new(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Self> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        if let Some(nulls) = &nulls {
+            refuse_nulls(mapping, nulls)?;
+        }
+        let (spans, elements) = unnest(array, nulls.as_ref());
+        if mapping.conversion == Conversion::Float64Tensor {
+            let values = convert::tensors(&elements, &spans, array.len(), nulls.as_ref());
+            let column = Self { nulls, spans, index: None, values };
+            column.refuse_null_elements(mapping, &elements, array.len())?;
+            return Ok(Self { spans: Spans::One, ..column });
+        }
+        let (index, distinct) = distinct_values(&elements, mapping.conversion);
+        let Converted { values, misfits } = convert::convert(mapping, &distinct)?;
+        let column = Self { nulls, spans, index, values };
+        column.refuse_null_elements(mapping, &elements, array.len())?;
+        column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
+        Ok(column)
+    }
+
+    fn valid_rows(&self, rows: usize) -> impl Iterator<Item = usize> {
+        (0..rows).filter(|row| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row)))
+    }
+
+    fn refuse_null_elements(&self, mapping: &ColumnMapping, elements: &ArrayRef, rows: usize) -> Result<()> {
+        if matches!(self.spans, Spans::One) {
+            return Ok(());
+        }
+        let Some(nulls) = elements.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+            return Ok(());
+        };
+        match self.valid_rows(rows).find(|row| self.spans.row(*row).any(|element| nulls.is_null(element))) {
+            Some(row) => Err(ErrorKind::NullElement { column: mapping.column.clone(), row: row as u64 }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Values that their feature cannot hold matter where a row that is not null has them.
+    fn refuse_misfits(
+        &self,
+        mapping: &ColumnMapping,
+        elements: &ArrayRef,
+        misfits: &[usize],
+        rows: usize,
+    ) -> Result<()> {
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        let misfit = |element: &usize| {
+            let position = self.index.as_ref().map_or(*element, |index| index[*element]);
+            misfits.binary_search(&position).is_ok()
+        };
+        let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(misfit)?)));
+        match found {
+            Some((row, element)) => Err(out_of_range(mapping, elements, row, element)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn out_of_range(mapping: &ColumnMapping, elements: &ArrayRef, row: usize, element: usize) -> Error {
+    let value = text(elements, element);
+    let target = match mapping.conversion {
+        Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
+        Conversion::Rescaled(_) => "an int64 in the unit chosen",
+        _ => "an int64 (at most 9223372036854775807)",
+    };
+    let data_type = match elements.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        plain => plain.clone(),
+    };
+    ErrorKind::OutOfRange { column: mapping.column.clone(), row: row as u64, value, target, data_type }.into()
+}
+
+/// A value as text; a date or time that no calendar has, as the number that it is stored as.
+fn text(elements: &ArrayRef, element: usize) -> String {
+    let options = FormatOptions::default().with_display_error(false);
+    let text =
+        ArrayFormatter::try_new(elements, &options).and_then(|formatter| formatter.value(element).try_to_string());
+    text.unwrap_or_else(|_| convert::integers(elements).get(element).map(i64::to_string).unwrap_or_default())
+}
+
+fn refuse_nulls(mapping: &ColumnMapping, nulls: &NullBuffer) -> Result<()> {
+    let rule = if mapping.features.is_empty() {
+        return Ok(());
+    } else if !mapping.nullable {
+        "the schema says that it has none"
+    } else if mapping.nulls == NullPolicy::Error {
+        "nulls were to be errors"
+    } else {
+        return Ok(());
+    };
+    let row = (0..nulls.len()).find(|row| nulls.is_null(*row)).unwrap_or_default() as u64;
+    Err(ErrorKind::Null { column: mapping.column.clone(), row, rule }.into())
+}
+
+/// The elements of a column of lists, and which belong to which row; other columns are their own elements.
+fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
+    fn offsets<O: ArrowNativeType>(offsets: &[O], values: &ArrayRef) -> ArrayRef {
+        let first = offsets.first().map_or(0, |offset| offset.as_usize());
+        let last = offsets.last().map_or(0, |offset| offset.as_usize());
+        values.slice(first, last - first)
+    }
+    fn views<O: ArrowNativeType>(
+        offsets: &[O],
+        sizes: &[O],
+        nulls: Option<&NullBuffer>,
+        values: &ArrayRef,
+    ) -> (Spans, ArrayRef) {
+        let views = offsets.iter().zip(sizes).map(|(offset, size)| (offset.as_usize(), size.as_usize()));
+        // What a null row points at is of no meaning.
+        let mut views: Vec<_> = views
+            .enumerate()
+            .map(|(row, view)| if nulls.is_some_and(|nulls| nulls.is_null(row)) { (0, 0) } else { view })
+            .collect();
+        let used = views.iter().filter(|(_, len)| *len > 0);
+        let first = used.clone().map(|(start, _)| *start).min().unwrap_or_default();
+        let last = used.map(|(start, len)| start + len).max().unwrap_or_default();
+        for (start, _) in &mut views {
+            *start = start.saturating_sub(first);
+        }
+        (Spans::Views(views), values.slice(first, last.saturating_sub(first)))
+    }
+
+    match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (Spans::Offsets32(list.offsets().inner().clone()), offsets(list.offsets(), list.values()))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (Spans::Offsets64(list.offsets().inner().clone()), offsets(list.offsets(), list.values()))
+        }
+        DataType::ListView(_) => {
+            let list = array.as_list_view::<i32>();
+            views(list.offsets(), list.sizes(), nulls, list.values())
+        }
+        DataType::LargeListView(_) => {
+            let list = array.as_list_view::<i64>();
+            views(list.offsets(), list.sizes(), nulls, list.values())
+        }
+        DataType::FixedSizeList(_, len) => {
+            (Spans::Fixed(len.as_usize()), ArrayRef::clone(array.as_fixed_size_list().values()))
+        }
+        _ => (Spans::One, ArrayRef::clone(array)),
+    }
+}
+
+/// The values of a dictionary or of runs, and where each element's value stands among them.
+fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<usize>>, ArrayRef) {
+    match elements.data_type() {
+        DataType::Dictionary(_, value_type) => {
+            let dictionary = elements.as_any_dictionary();
+            let values = dictionary.values();
+            // A dictionary may be far longer than the batch that uses it. That is no cost where values are taken as
+            // they stand, and only there.
+            if values.len() > elements.len()
+                && conversion != Conversion::Bytes
+                && let Ok(plain) = arrow_cast::cast(elements, value_type)
+            {
+                return (None, plain);
+            }
+            // Keys of nulls mean nothing, and an empty dictionary has only those.
+            let index = if values.is_empty() { vec![0; elements.len()] } else { dictionary.normalized_keys() };
+            (Some(index), ArrayRef::clone(values))
+        }
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => runs(elements.as_run::<Int16Type>()),
+            DataType::Int32 => runs(elements.as_run::<Int32Type>()),
+            _ => runs(elements.as_run::<Int64Type>()),
+        },
+        _ => (None, ArrayRef::clone(elements)),
+    }
+}
+
+fn runs<R: RunEndIndexType>(array: &RunArray<R>) -> (Option<Vec<usize>>, ArrayRef) {
+    let ends = array.run_ends();
+    let (start, len) = (ends.offset(), ends.len());
+    let mut index = Vec::with_capacity(len);
+    for (run, end) in ends.values().iter().enumerate() {
+        let until = end.as_usize().saturating_sub(start).min(len);
+        if until > index.len() {
+            index.resize(until, run);
+        }
+    }
+    (Some(index), ArrayRef::clone(array.values()))
+}

@@ -1,0 +1,283 @@
+//! Columns of any type as columns of the three kinds: int64, float32, bytes.
+
+use std::fmt::Write as _;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::CastOptions;
+use arrow_schema::DataType;
+
+use super::bind::Spans;
+use crate::error::{ErrorKind, Result};
+use crate::mapping::{ColumnMapping, Conversion, Rescale};
+use crate::tensor;
+
+/// The values of a column, as its feature holds them.
+#[derive(Debug)]
+pub(super) enum Values {
+    Int64(ScalarBuffer<i64>),
+    Float(ScalarBuffer<f32>),
+    Bytes(BytesValues),
+}
+
+/// Values that are runs of bytes, in each of Arrow's layouts.
+#[derive(Debug)]
+pub(super) enum BytesValues {
+    Offsets32 { offsets: OffsetBuffer<i32>, data: Buffer },
+    Offsets64 { offsets: OffsetBuffer<i64>, data: Buffer },
+    Views { views: ScalarBuffer<u128>, data: Vec<Buffer> },
+    Fixed { width: usize, data: Buffer },
+}
+
+/// Values, and the positions of those that their feature cannot hold, ascending. A position counts only if a row that
+/// is not null has it: what stands under a null is of no meaning.
+pub(super) struct Converted {
+    pub(super) values: Values,
+    pub(super) misfits: Vec<usize>,
+}
+
+impl From<Values> for Converted {
+    fn from(values: Values) -> Self {
+        Self { values, misfits: Vec::new() }
+    }
+}
+
+/// The values of `array` by the column's conversion.
+pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Converted> {
+    Ok(match mapping.conversion {
+        Conversion::Nothing => Values::Int64(ScalarBuffer::from(Vec::new())).into(),
+        Conversion::Bool => Values::Int64(array.as_boolean().values().iter().map(i64::from).collect()).into(),
+        Conversion::Integer => Values::Int64(integers(array)).into(),
+        Conversion::Unsigned { wrap } => unsigned(array.as_primitive(), wrap),
+        Conversion::Rescaled(rescale) => rescaled(&integers(array), rescale),
+        Conversion::Float16 => {
+            Values::Float(array.as_primitive::<Float16Type>().values().iter().map(|value| value.to_f32()).collect())
+                .into()
+        }
+        Conversion::Float32 => Values::Float(array.as_primitive::<Float32Type>().values().clone()).into(),
+        Conversion::NarrowedFloat64 => narrowed(array.as_primitive()),
+        Conversion::Float64Bits => {
+            let values = array.as_primitive::<Float64Type>().values();
+            Values::Int64(ScalarBuffer::new(values.inner().clone(), 0, values.len())).into()
+        }
+        Conversion::DecimalFloat => match array.data_type() {
+            DataType::Decimal32(_, scale) => decimal_floats::<Decimal32Type>(array.as_primitive(), *scale),
+            DataType::Decimal64(_, scale) => decimal_floats::<Decimal64Type>(array.as_primitive(), *scale),
+            DataType::Decimal128(_, scale) => decimal_floats::<Decimal128Type>(array.as_primitive(), *scale),
+            DataType::Decimal256(_, scale) => decimal_floats::<Decimal256Type>(array.as_primitive(), *scale),
+            _ => return Err(mismatch(array)),
+        },
+        Conversion::DecimalUnscaled => match array.data_type() {
+            DataType::Decimal32(..) => unscaled::<Decimal32Type>(array.as_primitive()),
+            DataType::Decimal64(..) => unscaled::<Decimal64Type>(array.as_primitive()),
+            DataType::Decimal128(..) => unscaled::<Decimal128Type>(array.as_primitive()),
+            DataType::Decimal256(..) => unscaled::<Decimal256Type>(array.as_primitive()),
+            _ => return Err(mismatch(array)),
+        },
+        // Tensors are made of whole lists, by `tensors`.
+        Conversion::Bytes | Conversion::Float64Tensor => Values::Bytes(bytes(array)?).into(),
+        Conversion::Text => {
+            let options = CastOptions { safe: false, ..Default::default() };
+            let text = arrow_cast::cast_with_options(array, &DataType::Utf8, &options).map_err(|source| {
+                ErrorKind::Text { column: mapping.column.clone(), data_type: array.data_type().clone(), source }
+            })?;
+            Values::Bytes(bytes(&text)?).into()
+        }
+    })
+}
+
+/// A serialized tensor of each row's values.
+pub(super) fn tensors(elements: &ArrayRef, spans: &Spans, rows: usize, nulls: Option<&NullBuffer>) -> Values {
+    let values = elements.as_primitive::<Float64Type>().values();
+    let scalar = matches!(spans, Spans::One);
+    let mut data = Vec::new();
+    let mut lengths = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let start = data.len();
+        if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+            tensor::append_doubles(&mut data, &values[spans.row(row)], scalar);
+        }
+        lengths.push(data.len() - start);
+    }
+    Values::Bytes(BytesValues::Offsets64 { offsets: OffsetBuffer::from_lengths(lengths), data: data.into() })
+}
+
+/// Anything that is stored as an integer.
+pub(super) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
+    fn widen<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
+        array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
+    }
+    match array.data_type() {
+        DataType::Int8 => widen::<Int8Type>(array),
+        DataType::Int16 => widen::<Int16Type>(array),
+        DataType::Int32 => widen::<Int32Type>(array),
+        DataType::UInt8 => widen::<UInt8Type>(array),
+        DataType::UInt16 => widen::<UInt16Type>(array),
+        DataType::UInt32 => widen::<UInt32Type>(array),
+        // 64-bit integers, and dates and times of either width.
+        data_type => {
+            let data = array.to_data();
+            match (data_type.primitive_width(), data.buffers().first()) {
+                (Some(4), Some(buffer)) => {
+                    let values = ScalarBuffer::<i32>::new(buffer.clone(), data.offset(), data.len());
+                    values.iter().map(|value| i64::from(*value)).collect()
+                }
+                (_, Some(buffer)) => ScalarBuffer::new(buffer.clone(), data.offset(), data.len()),
+                (_, None) => ScalarBuffer::from(Vec::new()),
+            }
+        }
+    }
+}
+
+fn unsigned(array: &PrimitiveArray<UInt64Type>, wrap: bool) -> Converted {
+    let values = array.values();
+    let misfits = if wrap { Vec::new() } else { positions(values, |value| i64::try_from(*value).is_err()) };
+    Converted { values: Values::Int64(ScalarBuffer::new(values.inner().clone(), 0, values.len())), misfits }
+}
+
+fn rescaled(values: &[i64], rescale: Rescale) -> Converted {
+    match rescale {
+        Rescale::Multiply(factor) => Converted {
+            values: Values::Int64(values.iter().map(|value| value.wrapping_mul(factor)).collect()),
+            misfits: positions(values, |value| value.checked_mul(factor).is_none()),
+        },
+        Rescale::Divide(divisor) => {
+            Values::Int64(values.iter().map(|value| value.div_euclid(divisor)).collect()).into()
+        }
+    }
+}
+
+fn narrowed(array: &PrimitiveArray<Float64Type>) -> Converted {
+    let values = array.values();
+    Converted {
+        values: Values::Float(values.iter().map(|value| *value as f32).collect()),
+        misfits: positions(values, |value| value.is_finite() && (*value as f32).is_infinite()),
+    }
+}
+
+/// The float32 nearest to each decimal's value, ties to even.
+fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>, scale: i8) -> Converted {
+    // Powers of ten up to 10^22 are exact as float64, and so is a quotient rounded once: its rounding to float32 is
+    // wrong only where it lies exactly between two float32 without being the value itself.
+    let power = u8::try_from(scale).ok().filter(|scale| *scale <= 22).map(|scale| 10f64.powi(i32::from(scale)));
+    let mut digits = String::new();
+    let values: ScalarBuffer<f32> = array
+        .values()
+        .iter()
+        .map(|value| {
+            match (power, value.as_exact_f64()) {
+                (Some(power), Some(unscaled)) if !is_between_floats(unscaled / power) => (unscaled / power) as f32,
+                _ => {
+                    digits.clear();
+                    // Writing to a string does not fail, and these digits always parse.
+                    let _ = write!(digits, "{value}e{}", -i32::from(scale));
+                    digits.parse().unwrap_or(f32::NAN)
+                }
+            }
+        })
+        .collect();
+    let misfits = positions(&values, |value| !value.is_finite());
+    Converted { values: Values::Float(values), misfits }
+}
+
+/// Whether a float64 of normal float32 magnitude lies exactly in the middle between two float32.
+fn is_between_floats(value: f64) -> bool {
+    // The 29 bits by which the mantissas differ.
+    value.to_bits() & ((1 << 29) - 1) == 1 << 28
+}
+
+/// The integer that a decimal is stored as.
+trait DecimalNative: std::fmt::Display + ArrowNativeType {
+    fn as_i128(&self) -> Option<i128>;
+
+    /// As float64, if it is exact there.
+    fn as_exact_f64(&self) -> Option<f64> {
+        let value = i64::try_from(self.as_i128()?).ok()?;
+        (value.unsigned_abs() <= 1 << 53).then_some(value as f64)
+    }
+}
+
+impl DecimalNative for i32 {
+    fn as_i128(&self) -> Option<i128> {
+        Some(i128::from(*self))
+    }
+}
+
+impl DecimalNative for i64 {
+    fn as_i128(&self) -> Option<i128> {
+        Some(i128::from(*self))
+    }
+}
+
+impl DecimalNative for i128 {
+    fn as_i128(&self) -> Option<i128> {
+        Some(*self)
+    }
+}
+
+impl DecimalNative for arrow_buffer::i256 {
+    fn as_i128(&self) -> Option<i128> {
+        self.to_i128()
+    }
+}
+
+fn unscaled<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>) -> Converted {
+    let fit = |value: &T::Native| value.as_i128().and_then(|value| i64::try_from(value).ok());
+    Converted {
+        values: Values::Int64(array.values().iter().map(|value| fit(value).unwrap_or_default()).collect()),
+        misfits: positions(array.values(), |value| fit(value).is_none()),
+    }
+}
+
+/// The positions of values that fail; one quick pass where none does.
+fn positions<T>(values: &[T], fails: impl Fn(&T) -> bool) -> Vec<usize> {
+    if !values.iter().fold(false, |any, value| any | fails(value)) {
+        return Vec::new();
+    }
+    values.iter().enumerate().filter(|(_, value)| fails(value)).map(|(position, _)| position).collect()
+}
+
+fn bytes(array: &ArrayRef) -> Result<BytesValues> {
+    Ok(match array.data_type() {
+        DataType::Utf8 => {
+            let array = array.as_string::<i32>();
+            BytesValues::Offsets32 { offsets: array.offsets().clone(), data: array.values().clone() }
+        }
+        DataType::Binary => {
+            let array = array.as_binary::<i32>();
+            BytesValues::Offsets32 { offsets: array.offsets().clone(), data: array.values().clone() }
+        }
+        DataType::LargeUtf8 => {
+            let array = array.as_string::<i64>();
+            BytesValues::Offsets64 { offsets: array.offsets().clone(), data: array.values().clone() }
+        }
+        DataType::LargeBinary => {
+            let array = array.as_binary::<i64>();
+            BytesValues::Offsets64 { offsets: array.offsets().clone(), data: array.values().clone() }
+        }
+        DataType::Utf8View => {
+            let array = array.as_string_view();
+            BytesValues::Views { views: array.views().clone(), data: array.data_buffers().to_vec() }
+        }
+        DataType::BinaryView => {
+            let array = array.as_binary_view();
+            BytesValues::Views { views: array.views().clone(), data: array.data_buffers().to_vec() }
+        }
+        DataType::FixedSizeBinary(width) => {
+            let array = array.as_fixed_size_binary();
+            BytesValues::Fixed { width: width.as_usize(), data: Buffer::from(array.value_data()) }
+        }
+        _ => return Err(mismatch(array)),
+    })
+}
+
+/// A conversion met a type that it was not decided for, which the check of the batch's schema rules out.
+fn mismatch(array: &ArrayRef) -> crate::Error {
+    let found = array.data_type().to_string();
+    ErrorKind::SchemaMismatch { column: 0, expected: "the type the mapping was made for".to_owned(), found }.into()
+}

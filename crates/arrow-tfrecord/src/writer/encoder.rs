@@ -1,0 +1,195 @@
+//! [`Encoder`]: record batches to framed records.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
+
+use super::bind::BoundColumn;
+use super::column::{Cells, FeaturePlan, SPARE};
+use crate::error::{ErrorKind, Result};
+use crate::mapping::Mapping;
+use crate::record_buffer::RecordBuffer;
+use crate::wire::{FIELD_1, MAX_VARINT_LEN, fill_varint, varint_len};
+
+/// Rows whose space is reserved, and which are written, at a time: few enough that the block and the values it comes
+/// from stay in the second-level cache.
+const BLOCK_ROWS: usize = 256;
+
+/// A block of long rows is cut to about so many bytes.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// More than a record takes beside its features.
+const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 1 + MAX_VARINT_LEN;
+
+/// Turns record batches into framed `tf.train.Example` records.
+///
+/// Features stand sorted by name, so that equal rows give equal bytes. Cloning is cheap, and clones may work on
+/// different threads.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(vec![7])) as ArrayRef)])?;
+/// let encoder = Encoder::new(Arc::new(Mapping::try_new(&batch.schema(), &MappingOptions::default())?));
+/// let mut records = RecordBuffer::default();
+/// encoder.encode(&batch, &mut records)?;
+/// let payload = &records.bytes()[12..records.bytes().len() - 4];
+/// assert_eq!(payload, b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    mapping: Arc<Mapping>,
+    /// Sorted by the name of the feature.
+    features: Arc<[PlannedFeature]>,
+}
+
+#[derive(Debug)]
+struct PlannedFeature {
+    /// Position of the column in the schema.
+    column: usize,
+    plan: FeaturePlan,
+}
+
+impl Encoder {
+    /// An encoder of batches with the mapping's schema.
+    pub fn new(mapping: Arc<Mapping>) -> Self {
+        let mut features: Vec<_> = mapping
+            .columns()
+            .iter()
+            .enumerate()
+            .flat_map(|(column, mapped)| mapped.features.iter().map(move |feature| (column, feature)))
+            .collect();
+        features.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        let features =
+            features.into_iter().map(|(column, feature)| PlannedFeature { column, plan: FeaturePlan::new(feature) });
+        Self { features: features.collect(), mapping }
+    }
+
+    /// What the columns become.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Appends a record for every row of `batch`, or on error nothing.
+    ///
+    /// # Errors
+    /// Those of [`bind`](Self::bind) and [`BoundBatch::encode`].
+    pub fn encode(&self, batch: &RecordBatch, out: &mut RecordBuffer) -> Result<()> {
+        self.bind(batch)?.encode(0..batch.num_rows(), out)
+    }
+
+    /// Brings the columns of `batch` to the kinds of their features, and checks every value on the way. Rows can then
+    /// be encoded piece by piece.
+    ///
+    /// # Errors
+    /// A batch of another schema than the mapping's; a null or a value that the mapping has no place for.
+    pub fn bind(&self, batch: &RecordBatch) -> Result<BoundBatch<'_>> {
+        self.check_schema(batch)?;
+        let columns = self
+            .features
+            .iter()
+            .map(|feature| BoundColumn::try_new(&self.mapping.columns()[feature.column], batch.column(feature.column)));
+        Ok(BoundBatch { encoder: self, columns: columns.collect::<Result<_>>()?, rows: batch.num_rows() })
+    }
+
+    fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
+        let expected = self.mapping.columns();
+        let found = batch.columns();
+        let pairs = expected.iter().zip(found).enumerate();
+        let differing = pairs
+            .filter(|(_, (expected, found))| !expected.data_type.equals_datatype(found.data_type()))
+            .map(|(column, (expected, found))| (column, expected.data_type.to_string(), found.data_type().to_string()))
+            .next();
+        let differing = differing.or_else(|| {
+            let count = |columns: usize| format!("{columns} columns");
+            (expected.len() != found.len())
+                .then(|| (expected.len().min(found.len()), count(expected.len()), count(found.len())))
+        });
+        match differing {
+            Some((column, expected, found)) => Err(ErrorKind::SchemaMismatch { column, expected, found }.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A batch whose values have been checked and brought to the kinds of their features.
+#[derive(Debug)]
+pub struct BoundBatch<'a> {
+    encoder: &'a Encoder,
+    columns: Vec<BoundColumn>,
+    rows: usize,
+}
+
+impl BoundBatch<'_> {
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends a record for each of `rows`, or on error nothing. Rows past the last are not there.
+    ///
+    /// # Errors
+    /// A record longer than a protobuf message can be.
+    pub fn encode(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
+        let stood = out.len();
+        self.append(rows.start..rows.end.min(self.rows), out).inspect_err(|_| out.truncate(stood))
+    }
+
+    fn append(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
+        let columns = self.columns.iter().zip(self.encoder.features.iter());
+        let cells: Vec<_> = columns.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
+        // Rows of one table are alike, so the last record tells how long the length of the next will be.
+        let mut length_len = 1;
+        let mut start = rows.start;
+        while start < rows.end {
+            let (block, bound) = block(&cells, start..rows.end);
+            let mut spare = out.spare(bound);
+            for row in block.clone() {
+                let frame = spare.start();
+                let example = frame + HEADER_LEN;
+                let features = example + 1 + length_len;
+                let mut end = features;
+                for column in &cells {
+                    end = column.put(spare.bytes, end, row);
+                }
+                let features_len = end - features;
+                let needed = varint_len(features_len as u64);
+                if needed != length_len {
+                    spare.bytes.copy_within(features..end, example + 1 + needed);
+                    end = end - length_len + needed;
+                    length_len = needed;
+                }
+                spare.bytes[example] = FIELD_1;
+                fill_varint(&mut spare.bytes[example + 1..example + 1 + length_len], features_len as u64);
+                if end - example > MAX_RECORD_LEN {
+                    return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - example }.into());
+                }
+                end += FOOTER_LEN;
+                seal_record(&mut spare.bytes[frame..end]);
+                spare.push_record(end);
+            }
+            start = block.end;
+        }
+        Ok(())
+    }
+}
+
+/// The next rows to write together, and at least as many bytes as they take.
+fn block(cells: &[Cells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
+    let mut block = rows.start..rows.end.min(rows.start + BLOCK_ROWS);
+    loop {
+        let features: usize = cells.iter().map(|column| column.bound(block.clone())).sum();
+        let bound = features + block.len() * RECORD_OVERHEAD + SPARE;
+        if bound <= BLOCK_BYTES || block.len() == 1 {
+            return (block, bound);
+        }
+        block.end = block.start + block.len() / 2;
+    }
+}

@@ -1,0 +1,150 @@
+//! What users read: every refusal with its way out, and the table of the mapping.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Int64Builder, ListBuilder};
+use arrow_array::types::Int8Type;
+use arrow_array::*;
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_tfrecord::{Choice, Encoder, Error, Mapping, MappingOptions, NullPolicy, RecordBuffer};
+use insta::assert_snapshot;
+
+use crate::tables;
+
+fn told(error: &Error) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+fn refusal(fields: Vec<Field>, options: &MappingOptions) -> String {
+    told(&Mapping::try_new(&Arc::new(Schema::new(fields)), options).unwrap_err())
+}
+
+/// The error that encoding one column gives, which must leave nothing behind.
+fn failure(field: Field, array: impl Array + 'static, options: &MappingOptions) -> String {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
+    let mapping = Mapping::try_new(&schema, options).unwrap();
+    let batch = RecordBatch::try_new(
+        Arc::new(Schema::new(vec![schema.field(0).clone().with_nullable(true)])),
+        vec![Arc::new(array)],
+    )
+    .unwrap();
+    let mut records = RecordBuffer::default();
+    let error = Encoder::new(Arc::new(mapping)).encode(&batch, &mut records).unwrap_err();
+    assert!(records.is_empty() && records.bytes().is_empty());
+    told(&error)
+}
+
+#[test]
+fn types_without_a_place() {
+    let refusals: Vec<_> =
+        tables::refused().into_iter().map(|field| refusal(vec![field], &MappingOptions::default())).collect();
+    assert_snapshot!(refusals.join("\n\n"));
+}
+
+#[test]
+fn options_that_do_not_fit() {
+    let fields = || {
+        vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("price", DataType::Float64, true),
+            Field::new("at", DataType::Timestamp(TimeUnit::Nanosecond, None), true),
+        ]
+    };
+    let options = MappingOptions::default;
+    let refusals = [
+        refusal(fields(), &options().with_choice("prise", Choice::Bits)),
+        refusal(fields(), &options().with_choice("id", Choice::Bits)),
+        refusal(fields(), &options().with_choice("price", Choice::Unscaled)),
+        refusal(fields(), &options().with_choice("at", Choice::Millis).with_strict(true)),
+        refusal(vec![Field::new("a", DataType::Int8, true), Field::new("a", DataType::Utf8, true)], &options()),
+        refusal(vec![Field::new("", DataType::Int8, true)], &options()),
+    ];
+    assert_snapshot!(refusals.join("\n\n"));
+    assert!("bitz".parse::<Choice>().unwrap_err().to_string().contains("wrap, bits, string"));
+}
+
+#[test]
+fn values_that_do_not_fit() {
+    let options = MappingOptions::default;
+    let field = |data_type| Field::new("c", data_type, true);
+    let mut lists = ListBuilder::new(Int64Builder::new());
+    lists.append_value([Some(1)]);
+    lists.append_null();
+    lists.append_value([Some(2), None]);
+    let lists = lists.finish();
+    let decimal =
+        Decimal256Array::from(vec![None, Some(arrow_buffer::i256::MAX)]).with_precision_and_scale(76, 0).unwrap();
+    let failures = [
+        failure(field(DataType::UInt64), UInt64Array::from(vec![1, u64::MAX]), &options()),
+        failure(field(DataType::Float64), Float64Array::from(vec![f64::INFINITY, f64::NAN, -1e300]), &options()),
+        failure(field(decimal.data_type().clone()), decimal.clone(), &options()),
+        failure(field(decimal.data_type().clone()), decimal, &options().with_choice("c", Choice::Unscaled)),
+        failure(
+            field(DataType::Timestamp(TimeUnit::Second, None)),
+            TimestampSecondArray::from(vec![0, i64::MAX]),
+            &options().with_choice("c", Choice::Micros),
+        ),
+        failure(field(lists.data_type().clone()), lists, &options()),
+        failure(
+            field(DataType::Int64),
+            Int64Array::from(vec![Some(1), None]),
+            &options().with_nulls(NullPolicy::Error),
+        ),
+        failure(Field::new("c", DataType::Int64, false), Int64Array::from(vec![Some(1), None]), &options()),
+        failure(
+            field(DataType::Timestamp(TimeUnit::Second, None)),
+            TimestampSecondArray::from(vec![0, i64::MAX]),
+            &options().with_choice("c", Choice::String),
+        ),
+    ];
+    assert_snapshot!(failures.join("\n\n"));
+}
+
+/// What stands under a null, or in a dictionary without being used, is of no meaning.
+#[test]
+fn only_values_that_are_there_can_fail() {
+    let hidden = UInt64Array::new(vec![u64::MAX, 1].into(), Some(NullBuffer::from(vec![false, true])));
+    let keys = Int8Array::from(vec![Some(1), None]);
+    let unused = DictionaryArray::<Int8Type>::new(keys, Arc::new(UInt64Array::from(vec![u64::MAX, 1])));
+    for array in [Arc::new(hidden) as ArrayRef, Arc::new(unused)] {
+        let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+        let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap();
+        let mut records = RecordBuffer::default();
+        Encoder::new(Arc::new(mapping)).encode(&batch, &mut records).unwrap();
+        assert_eq!(records.len(), 2);
+    }
+}
+
+#[test]
+fn another_schema_is_refused() {
+    let made_for = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+    let encoder = Encoder::new(Arc::new(Mapping::try_new(&made_for, &MappingOptions::default()).unwrap()));
+    let other = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1])) as ArrayRef)]).unwrap();
+    let error = encoder.encode(&other, &mut RecordBuffer::default()).unwrap_err();
+    assert_snapshot!(told(&error), @r"column 0: expected Int64, found Int32");
+}
+
+#[test]
+fn the_table_of_a_mapping() {
+    let item = |data_type| Arc::new(Field::new("item", data_type, true));
+    let fields = vec![
+        Field::new("id", DataType::UInt64, false),
+        Field::new("score", DataType::Float64, true),
+        Field::new("fare", DataType::Decimal128(9, 2), true),
+        Field::new("tip", DataType::Decimal128(9, 2), true),
+        Field::new("city", DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true),
+        Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+        Field::new("day", DataType::Date32, true),
+        Field::new("tags", DataType::List(item(DataType::Utf8)), true),
+        Field::new("embedding", DataType::FixedSizeList(item(DataType::Float32), 64), false),
+        Field::new("later", DataType::Null, true),
+    ];
+    let options = MappingOptions::default().with_choice("tip", Choice::String).with_choice("at", Choice::Seconds);
+    let mapping = Mapping::try_new(&Arc::new(Schema::new(fields)), &options).unwrap();
+    assert_snapshot!(format!("{mapping}\n{}", mapping.warnings().join("\n")));
+    assert_snapshot!("json", serde_json::to_string_pretty(&mapping.columns()[3]).unwrap());
+}

@@ -1,0 +1,9 @@
+//! Records against independent oracles: messages built value by value, and the texts that users read.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod choices;
+mod errors;
+mod oracle;
+mod tables;
+mod writer;

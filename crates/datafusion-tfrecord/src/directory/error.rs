@@ -1,0 +1,220 @@
+//! Why a table of files cannot be listed, planned or read.
+
+use std::fmt;
+
+use arrow_schema::DataType;
+use datafusion_common::DataFusionError;
+
+/// Result of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure to list, plan or read the files of a table. It names the location or the file.
+#[derive(Debug)]
+pub struct Error(Box<ErrorKind>);
+
+/// What failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The text is neither a path nor a URL.
+    #[error("{location}: not a usable path: {reason}")]
+    Location {
+        /// The location as the user wrote it.
+        location: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The session has no object store for the URL.
+    #[error("{location}: no object store is registered for {store}")]
+    Store {
+        /// The location as the user wrote it.
+        location: String,
+        /// Scheme and host of the store.
+        store: String,
+    },
+    /// Nothing is there.
+    #[error("{location}: no such file or directory")]
+    NotFound {
+        /// The location as the user wrote it.
+        location: String,
+    },
+    /// The directory or the pattern yields no file.
+    #[error("{location}: {}{skipped}", if *.pattern { "nothing matches" } else { "no file to read in this directory" })]
+    Empty {
+        /// The location as the user wrote it.
+        location: String,
+        /// Whether the location is a pattern.
+        pattern: bool,
+        /// What was there and passed over.
+        skipped: Skipped,
+    },
+    /// The file was named and holds no byte.
+    #[error("{file}: the file is empty (0 bytes)")]
+    EmptyFile {
+        /// The file.
+        file: String,
+    },
+    /// The store refused.
+    #[error("{location}: cannot be listed")]
+    List {
+        /// The location or directory.
+        location: String,
+        /// The store's own error.
+        source: object_store::Error,
+    },
+    /// Two files disagree about a column.
+    #[error("{file}: column \"{column}\": found {found}, but {first_file} has {expected}")]
+    SchemaConflict {
+        /// The column.
+        column: String,
+        /// The file that settled the type.
+        first_file: String,
+        /// The type there.
+        expected: DataType,
+        /// The file that disagrees.
+        file: String,
+        /// The type found in it.
+        found: DataType,
+    },
+    /// A column name stands twice in one file.
+    #[error("{file}: column \"{column}\" occurs more than once")]
+    DuplicateColumn {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+    },
+    /// Two files lie under different `key=value` directories.
+    #[error("{file}: partition directories [{found}], but {first_file} has [{expected}]")]
+    PartitionMismatch {
+        /// The first file of the table.
+        first_file: String,
+        /// Its partition keys.
+        expected: String,
+        /// The file that disagrees.
+        file: String,
+        /// Its partition keys.
+        found: String,
+    },
+    /// The file is damaged, is something else, or could not be fetched.
+    #[error("{file}: cannot be read")]
+    Read {
+        /// The file.
+        file: String,
+        /// What the reader said.
+        source: DataFusionError,
+    },
+    /// The reader of the format panicked over the file.
+    #[error("{file}: cannot be read: the reader failed on malformed content ({message})")]
+    Panicked {
+        /// The file.
+        file: String,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+/// Names that were present but passed over, for the message of [`ErrorKind::Empty`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Names with the reason, the first few.
+    pub(super) names: Vec<(String, SkipReason)>,
+    /// How many there were in all.
+    pub(super) total: usize,
+}
+
+/// Why a name is passed over when a directory is read as a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// It starts with `.` or `_`, as the files and directories that are no data do in Hadoop's world.
+    Hidden,
+    /// A `.crc` checksum file.
+    Checksum,
+    /// A file of 0 bytes.
+    EmptyFile,
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hidden => "hidden",
+            Self::Checksum => "checksum",
+            Self::EmptyFile => "0 bytes",
+        })
+    }
+}
+
+impl Skipped {
+    /// How many names the message carries.
+    const SHOWN: usize = 5;
+
+    pub(super) fn push(&mut self, name: String, reason: SkipReason) {
+        self.total += 1;
+        if self.names.len() < Self::SHOWN {
+            self.names.push((name, reason));
+        }
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(((first, reason), rest)) = self.names.split_first() else { return Ok(()) };
+        write!(f, "; passed over: {first} ({reason})")?;
+        for (name, reason) in rest {
+            write!(f, ", {name} ({reason})")?;
+        }
+        match self.total - self.names.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl Error {
+    /// What failed.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The way out, where there is one to name.
+    pub fn hint(&self) -> Option<String> {
+        match self.kind() {
+            ErrorKind::Store { .. } => Some("only local files can be read so far".to_owned()),
+            ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
+                Some("name a file itself to read it although it is hidden".to_owned())
+            }
+            ErrorKind::SchemaConflict { column, .. } => Some(format!(
+                "register the files as two tables and join them with UNION ALL, casting \"{column}\" in one of them"
+            )),
+            ErrorKind::PartitionMismatch { .. } => {
+                Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}

@@ -1,0 +1,300 @@
+//! Makes every failure of a scan an error that names its file.
+//!
+//! Readers of columnar formats say what is wrong but not where, and some panic over content that was made to break
+//! them. [`GuardedSource`] stands around the [`FileSource`] of any format and gives both the shape of an
+//! [`Error`](super::Error).
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::filter_pushdown::FilterPushdownPropagation;
+use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use object_store::ObjectStore;
+
+use super::error::ErrorKind;
+use super::location::FileNames;
+
+/// A [`FileSource`] whose errors name the file and whose panics are errors.
+#[derive(Clone)]
+pub struct GuardedSource {
+    inner: Arc<dyn FileSource>,
+    names: FileNames,
+}
+
+impl GuardedSource {
+    /// Stands around `inner`; files are named as `names` says.
+    pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
+        Self { inner, names }
+    }
+
+    /// The source of the format itself.
+    pub fn inner(&self) -> &Arc<dyn FileSource> {
+        &self.inner
+    }
+
+    fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
+        Arc::new(Self { inner, names: self.names.clone() })
+    }
+}
+
+impl FileSource for GuardedSource {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        self.inner.create_file_opener(object_store, base_config, partition)
+    }
+
+    fn create_morselizer(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Box<dyn Morselizer>> {
+        let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
+        Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone() }))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        self.inner.table_schema()
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        self.around(self.inner.with_batch_size(batch_size))
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.inner.filter()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        self.inner.projection()
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        self.inner.metrics()
+    }
+
+    fn file_type(&self) -> &str {
+        self.inner.file_type()
+    }
+
+    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        self.inner.fmt_extra(t, f)
+    }
+
+    fn supports_repartitioning(&self) -> bool {
+        self.inner.supports_repartitioning()
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        self.inner.repartitioned(target_partitions, repartition_file_min_size, output_ordering, config)
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        let pushed = self.inner.try_pushdown_filters(filters, config)?;
+        let updated_node = pushed.updated_node.map(|inner| self.around(inner));
+        Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node })
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+        eq_properties: &EquivalenceProperties,
+    ) -> Result<SortOrderPushdownResult<Arc<dyn FileSource>>> {
+        Ok(self.inner.try_pushdown_sort(order, eq_properties)?.map(|inner| self.around(inner)))
+    }
+
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        self.inner.reorder_files(files)
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        Ok(self.inner.try_pushdown_projection(projection)?.map(|inner| self.around(inner)))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+}
+
+struct GuardedMorselizer {
+    inner: Box<dyn Morselizer>,
+    names: FileNames,
+}
+
+impl Morselizer for GuardedMorselizer {
+    fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let name: Arc<str> = self.names.name(&file.object_meta.location).into();
+        let inner = guard(&name, || self.inner.plan_file(file))?;
+        Ok(Box::new(GuardedPlanner { inner, file: name }))
+    }
+}
+
+struct GuardedPlanner {
+    inner: Box<dyn MorselPlanner>,
+    file: Arc<str>,
+}
+
+impl GuardedPlanner {
+    fn around(inner: Box<dyn MorselPlanner>, file: &Arc<str>) -> Box<dyn MorselPlanner> {
+        Box::new(Self { inner, file: Arc::clone(file) })
+    }
+}
+
+impl MorselPlanner for GuardedPlanner {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        let Self { inner, file } = *self;
+        let Some(mut plan) = guard(&file, || inner.plan())? else { return Ok(None) };
+        let morsels = plan.take_morsels().into_iter().map(|inner| {
+            let morsel: Box<dyn Morsel> = Box::new(GuardedMorsel { inner, file: Arc::clone(&file) });
+            morsel
+        });
+        let planners = plan.take_ready_planners().into_iter().map(|inner| Self::around(inner, &file));
+        let mut guarded = MorselPlan::new().with_morsels(morsels.collect()).with_planners(planners.collect());
+        if let Some(pending) = plan.take_pending_planner() {
+            guarded.set_pending_planner(async move {
+                let inner = guard_future(&file, pending.into_future()).await?;
+                Ok(Self::around(inner, &file))
+            });
+        }
+        Ok(Some(guarded))
+    }
+}
+
+struct GuardedMorsel {
+    inner: Box<dyn Morsel>,
+    file: Arc<str>,
+}
+
+impl Morsel for GuardedMorsel {
+    fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
+        let Self { inner, file } = *self;
+        match guard(&file, || Ok(inner.into_stream())) {
+            Ok(stream) => guard_stream(file, stream).boxed(),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+}
+
+/// Ends at the first failure, so that a stream is never polled again after it panicked.
+fn guard_stream(
+    file: Arc<str>,
+    stream: BoxStream<'static, Result<RecordBatch>>,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    futures::stream::unfold(Some(stream), move |stream| {
+        let file = Arc::clone(&file);
+        async move {
+            let mut stream = stream?;
+            match guard_future(&file, stream.next().map(Option::transpose)).await {
+                Ok(batch) => Some((Ok(batch?), Some(stream))),
+                Err(error) => Some((Err(error), None)),
+            }
+        }
+    })
+}
+
+pub(super) fn guard<T>(file: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    settle(file, catch_unwind(AssertUnwindSafe(work)))
+}
+
+pub(super) async fn guard_future<T>(file: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    settle(file, AssertUnwindSafe(work).catch_unwind().await)
+}
+
+fn settle<T>(file: &str, outcome: std::thread::Result<Result<T>>) -> Result<T> {
+    outcome
+        .unwrap_or_else(|panic| {
+            let (file, message) = (file.to_owned(), panic_message(panic.as_ref()));
+            Err(super::Error::from(ErrorKind::Panicked { file, message }).into())
+        })
+        .map_err(|error| name_file(file, error))
+}
+
+/// Adds the file to an error about its content. An error of the query's own (a division by zero in an expression that
+/// the scan evaluates) and one that already says where it happened stay as they are.
+fn name_file(file: &str, error: DataFusionError) -> DataFusionError {
+    let about_content = match &error {
+        DataFusionError::ParquetError(_)
+        | DataFusionError::ObjectStore(_)
+        | DataFusionError::IoError(_)
+        | DataFusionError::Execution(_)
+        | DataFusionError::NotImplemented(_)
+        | DataFusionError::SchemaError(..) => true,
+        DataFusionError::ArrowError(error, _) => !matches!(
+            error.as_ref(),
+            ArrowError::DivideByZero
+                | ArrowError::ArithmeticOverflow(_)
+                | ArrowError::ComputeError(_)
+                | ArrowError::CastError(_)
+                | ArrowError::ParseError(_)
+        ),
+        _ => false,
+    };
+    if !about_content {
+        return error;
+    }
+    super::Error::from(ErrorKind::Read { file: file.to_owned(), source: error }).into()
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    message.unwrap_or("no message").to_owned()
+}
+
+impl fmt::Debug for GuardedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedSource").field("file_type", &self.inner.file_type()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GuardedMorselizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedMorselizer").field(&self.inner).finish()
+    }
+}
+
+impl fmt::Debug for GuardedPlanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedPlanner").field(&self.inner).finish()
+    }
+}
+
+impl fmt::Debug for GuardedMorsel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedMorsel").field(&self.inner).finish()
+    }
+}

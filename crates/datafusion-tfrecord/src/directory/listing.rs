@@ -1,0 +1,237 @@
+//! Finds the files of a table in an object store.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_session::Session;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+
+use super::error::{ErrorKind, Result, SkipReason, Skipped};
+use super::location::{FileNames, Location, Segment};
+use super::partition::{self, PartitionColumns};
+
+/// The files of a table, found once and in a stable order.
+///
+/// A directory yields every file in it and below it, but for what the tools that fill such directories mean to be
+/// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files and
+/// files of 0 bytes. A name that the location spells out is taken whatever it is.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    store_url: ObjectStoreUrl,
+    store: Arc<dyn ObjectStore>,
+    files: Vec<ObjectMeta>,
+    partitions: PartitionColumns,
+    names: FileNames,
+    locations: Vec<String>,
+}
+
+impl Listing {
+    /// Lists `locations`, which lie in one store, in their order; files within one are sorted by path.
+    ///
+    /// # Errors
+    /// A location does not exist, cannot be listed or holds nothing to read; its store is not registered with the
+    /// session; the files lie under different `key=value` directories.
+    pub async fn list(session: &dyn Session, locations: &[Location]) -> Result<Self> {
+        let first = locations
+            .first()
+            .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
+        let store_url = first.object_store().clone();
+        if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
+            let reason = format!("it lies in another store than {first}");
+            return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
+        }
+        let store = session
+            .runtime_env()
+            .object_store(&store_url)
+            .map_err(|_| ErrorKind::Store { location: first.to_string(), store: store_url.as_str().to_owned() })?;
+        let mut files: Vec<ObjectMeta> = Vec::new();
+        let mut keys = Vec::new();
+        let mut paths = HashSet::new();
+        for location in locations {
+            for meta in Walk::new(store.as_ref(), location).files().await? {
+                if paths.insert(meta.location.clone()) {
+                    keys.push(partition::keys(&location.prefix, &meta.location));
+                    files.push(meta);
+                }
+            }
+        }
+        let names = first.file_names().clone();
+        let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
+        let locations = locations.iter().map(Location::to_string).collect();
+        Ok(Self { store_url, store, files, partitions, names, locations })
+    }
+
+    /// The files, in the order in which a table reads them.
+    pub fn files(&self) -> &[ObjectMeta] {
+        &self.files
+    }
+
+    /// The files' names as messages show them, in the same order.
+    pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.files.iter().map(|file| self.names.name(&file.location))
+    }
+
+    /// How files are named in messages.
+    pub fn names(&self) -> &FileNames {
+        &self.names
+    }
+
+    /// Size of all files in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// The store that holds the files.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The URL under which the session knows the store.
+    pub fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The locations as the user wrote them.
+    pub fn locations(&self) -> &[String] {
+        &self.locations
+    }
+
+    /// The columns that `key=value` directories add to every row.
+    pub fn partitions(&self) -> &PartitionColumns {
+        &self.partitions
+    }
+}
+
+/// One walk through a store.
+struct Walk<'a> {
+    store: &'a dyn ObjectStore,
+    location: &'a Location,
+    found: BTreeMap<Path, ObjectMeta>,
+    skipped: Skipped,
+    /// Whether any file or directory was seen at all.
+    seen: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
+        Self { store, location, found: BTreeMap::new(), skipped: Skipped::default(), seen: false }
+    }
+
+    async fn files(mut self) -> Result<impl Iterator<Item = ObjectMeta>> {
+        if !self.location.is_directory
+            && let Some(meta) = self.head(&self.location.literal).await?
+        {
+            self.found.insert(meta.location.clone(), meta);
+            return Ok(self.found.into_values());
+        }
+        self.descend().await?;
+        if self.found.is_empty() {
+            return Err(self.nothing_found().await?);
+        }
+        Ok(self.found.into_values())
+    }
+
+    /// Visits directories, each with the part of the pattern that still has to match below it.
+    async fn descend(&mut self) -> Result<()> {
+        let location = self.location;
+        let mut pending = vec![(location.prefix.clone(), location.pattern.as_slice())];
+        while let Some((directory, pattern)) = pending.pop() {
+            let (segment, rest) = match pattern.split_first() {
+                Some((Segment::Literal(name), [])) => {
+                    let path = directory.clone().join(name.as_str());
+                    match self.head(&path).await? {
+                        Some(meta) => drop(self.found.insert(path, meta)),
+                        None => pending.push((path, &[])),
+                    }
+                    continue;
+                }
+                Some((Segment::Literal(name), rest)) => {
+                    pending.push((directory.clone().join(name.as_str()), rest));
+                    continue;
+                }
+                Some((Segment::AnyDepth, [])) | None => (None, pattern),
+                Some((Segment::AnyDepth, rest)) => {
+                    pending.push((directory.clone(), rest));
+                    (None, pattern)
+                }
+                Some((Segment::Pattern(pattern), rest)) => (Some(pattern), rest),
+            };
+            let listed = self
+                .store
+                .list_with_delimiter(Some(&directory))
+                .await
+                .map_err(|source| ErrorKind::List { location: location.file_names().name(&directory), source })?;
+            self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
+            let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
+            for meta in listed.objects.into_iter().filter(|_| takes_files) {
+                if self.takes(&meta.location, segment, Some(meta.size)) {
+                    self.found.insert(meta.location.clone(), meta);
+                }
+            }
+            for subdirectory in listed.common_prefixes {
+                if self.takes(&subdirectory, segment, None) {
+                    pending.push((subdirectory, rest));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file (with its size) or directory that a listing brought up belongs to the table.
+    fn takes(&mut self, path: &Path, pattern: Option<&glob::Pattern>, size: Option<u64>) -> bool {
+        let name = path.filename().unwrap_or_default();
+        if pattern.is_some_and(|pattern| !pattern.matches(name)) {
+            return false;
+        }
+        let spelled_out = pattern.is_some_and(|pattern| pattern.as_str().starts_with(['.', '_']));
+        let crc_asked = pattern.is_some_and(|pattern| pattern.as_str().ends_with(".crc"));
+        let reason = match size {
+            // Hive and Spark know columns such as `_id`; `_id=7/` is a partition, not a hidden directory.
+            _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
+            _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
+            Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
+            Some(0) => SkipReason::EmptyFile,
+            _ => return true,
+        };
+        let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };
+        self.skipped.push(name, reason);
+        false
+    }
+
+    async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
+        if path.as_ref().is_empty() {
+            return Ok(None);
+        }
+        match self.store.head(path).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(source) => Err(ErrorKind::List { location: self.location.file_names().name(path), source }.into()),
+        }
+    }
+
+    /// Tells an empty directory from one that is not there.
+    async fn nothing_found(&self) -> Result<super::Error> {
+        let location = self.location.to_string();
+        if !self.seen && !self.location.is_pattern() && !self.exists(&self.location.prefix).await? {
+            return Ok(ErrorKind::NotFound { location }.into());
+        }
+        let pattern = self.location.is_pattern();
+        Ok(ErrorKind::Empty { location, pattern, skipped: self.skipped.clone() }.into())
+    }
+
+    async fn exists(&self, directory: &Path) -> Result<bool> {
+        if directory.as_ref().is_empty() {
+            return Ok(true);
+        }
+        let parent = directory.as_ref().rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = Path::parse(parent).unwrap_or_default();
+        let listed = self
+            .store
+            .list_with_delimiter(Some(&parent))
+            .await
+            .map_err(|source| ErrorKind::List { location: self.location.to_string(), source })?;
+        Ok(listed.common_prefixes.contains(directory))
+    }
+}

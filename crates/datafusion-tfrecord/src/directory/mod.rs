@@ -1,0 +1,37 @@
+//! Files in a directory as a table: our own listing over any DataFusion [`FileFormat`].
+//!
+//! [`Location`] is what the user wrote, [`Listing`] the files found there, [`DirectoryTable`] the table over them.
+//! DataFusion's `ListingTable` reads hidden files, stumbles over `_SUCCESS` and cannot hold a null partition; this one
+//! reads directories as Hive, Spark and pandas leave them and names the file in every error.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use datafusion::datasource::file_format::parquet::ParquetFormat;
+//! # use datafusion::prelude::SessionContext;
+//! use datafusion_tfrecord::directory::{DirectoryTable, Listing, Location};
+//!
+//! # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
+//! let state = ctx.state();
+//! let listing = Listing::list(&state, &[Location::parse("events/dt=2026-*/")?]).await?;
+//! let table = DirectoryTable::try_new(&state, listing, Arc::new(ParquetFormat::default())).await?;
+//! ctx.register_table("events", Arc::new(table))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
+
+mod error;
+mod guard;
+mod listing;
+mod location;
+mod partition;
+mod schema;
+mod table;
+
+pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
+pub use guard::GuardedSource;
+pub use listing::Listing;
+pub use location::{FileNames, Location};
+pub use partition::PartitionColumns;
+pub use table::DirectoryTable;

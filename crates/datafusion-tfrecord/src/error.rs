@@ -1,0 +1,158 @@
+//! [`Error`]: what is wrong with a write before any row is read, or with what came of it.
+
+use std::fmt;
+use std::io;
+
+use datafusion_common::DataFusionError;
+
+/// What went wrong and, through [`Error::hint`], the way out. The engine carries it as
+/// [`DataFusionError::External`].
+pub struct Error(Box<ErrorKind>);
+
+/// The kinds of [`Error`]. Errors of the mapping and of the shard set are those of [`arrow_tfrecord`] and
+/// [`tfrecord_shards`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Ranges of rows for a number of shards, without the number of rows.
+    #[error("an ordered query cannot be cut into {shards} shards: the number of its rows is not known beforehand")]
+    UnknownRowCount {
+        /// Shards that were asked for.
+        shards: usize,
+    },
+    /// Another number of rows than was counted beforehand.
+    #[error("expected {expected} rows, found {found}: the input changed between counting and writing")]
+    RowCount {
+        /// Rows that were counted.
+        expected: u64,
+        /// Rows that came.
+        found: u64,
+    },
+    /// An option that there is not.
+    #[error("unknown option {option:?}: the options are {}", known.join(", "))]
+    UnknownOption {
+        /// The option as it was written.
+        option: String,
+        /// The options that there are.
+        known: Vec<String>,
+    },
+    /// An option with a value that it cannot have.
+    #[error("option {option}: found {found:?}, expected {expected}")]
+    InvalidOption {
+        /// The option.
+        option: String,
+        /// Its value.
+        found: String,
+        /// What it can be.
+        expected: String,
+    },
+    /// Options that contradict each other.
+    #[error("options {first} and {second} exclude each other")]
+    ConflictingOptions {
+        /// The first.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// A target that is not on the local file system.
+    #[error("cannot write to {url}: shards go to a local directory")]
+    NotLocal {
+        /// The target.
+        url: String,
+    },
+    /// Something that can be said in SQL but not be done.
+    #[error("{what} is not supported for TFRECORD")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// A write node without its committer.
+    #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
+    NoCommit,
+    /// A job of the run panicked.
+    #[error("{message}")]
+    Panic {
+        /// What it said.
+        message: String,
+    },
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The way out, where there is one: a sentence without a full stop.
+    pub fn hint(&self) -> Option<String> {
+        match self.kind() {
+            ErrorKind::UnknownRowCount { .. } => Some(
+                "give the number of rows ('tfrecord.expected_rows' in SQL), set a size or a number of rows for each \
+                 shard instead, or drop the ORDER BY"
+                    .to_owned(),
+            ),
+            ErrorKind::RowCount { .. } => Some("run it again when nothing writes to the input".to_owned()),
+            ErrorKind::NotLocal { .. } => {
+                Some("write to a local directory, then copy the directory as a whole".to_owned())
+            }
+            ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
+            ErrorKind::Panic { .. } => Some("this is a bug, please report it; nothing was published".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<ErrorKind> for DataFusionError {
+    fn from(kind: ErrorKind) -> Self {
+        Self::External(Box::new(Error::from(kind)))
+    }
+}
+
+/// An error of the mapping or the encoder, for the engine.
+pub(crate) fn encode_error(error: arrow_tfrecord::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// An error of the shard set, for the engine. What the file system refuses stays an I/O error: schedulers try those
+/// again.
+pub(crate) fn shards_error(error: tfrecord_shards::Error) -> DataFusionError {
+    use tfrecord_shards::ErrorKind;
+    let refused = match error.kind() {
+        ErrorKind::Io { source, .. } => Some(source.kind()),
+        ErrorKind::Write(source) => Some(source.kind()),
+        _ => None,
+    };
+    match refused {
+        Some(kind) => DataFusionError::IoError(io::Error::new(kind, error)),
+        None => DataFusionError::External(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

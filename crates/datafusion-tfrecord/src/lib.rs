@@ -1,0 +1,25 @@
+//! TFRecord for Apache DataFusion: query results become shards of `tf.train.Example`, all of them or none.
+//!
+//! ```text
+//! any plan -> [DealExec] -> TfRecordWriteExec -> [CoalescePartitionsExec] -> TfRecordCommitExec
+//! ```
+//!
+//! | you want | use |
+//! |---|---|
+//! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
+//! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
+//! | the same shards again from the same input | [`reproducible`] on the session's configuration |
+//! | a directory of files as a table | [`directory`] |
+//!
+//! Shards are staged where no reader looks and published together when the last row is on disk; see
+//! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard.
+
+pub mod directory;
+mod error;
+pub mod write;
+
+pub use error::{Error, ErrorKind};
+pub use write::{
+    DealExec, TfRecordCommitExec, TfRecordFormat, TfRecordFormatFactory, TfRecordWriteExec, WriteOptions, plan_write,
+    reproducible,
+};

@@ -1,0 +1,302 @@
+//! [`TfRecordCommitExec`]: the root of a write plan, which publishes all shards or none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use arrow_array::{RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_tfrecord::Mapping;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::EquivalenceProperties;
+use datafusion_physical_plan::execution_plan::{EmissionType, EvaluationType, SchedulingType};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
+    SendableRecordBatchStream, validate_child_count,
+};
+use futures::{FutureExt, TryStreamExt, stream};
+use log::warn;
+use serde_json::json;
+use tfrecord_framing::Compression;
+use tfrecord_shards::{LocalCommit, Manifest, RunId, SetDescription, Sharding, StagedShard};
+
+use super::exec::TfRecordWriteExec;
+use super::options::WriteOptions;
+use super::partition::create_shard;
+use super::report::PartitionReport;
+use super::run::{Run, Runs, describe_panic, with_run};
+use crate::error::{ErrorKind, shards_error};
+
+/// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
+/// the number of records.
+///
+/// Nothing runs before the stream is polled. If the query fails, or the stream is dropped, everything staged is
+/// removed as soon as the last job has noticed; [`settled`](Self::settled) waits for that.
+#[derive(Debug)]
+pub struct TfRecordCommitExec {
+    input: Arc<dyn ExecutionPlan>,
+    options: Arc<WriteOptions>,
+    /// Local files that the plan reads, which the set must not replace.
+    inputs: Vec<PathBuf>,
+    properties: Arc<PlanProperties>,
+    /// Set by the last run that succeeded.
+    summary: Arc<Mutex<Option<Arc<Manifest>>>>,
+    runs: Runs,
+}
+
+static COUNT_SCHEMA: LazyLock<SchemaRef> =
+    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+
+impl TfRecordCommitExec {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, options: Arc<WriteOptions>, inputs: Vec<PathBuf>) -> Self {
+        let properties = Arc::new(Self::compute_properties(&input));
+        Self { input, options, inputs, properties, summary: Arc::default(), runs: Runs::default() }
+    }
+
+    fn compute_properties(input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
+        PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&COUNT_SCHEMA)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            input.boundedness(),
+        )
+        .with_evaluation_type(EvaluationType::Eager)
+        .with_scheduling_type(SchedulingType::Cooperative)
+    }
+
+    /// Where rows go, and in which form.
+    pub fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
+    /// What columns become.
+    pub fn mapping(&self) -> Option<Arc<Mapping>> {
+        write_node(&self.input, |write| Arc::clone(write.mapping()))
+    }
+
+    /// What was published, once the stream has yielded its row.
+    pub fn summary(&self) -> Option<Arc<Manifest>> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until no run of this plan is left: each has published its set, or has removed what it had staged. To be
+    /// awaited before the process exits, when the stream has been dropped or has failed.
+    pub async fn settled(&self) {
+        self.runs.settled().await;
+    }
+}
+
+/// Looks at the write node below.
+fn write_node<T>(plan: &Arc<dyn ExecutionPlan>, look: impl Fn(&TfRecordWriteExec) -> T) -> Option<T> {
+    let mut found = None;
+    let visit = plan.apply(|node| {
+        found = node.downcast_ref::<TfRecordWriteExec>().map(&look);
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    visit.ok().and(found)
+}
+
+impl DisplayAs for TfRecordCommitExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let out = self.options.out.display();
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, "TfRecordCommitExec: out={out}"),
+            DisplayFormatType::TreeRender => write!(f, "out={out}"),
+        }
+    }
+}
+
+impl ExecutionPlan for TfRecordCommitExec {
+    fn name(&self) -> &'static str {
+        "TfRecordCommitExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        validate_child_count!(self, children);
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self {
+            properties: Arc::new(Self::compute_properties(&input)),
+            input,
+            options: Arc::clone(&self.options),
+            inputs: self.inputs.clone(),
+            summary: Arc::clone(&self.summary),
+            runs: self.runs.clone(),
+        }))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        assert_eq_or_internal_err!(partition, 0, "TfRecordCommitExec has one partition");
+        let partitions = self.input.output_partitioning().partition_count();
+        assert_eq_or_internal_err!(partitions, 1, "TfRecordCommitExec needs one input partition");
+        let task = write_node(&self.input, |write| CommitTask {
+            write_partitions: write.properties().output_partitioning().partition_count(),
+            source_partitions: write.source_partitions(),
+            expected_rows: write.expected_rows(),
+            mapping: Arc::clone(write.mapping()),
+            input: Arc::clone(&self.input),
+            options: Arc::clone(&self.options),
+            inputs: self.inputs.clone(),
+            runs: self.runs.clone(),
+        });
+        let Some(task) = task else {
+            return internal_err!("TfRecordCommitExec without a TfRecordWriteExec below it");
+        };
+        let summary = Arc::clone(&self.summary);
+        let count = async move {
+            // A panic of the query would unwind through whoever polls us; as an error it has a place to go.
+            let manifest = AssertUnwindSafe(task.run(&context))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|panic| Err(ErrorKind::Panic { message: describe_panic(&*panic) }.into()))?;
+            let count = UInt64Array::from(vec![manifest.totals.rows]);
+            *summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(manifest));
+            Ok(RecordBatch::try_new(Arc::clone(&COUNT_SCHEMA), vec![Arc::new(count)])?)
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&COUNT_SCHEMA), stream::once(count))))
+    }
+}
+
+/// One run, from the empty staging directory to the published set.
+struct CommitTask {
+    input: Arc<dyn ExecutionPlan>,
+    options: Arc<WriteOptions>,
+    inputs: Vec<PathBuf>,
+    mapping: Arc<Mapping>,
+    write_partitions: usize,
+    source_partitions: usize,
+    expected_rows: Option<u64>,
+    runs: Runs,
+}
+
+impl CommitTask {
+    async fn run(self, context: &TaskContext) -> Result<Manifest> {
+        let run = self.begin().await?;
+        let reports = self.collect_reports(&run, context).await?;
+        self.check(&reports)?;
+        let description = self.describe()?;
+        let sharding = self.options.sharding;
+        run.wait_for_disk(move |run| {
+            let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
+            for shard in missing_shards(sharding, &staged) {
+                let (file, stats) = create_shard(run, 0, shard)?.finish().map_err(shards_error)?;
+                staged.push(file.seal(stats).map_err(shards_error)?);
+            }
+            run.commit.clone().publish(staged, description).map_err(shards_error)
+        })
+        .await
+        .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    }
+
+    /// Makes the staging directory and the threads.
+    async fn begin(&self) -> Result<Arc<Run>> {
+        let (options, inputs, running) = (Arc::clone(&self.options), self.inputs.clone(), self.runs.start());
+        SpawnedTask::spawn_blocking(move || {
+            let commit = LocalCommit::begin(&options.out, options.mode, RunId::new(), &inputs).map_err(shards_error)?;
+            for leftover in commit.leftovers() {
+                let state = if leftover.live { "still going on" } else { "killed" };
+                warn!("{}: left by run {}, {state}", leftover.path.display(), leftover.run);
+            }
+            Run::begin(commit, &options, running)
+        })
+        .await
+        .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    }
+
+    /// Runs the plan below. Of two reports of one partition the later counts: it is of another attempt.
+    async fn collect_reports(&self, run: &Arc<Run>, context: &TaskContext) -> Result<BTreeMap<u32, PartitionReport>> {
+        let mut rows = self.input.execute(0, Arc::new(with_run(context, run)))?;
+        let mut reports = BTreeMap::new();
+        while let Some(batch) = rows.try_next().await? {
+            reports.extend(PartitionReport::from_batch(&batch)?.into_iter().map(|report| (report.partition, report)));
+        }
+        Ok(reports)
+    }
+
+    /// Every partition has reported, and every row that went in is in a shard.
+    fn check(&self, reports: &BTreeMap<u32, PartitionReport>) -> Result<()> {
+        if reports.len() != self.write_partitions {
+            return internal_err!("{} of {} write partitions have reported", reports.len(), self.write_partitions);
+        }
+        let mut found = 0;
+        for report in reports.values() {
+            let staged: u64 = report.shards.iter().map(|shard| shard.rows).sum();
+            if staged != report.rows {
+                let (partition, rows) = (report.partition, report.rows);
+                return internal_err!("write partition {partition} took {rows} rows and staged {staged}");
+            }
+            found += report.rows;
+        }
+        match self.expected_rows {
+            Some(expected) if expected != found => Err(ErrorKind::RowCount { expected, found }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the manifest says beside the shards.
+    fn describe(&self) -> Result<SetDescription> {
+        let options = &self.options;
+        let mut description = SetDescription::new(&self.mapping, &options.mapping);
+        description.prefix.clone_from(&options.prefix);
+        description.compression = options.compression;
+        description.sharding = options.sharding;
+        description.query.clone_from(&options.query);
+        description.inputs.clone_from(&options.inputs);
+        description.write_partitions = u32::try_from(self.source_partitions)
+            .map_err(|_| internal_datafusion_err!("{} input partitions", self.source_partitions))?;
+        description.options.insert("ordered".to_owned(), json!(options.ordered));
+        if options.compression != Compression::None {
+            description.options.insert("level".to_owned(), json!(options.level.get()));
+        }
+        Ok(description)
+    }
+}
+
+/// Shards that belong to the set although no row was for them: all up to the number asked for, and one at least.
+fn missing_shards(sharding: Sharding, staged: &[StagedShard]) -> Vec<usize> {
+    match sharding {
+        Sharding::Count(count) => {
+            let there: BTreeSet<_> = staged.iter().map(|shard| shard.sequence as usize).collect();
+            (0..count.get()).filter(|shard| !there.contains(shard)).collect()
+        }
+        _ if staged.is_empty() => vec![0],
+        _ => Vec::new(),
+    }
+}

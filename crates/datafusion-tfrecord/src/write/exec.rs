@@ -1,0 +1,224 @@
+//! [`TfRecordWriteExec`]: every partition of the input becomes staged shards.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_tfrecord::{Encoder, Mapping};
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, exec_datafusion_err};
+use datafusion_execution::TaskContext;
+use datafusion_execution::memory_pool::MemoryConsumer;
+use datafusion_physical_expr::EquivalenceProperties;
+use datafusion_physical_expr_common::sort_expr::OrderingRequirements;
+use datafusion_physical_plan::execution_plan::{EmissionType, EvaluationType, SchedulingType};
+use datafusion_physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
+    SendableRecordBatchStream, validate_child_count,
+};
+use futures::stream;
+use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
+
+use super::deal::DealExec;
+use super::options::WriteOptions;
+use super::partition::{PartitionWrite, Placement, WriteMetrics};
+use super::report::REPORT_SCHEMA;
+use super::run::current_run;
+
+/// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition that tells
+/// what it has staged; nothing is visible before a [`TfRecordCommitExec`](super::TfRecordCommitExec) has all of them.
+///
+/// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones), `elapsed_compute`.
+#[derive(Debug)]
+pub struct TfRecordWriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    options: Arc<WriteOptions>,
+    mapping: Arc<Mapping>,
+    assignment: ShardAssignment,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// Who decides about the shard of a row.
+#[derive(Debug, Clone)]
+pub(super) enum ShardAssignment {
+    /// A [`DealExec`] below.
+    Dealt,
+    /// Every partition, by size or number of rows.
+    Cut,
+    /// The only partition: what it reads stays in order, cut into ranges if a number of shards is asked for.
+    InOrder {
+        /// The order, if the engine is to know it.
+        ordering: Option<OrderingRequirements>,
+        /// The number of rows, for ranges.
+        rows: Option<u64>,
+    },
+}
+
+impl TfRecordWriteExec {
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        options: Arc<WriteOptions>,
+        mapping: Arc<Mapping>,
+        assignment: ShardAssignment,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&REPORT_SCHEMA)),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            input.boundedness(),
+        )
+        .with_evaluation_type(EvaluationType::Eager)
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let metrics = ExecutionPlanMetricsSet::new();
+        Self { input, options, mapping, assignment, properties: Arc::new(properties), metrics }
+    }
+
+    /// What columns become.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    /// Where rows go, and in which form.
+    pub fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
+    /// The number of partitions that rows come from. Equal rows in equally many partitions give equal shards.
+    pub fn source_partitions(&self) -> usize {
+        let source = match self.input.downcast_ref::<DealExec>() {
+            Some(deal) => deal.input(),
+            None => &self.input,
+        };
+        source.output_partitioning().partition_count()
+    }
+
+    /// The number of rows that the plan was made for, where shards are ranges.
+    pub(super) fn expected_rows(&self) -> Option<u64> {
+        match &self.assignment {
+            ShardAssignment::InOrder { rows, .. } => *rows,
+            ShardAssignment::Dealt | ShardAssignment::Cut => None,
+        }
+    }
+
+    fn placement(&self) -> Placement {
+        match (&self.assignment, self.options.sharding) {
+            (ShardAssignment::Dealt, _) => Placement::Dealt,
+            (ShardAssignment::InOrder { rows: Some(rows), .. }, Sharding::Count(shards)) => {
+                Placement::Rule(ShardRule::Ranges(ShardRanges::new(shards, *rows)))
+            }
+            (_, sharding) => Placement::Rule(ShardRule::new(sharding)),
+        }
+    }
+}
+
+/// How rows are spread, for people.
+fn describe(sharding: Sharding) -> String {
+    match sharding {
+        Sharding::Count(shards) => format!("shards={shards}"),
+        Sharding::Bytes(bytes) => format!("shard_size={bytes}"),
+        Sharding::Rows(rows) => format!("shard_rows={rows}"),
+        other => format!("sharding={other:?}"),
+    }
+}
+
+impl DisplayAs for TfRecordWriteExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sharding = describe(self.options.sharding);
+        let record_type = self.mapping.record_type();
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "TfRecordWriteExec: record_type={record_type}, {sharding}")?;
+                if matches!(self.assignment, ShardAssignment::InOrder { .. }) {
+                    f.write_str(", in order")?;
+                }
+                write!(f, ", compression={}", self.options.compression)
+            }
+            DisplayFormatType::TreeRender => write!(f, "{sharding}"),
+        }
+    }
+}
+
+impl ExecutionPlan for TfRecordWriteExec {
+    fn name(&self) -> &'static str {
+        "TfRecordWriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![match self.assignment {
+            ShardAssignment::InOrder { .. } => Distribution::SinglePartition,
+            ShardAssignment::Dealt | ShardAssignment::Cut => Distribution::UnspecifiedDistribution,
+        }])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        // Without this the optimizer removes the user's ORDER BY, which nobody else seems to need.
+        vec![match &self.assignment {
+            ShardAssignment::InOrder { ordering, .. } => ordering.clone(),
+            ShardAssignment::Dealt | ShardAssignment::Cut => None,
+        }]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        // Encoding has threads of its own, and a round-robin exchange would make shards differ between runs.
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        validate_child_count!(self, children);
+        let (options, mapping) = (Arc::clone(&self.options), Arc::clone(&self.mapping));
+        Ok(Arc::new(Self::new(children.swap_remove(0), options, mapping, self.assignment.clone())))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let number = u32::try_from(partition).map_err(|_| exec_datafusion_err!("too many partitions: {partition}"))?;
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let write = PartitionWrite {
+            run: current_run(&context)?,
+            partition: number,
+            partitions: self.properties.output_partitioning().partition_count(),
+            placement: self.placement(),
+            shard_space: if matches!(self.options.sharding, Sharding::Count(_)) { 0 } else { number },
+            encoder: Encoder::new(Arc::clone(&self.mapping)),
+            metrics: WriteMetrics {
+                rows_written: counter("rows_written"),
+                bytes_written: counter("bytes_written"),
+                shards: counter("shards"),
+                elapsed_compute: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
+            },
+            reservation: MemoryConsumer::new(format!("TfRecordWriteExec[{partition}]")).register(context.memory_pool()),
+        };
+        let input = self.input.execute(partition, context)?;
+        let report = stream::once(async move { write.write(input).await?.to_batch() });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&REPORT_SCHEMA), report)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,38 @@
+//! Writing: from a plan that yields rows to a published set of shards.
+//!
+//! | | input partitions | write partitions | a row's shard |
+//! |---|---|---|---|
+//! | a number of shards | `P` | `min(P, N)`, below them a [`DealExec`] | dealt in blocks, the same number of rows to each |
+//! | a size or a number of rows for each shard | `P` | `P` | each partition fills one shard after the other |
+//! | ordered | one | one | contiguous: ranges of equal length, or one shard after the other |
+//!
+//! The number of shards is exact in the first case, whatever the partitions hold, without hashing rows; why so, and what
+//! it costs, is told at [`DealExec`]. In no case do batch sizes, threads or the speed of partitions show in the shards:
+//! they follow from the rows of each input partition, in their order.
+//!
+//! # Where work is done
+//! The engine's threads run the query, cut its rows to blocks and wait. Encoding, checksums and compression run on a pool
+//! of their own, a bounded number of jobs for each partition, whose results are taken in order; so one partition can
+//! use every core. Files are synced on blocking threads, a bounded number at a time.
+//!
+//! # When something fails
+//! Errors and panics, wherever they happen, end the run with an error, and a stream that is dropped ends it without one.
+//! Either way, jobs that have not started are skipped, those that have are waited for, and with the last one goes
+//! everything that was staged.
+
+mod commit;
+mod deal;
+mod exec;
+mod format;
+mod options;
+mod partition;
+mod plan;
+mod report;
+mod run;
+
+pub use commit::TfRecordCommitExec;
+pub use deal::{DealExec, SHARD_COLUMN};
+pub use exec::TfRecordWriteExec;
+pub use format::{TfRecordFormat, TfRecordFormatFactory};
+pub use options::WriteOptions;
+pub use plan::{plan_write, reproducible};

@@ -1,0 +1,75 @@
+//! [`WriteOptions`]: where a query's rows go, in which form, and how they are spread over shards.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use arrow_tfrecord::MappingOptions;
+use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::{SaveMode, Sharding};
+
+/// What [`plan_write`](super::plan_write) needs to know beside the rows.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use datafusion_tfrecord::WriteOptions;
+/// use tfrecord_framing::Compression;
+/// use tfrecord_shards::Sharding;
+///
+/// let four = NonZeroUsize::new(4).ok_or("four is not zero")?;
+/// let options = WriteOptions {
+///     sharding: Sharding::Count(four),
+///     compression: Compression::Gzip,
+///     ..WriteOptions::new("shards")
+/// };
+/// assert_eq!(options.prefix, "part");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// The directory that the set becomes.
+    pub out: PathBuf,
+    /// What columns become.
+    pub mapping: MappingOptions,
+    /// How rows are spread over shards.
+    pub sharding: Sharding,
+    /// What shard names start with.
+    pub prefix: String,
+    /// How shards are compressed.
+    pub compression: Compression,
+    /// How hard to compress.
+    pub level: Level,
+    /// What to do when the target exists.
+    pub mode: SaveMode,
+    /// Keep the order of the rows: read one after the other, the shards hold them as the query does. One partition
+    /// writes then, and with [`Sharding::Count`] the number of rows must be known beforehand.
+    pub ordered: bool,
+    /// The number of rows, if the caller has counted them. Wrong numbers are an error at the end of the run, not wrong
+    /// shards. Only ordered writes with [`Sharding::Count`] need it, and only where the plan's statistics do not tell.
+    pub expected_rows: Option<u64>,
+    /// Threads that encode and compress. All cores if unset.
+    pub threads: Option<NonZeroUsize>,
+    /// The query, for the manifest.
+    pub query: Option<String>,
+    /// The inputs, for the manifest.
+    pub inputs: Vec<String>,
+}
+
+impl WriteOptions {
+    /// The defaults: shards of 128 MiB, uncompressed, named `part-...`, into a directory that must not exist yet.
+    pub fn new(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            mapping: MappingOptions::default(),
+            sharding: Sharding::default(),
+            prefix: "part".to_owned(),
+            compression: Compression::default(),
+            level: Level::default(),
+            mode: SaveMode::Error,
+            ordered: false,
+            expected_rows: None,
+            threads: None,
+            query: None,
+            inputs: Vec::new(),
+        }
+    }
+}

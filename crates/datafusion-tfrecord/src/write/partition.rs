@@ -1,0 +1,385 @@
+//! The work of one write partition: rows in, staged shards out.
+//!
+//! ```text
+//! input -> units of about 2 MiB -> encode, some at a time -> append to shards, one unit at a time -> seal
+//!          (engine's task)         (pool)                    (pool)                                  (blocking threads)
+//! ```
+//! Units leave the encoder in the order in which they went in, so the number of threads does not show in the shards.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_tfrecord::{Encoder, RecordBuffer};
+use datafusion_common::{DataFusionError, Result, exec_datafusion_err, internal_datafusion_err};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_execution::SendableRecordBatchStream;
+use datafusion_execution::memory_pool::MemoryReservation;
+use datafusion_physical_plan::metrics::{Count, Time};
+use futures::stream::{self, FuturesUnordered};
+use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
+use rayon::prelude::*;
+use tfrecord_shards::{Piece, ShardDeal, ShardFile, ShardRule, ShardWriter, StagedShard};
+use tokio::sync::mpsc;
+
+use super::report::PartitionReport;
+use super::run::Run;
+use crate::error::{encode_error, shards_error};
+
+/// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
+const UNIT_BYTES: usize = 2 << 20;
+
+/// Most rows of a job, for records of a few bytes.
+const MAX_UNIT_ROWS: usize = 1 << 16;
+
+/// Most shards that are opened in one go, so that tiny shards do not use up the file handles.
+const MAX_PIECES: usize = 64;
+
+/// Most shards that are synced at the same time.
+const MAX_SEALING: usize = 16;
+
+/// How rows find their shard.
+#[derive(Debug, Clone)]
+pub(super) enum Placement {
+    /// The last column tells.
+    Dealt,
+    /// The partition applies the rule to its rows.
+    Rule(ShardRule),
+}
+
+/// What a partition counts.
+#[derive(Debug, Clone)]
+pub(super) struct WriteMetrics {
+    pub(super) rows_written: Count,
+    /// Framed bytes.
+    pub(super) bytes_written: Count,
+    pub(super) shards: Count,
+    pub(super) elapsed_compute: Time,
+}
+
+/// One write partition at work.
+pub(super) struct PartitionWrite {
+    pub(super) run: Arc<Run>,
+    pub(super) partition: u32,
+    /// The number of write partitions.
+    pub(super) partitions: usize,
+    pub(super) placement: Placement,
+    /// What the partition's shards are numbered within: its own number, or 0 if shards are numbered over all partitions.
+    pub(super) shard_space: u32,
+    pub(super) encoder: Encoder,
+    pub(super) metrics: WriteMetrics,
+    pub(super) reservation: MemoryReservation,
+}
+
+impl PartitionWrite {
+    /// Writes all rows of `input`.
+    pub(super) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
+        let buffers = Arc::new(Buffers { free: Mutex::default(), reservation: self.reservation });
+        let encode = Encode {
+            encoder: self.encoder,
+            dealt: matches!(self.placement, Placement::Dealt),
+            buffers: Arc::clone(&buffers),
+            record_len: AtomicUsize::new(UNIT_BYTES / ShardDeal::MAX_BLOCK),
+            time: self.metrics.elapsed_compute.clone(),
+            place: (self.partitions > 1).then(|| (self.partition, self.partitions)),
+        };
+        let append = Append {
+            run: Arc::clone(&self.run),
+            partition: self.partition,
+            shard_space: self.shard_space,
+            placement: self.placement,
+            buffers,
+            metrics: self.metrics,
+        };
+        // Enough under way for this partition's share of the pool, and one more to take up when one is done.
+        let window = self.run.threads().div_ceil(self.partitions) + 1;
+        let (sender, receiver) = mpsc::channel(1);
+        let (_, report) = futures::try_join!(encode.run(self.run, window, input, sender), append.run(receiver))?;
+        Ok(report)
+    }
+}
+
+/// Some rows to encode in one job.
+struct Unit {
+    /// Rows of the partition before these.
+    rows_before: u64,
+    batches: Vec<RecordBatch>,
+}
+
+/// The records of a unit.
+struct EncodedUnit {
+    buffer: RecordBuffer,
+    /// The shards of dealt records.
+    dealt: Vec<Piece>,
+}
+
+/// The first half of the work.
+struct Encode {
+    encoder: Encoder,
+    dealt: bool,
+    buffers: Arc<Buffers>,
+    /// Mean framed length of the last unit's records.
+    record_len: AtomicUsize,
+    time: Time,
+    /// Which partition this is, of how many, if there are several.
+    place: Option<(u32, usize)>,
+}
+
+impl Encode {
+    async fn run(
+        self,
+        run: Arc<Run>,
+        window: usize,
+        input: SendableRecordBatchStream,
+        sender: mpsc::Sender<EncodedUnit>,
+    ) -> Result<()> {
+        let this = Arc::new(self);
+        let encoded = units(input, Arc::clone(&this))
+            .map_ok(|unit| {
+                let this = Arc::clone(&this);
+                run.compute(move |_| this.encode(unit))
+            })
+            .try_buffered(window);
+        pin_mut!(encoded);
+        while let Some(unit) = encoded.try_next().await? {
+            if sender.send(unit).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn rows_per_unit(&self) -> usize {
+        (UNIT_BYTES / self.record_len.load(Ordering::Relaxed).max(1)).clamp(1, MAX_UNIT_ROWS)
+    }
+
+    fn encode(&self, unit: Unit) -> Result<EncodedUnit> {
+        let _timer = self.time.timer();
+        let mut buffer = self.buffers.take();
+        let capacity_before = buffer.capacity();
+        let mut dealt = Vec::new();
+        for batch in &unit.batches {
+            let start = buffer.len();
+            let error = |error: arrow_tfrecord::Error| {
+                self.locate(encode_error(error.with_row_offset(unit.rows_before + start as u64)))
+            };
+            if self.dealt {
+                let (rows, shard) = self.split_shard(batch)?;
+                self.encoder.encode(&rows, &mut buffer).map_err(error)?;
+                dealt.push(Piece { shard, records: start..buffer.len() });
+            } else {
+                self.encoder.encode(batch, &mut buffer).map_err(error)?;
+            }
+        }
+        self.buffers.book(capacity_before, buffer.capacity());
+        self.record_len.store(buffer.bytes().len() / buffer.len().max(1), Ordering::Relaxed);
+        Ok(EncodedUnit { buffer, dealt })
+    }
+
+    /// The rows without the last column, and the shard that it tells.
+    fn split_shard(&self, batch: &RecordBatch) -> Result<(RecordBatch, usize)> {
+        let no_shard = || internal_datafusion_err!("rows to write do not tell their shard");
+        let (shard, columns) = batch.columns().split_last().ok_or_else(no_shard)?;
+        let shard = shard.as_primitive_opt::<UInt32Type>().and_then(|shards| shards.values().first().copied());
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = Arc::clone(self.encoder.mapping().schema());
+        let rows = RecordBatch::try_new_with_options(schema, columns.to_vec(), &options)?;
+        Ok((rows, shard.ok_or_else(no_shard)? as usize))
+    }
+
+    /// Says what rows are counted in, where it is not the whole query.
+    fn locate(&self, error: DataFusionError) -> DataFusionError {
+        match self.place {
+            Some((partition, partitions)) => {
+                error.context(format!("write partition {partition} of {partitions}, which counts its own rows"))
+            }
+            None => error,
+        }
+    }
+}
+
+/// Cuts and joins batches to units.
+fn units(input: SendableRecordBatchStream, encode: Arc<Encode>) -> impl Stream<Item = Result<Unit>> + Send {
+    struct State {
+        input: SendableRecordBatchStream,
+        /// What did not fit the last unit.
+        rest: Option<RecordBatch>,
+        rows: u64,
+        encode: Arc<Encode>,
+    }
+    let state = State { input, rest: None, rows: 0, encode };
+    stream::try_unfold(state, |mut state| async move {
+        let mut unit = Unit { rows_before: state.rows, batches: Vec::new() };
+        let mut room = state.encode.rows_per_unit();
+        while room > 0 {
+            let mut batch = match state.rest.take() {
+                Some(rest) => rest,
+                None => match state.input.try_next().await? {
+                    Some(batch) => batch,
+                    None => break,
+                },
+            };
+            if batch.num_rows() > room {
+                state.rest = Some(batch.slice(room, batch.num_rows() - room));
+                batch = batch.slice(0, room);
+            }
+            if batch.num_rows() > 0 {
+                room -= batch.num_rows();
+                state.rows += batch.num_rows() as u64;
+                unit.batches.push(batch);
+            }
+        }
+        Ok((!unit.batches.is_empty()).then_some((unit, state)))
+    })
+}
+
+/// Buffers that go round between encoding and writing, booked with the engine.
+struct Buffers {
+    free: Mutex<Vec<RecordBuffer>>,
+    reservation: MemoryReservation,
+}
+
+impl Buffers {
+    fn take(&self) -> RecordBuffer {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut buffer: RecordBuffer) {
+        buffer.clear();
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+
+    /// Books what a buffer has grown. Never refused: buffers are few and bounded, and without them nothing moves. It is
+    /// for those who can spill to make room.
+    fn book(&self, before: usize, now: usize) {
+        self.reservation.grow(now.saturating_sub(before));
+    }
+}
+
+/// Shards being written, by their number.
+type OpenShards = BTreeMap<usize, ShardWriter<ShardFile>>;
+
+/// The second half of the work.
+struct Append {
+    run: Arc<Run>,
+    partition: u32,
+    shard_space: u32,
+    placement: Placement,
+    buffers: Arc<Buffers>,
+    metrics: WriteMetrics,
+}
+
+impl Append {
+    async fn run(mut self, mut units: mpsc::Receiver<EncodedUnit>) -> Result<PartitionReport> {
+        let mut open = OpenShards::new();
+        let mut sealing = Sealing { tasks: FuturesUnordered::new(), sealed: Vec::new() };
+        let mut rows = 0;
+        while let Some(EncodedUnit { mut buffer, dealt }) = units.recv().await {
+            rows += buffer.len() as u64;
+            let (pieces, sequential) = match &mut self.placement {
+                Placement::Dealt => (dealt, false),
+                Placement::Rule(rule) => {
+                    (rule.place(buffer.len(), |record| buffer.record_end(record)), rule.is_sequential())
+                }
+            };
+            let step = if sequential { MAX_PIECES } else { pieces.len().max(1) };
+            for pieces in pieces.chunks(step) {
+                let current = pieces.last().map_or(0, |piece| piece.shard);
+                (open, buffer) = self.append(open, buffer, pieces.to_vec()).await?;
+                while sequential && open.first_key_value().is_some_and(|(&shard, _)| shard < current) {
+                    if let Some((_, shard)) = open.pop_first() {
+                        self.seal(shard, &mut sealing).await?;
+                    }
+                }
+            }
+            self.buffers.give_back(buffer);
+        }
+        for shard in open.into_values() {
+            self.seal(shard, &mut sealing).await?;
+        }
+        while !sealing.tasks.is_empty() {
+            sealing.next().await?;
+        }
+        let mut shards = sealing.sealed;
+        shards.sort_by_key(|shard| shard.sequence);
+        Ok(PartitionReport { partition: self.partition, rows, shards })
+    }
+
+    /// Appends pieces to their shards, in one job.
+    async fn append(
+        &self,
+        mut open: OpenShards,
+        buffer: RecordBuffer,
+        pieces: Vec<Piece>,
+    ) -> Result<(OpenShards, RecordBuffer)> {
+        let shard_space = self.shard_space;
+        let metrics = self.metrics.clone();
+        self.run
+            .compute(move |run| {
+                let _timer = metrics.elapsed_compute.timer();
+                let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+                for piece in &pieces {
+                    ranges.entry(piece.shard).or_default().push(piece.records.clone());
+                }
+                for &shard in ranges.keys() {
+                    if !open.contains_key(&shard) {
+                        open.insert(shard, create_shard(run, shard_space, shard)?);
+                    }
+                }
+                let mut shards: Vec<_> =
+                    open.iter_mut().filter_map(|(shard, writer)| Some((writer, ranges.get(shard)?))).collect();
+                shards.par_iter_mut().try_for_each(|(writer, ranges)| {
+                    ranges.iter().try_for_each(|range| writer.append(&buffer, range.clone())).map_err(shards_error)
+                })?;
+                for piece in &pieces {
+                    metrics.rows_written.add(piece.records.len());
+                    metrics.bytes_written.add(buffer.slice(piece.records.clone()).len());
+                }
+                Ok((open, buffer))
+            })
+            .await
+    }
+
+    /// Starts to finish and sync a shard, once not too many others are at it.
+    async fn seal(&self, shard: ShardWriter<ShardFile>, sealing: &mut Sealing) -> Result<()> {
+        while sealing.tasks.len() >= MAX_SEALING {
+            sealing.next().await?;
+        }
+        let shards = self.metrics.shards.clone();
+        sealing.tasks.push(self.run.wait_for_disk(move |run| {
+            let (file, stats) = run.install(|| shard.finish()).map_err(shards_error)?;
+            let staged = file.seal(stats).map_err(shards_error)?;
+            shards.add(1);
+            Ok(staged)
+        }));
+        Ok(())
+    }
+}
+
+/// A new shard: number `shard` in its space.
+pub(super) fn create_shard(run: &Run, shard_space: u32, shard: usize) -> Result<ShardWriter<ShardFile>> {
+    let sequence =
+        u32::try_from(shard).map_err(|_| exec_datafusion_err!("more than {} shards: make them larger", u32::MAX))?;
+    let file = run.commit.create_shard(shard_space, sequence).map_err(shards_error)?;
+    Ok(ShardWriter::new(file, run.compression, run.level))
+}
+
+/// Shards on their way to the disk.
+struct Sealing {
+    tasks: FuturesUnordered<SpawnedTask<Result<StagedShard>>>,
+    sealed: Vec<StagedShard>,
+}
+
+impl Sealing {
+    /// Waits for one of them.
+    async fn next(&mut self) -> Result<()> {
+        if let Some(sealed) = self.tasks.next().await {
+            self.sealed.push(sealed.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??);
+        }
+        Ok(())
+    }
+}

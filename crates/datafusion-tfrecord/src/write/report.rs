@@ -1,0 +1,156 @@
+//! [`PartitionReport`]: what a write partition tells the committer, as a row.
+//!
+//! It is a row of a record batch, not a value handed over in memory, so that the committer may sit in another process.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::{ListBuilder, StringBuilder, StructBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use datafusion_common::{Result, internal_datafusion_err};
+use tfrecord_shards::StagedShard;
+
+/// What one write partition did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PartitionReport {
+    /// The partition, over all processes. Of two reports of one partition, the later counts.
+    pub(super) partition: u32,
+    /// Rows that it took from its input.
+    pub(super) rows: u64,
+    /// The shards that it staged.
+    pub(super) shards: Vec<StagedShard>,
+}
+
+fn shard_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("staged", DataType::Utf8, false),
+        Field::new("partition", DataType::UInt32, false),
+        Field::new("sequence", DataType::UInt32, false),
+        Field::new("rows", DataType::UInt64, false),
+        Field::new("framed_bytes", DataType::UInt64, false),
+        Field::new("file_bytes", DataType::UInt64, false),
+        Field::new("crc32c", DataType::UInt32, false),
+    ])
+}
+
+fn shard_item() -> Field {
+    Field::new("item", DataType::Struct(shard_fields()), false)
+}
+
+/// One row for each partition: its number, its rows, its shards, and `extras` for what later stages gather on the way
+/// (sketches, offsets, vocabularies), which the committer does not look into.
+pub(super) static REPORT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("partition", DataType::UInt32, false),
+        Field::new("rows", DataType::UInt64, false),
+        Field::new("shards", DataType::List(Arc::new(shard_item())), false),
+        Field::new("extras", DataType::Binary, true),
+    ]))
+});
+
+impl PartitionReport {
+    /// The report as a batch of one row.
+    pub(super) fn to_batch(&self) -> Result<RecordBatch> {
+        let mut shards =
+            ListBuilder::new(StructBuilder::from_fields(shard_fields(), self.shards.len())).with_field(shard_item());
+        let mut row = ShardRow(shards.values());
+        for shard in &self.shards {
+            row.append(shard)?;
+        }
+        shards.append(true);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(vec![self.partition])),
+            Arc::new(UInt64Array::from(vec![self.rows])),
+            Arc::new(shards.finish()),
+            Arc::new(BinaryArray::from(vec![None::<&[u8]>])),
+        ];
+        Ok(RecordBatch::try_new(Arc::clone(&REPORT_SCHEMA), columns)?)
+    }
+
+    /// The reports in a batch.
+    pub(super) fn from_batch(batch: &RecordBatch) -> Result<Vec<Self>> {
+        let malformed = || internal_datafusion_err!("a write partition's report has the schema {:?}", batch.schema());
+        if batch.schema().fields() != REPORT_SCHEMA.fields() {
+            return Err(malformed());
+        }
+        let [partitions, rows, shards, _] = batch.columns() else {
+            return Err(malformed());
+        };
+        let (partitions, rows) = (partitions.as_primitive::<UInt32Type>(), rows.as_primitive::<UInt64Type>());
+        let shards = shards.as_list::<i32>();
+        (0..batch.num_rows())
+            .map(|row| {
+                let shards = staged_shards(&shards.value(row)).ok_or_else(malformed)?;
+                Ok(Self { partition: partitions.value(row), rows: rows.value(row), shards })
+            })
+            .collect()
+    }
+}
+
+struct ShardRow<'a>(&'a mut StructBuilder);
+
+impl ShardRow<'_> {
+    fn append(&mut self, shard: &StagedShard) -> Result<()> {
+        self.field::<StringBuilder>(0)?.append_value(&shard.staged);
+        self.field::<UInt32Builder>(1)?.append_value(shard.partition);
+        self.field::<UInt32Builder>(2)?.append_value(shard.sequence);
+        self.field::<UInt64Builder>(3)?.append_value(shard.rows);
+        self.field::<UInt64Builder>(4)?.append_value(shard.framed_bytes);
+        self.field::<UInt64Builder>(5)?.append_value(shard.file_bytes);
+        self.field::<UInt32Builder>(6)?.append_value(shard.crc32c);
+        self.0.append(true);
+        Ok(())
+    }
+
+    fn field<B: arrow_array::builder::ArrayBuilder>(&mut self, index: usize) -> Result<&mut B> {
+        let field = self.0.field_builder::<B>(index);
+        field.ok_or_else(|| internal_datafusion_err!("a shard's field {index} is not of its builder's type"))
+    }
+}
+
+fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
+    let shards = shards.as_struct_opt()?;
+    let [staged, partition, sequence, rows, framed_bytes, file_bytes, crc32c] = shards.columns() else {
+        return None;
+    };
+    let staged = staged.as_string_opt::<i32>()?;
+    let (partition, sequence) =
+        (partition.as_primitive_opt::<UInt32Type>()?, sequence.as_primitive_opt::<UInt32Type>()?);
+    let (rows, framed_bytes) = (rows.as_primitive_opt::<UInt64Type>()?, framed_bytes.as_primitive_opt::<UInt64Type>()?);
+    let (file_bytes, crc32c) = (file_bytes.as_primitive_opt::<UInt64Type>()?, crc32c.as_primitive_opt::<UInt32Type>()?);
+    let shard = |row| StagedShard {
+        staged: staged.value(row).to_owned(),
+        partition: partition.value(row),
+        sequence: sequence.value(row),
+        rows: rows.value(row),
+        framed_bytes: framed_bytes.value(row),
+        file_bytes: file_bytes.value(row),
+        crc32c: crc32c.value(row),
+    };
+    Some((0..shards.len()).map(shard).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_survive_the_way_to_the_committer() -> Result<()> {
+        let shard = |sequence| StagedShard {
+            staged: format!("shard-{sequence}"),
+            partition: 7,
+            sequence,
+            rows: 1 << 40,
+            framed_bytes: 1 << 41,
+            file_bytes: 1 << 42,
+            crc32c: u32::MAX,
+        };
+        for shards in [vec![], vec![shard(0), shard(1)]] {
+            let report = PartitionReport { partition: 7, rows: 1 << 41, shards };
+            assert_eq!(PartitionReport::from_batch(&report.to_batch()?)?, [report]);
+        }
+        Ok(())
+    }
+}

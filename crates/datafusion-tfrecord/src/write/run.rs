@@ -1,0 +1,155 @@
+//! [`Run`]: one execution of a write plan.
+
+use std::any::Any;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_execution::TaskContext;
+use futures::Future;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::LocalCommit;
+use tokio::sync::{oneshot, watch};
+
+use super::options::WriteOptions;
+use crate::error::{ErrorKind, shards_error};
+
+/// What the nodes of a write plan share while it runs: the set that is being made, and the threads that encode and
+/// compress. The committer makes one for each execution and keeps it; every job keeps it too, until it is done.
+pub(crate) struct Run {
+    /// The set. With the last one who holds it goes what is staged, unless it has been published.
+    pub(crate) commit: LocalCommit,
+    pub(crate) compression: Compression,
+    pub(crate) level: Level,
+    pool: ThreadPool,
+    /// Behind `commit`, so that what is staged is gone when this is.
+    _running: Running,
+}
+
+impl Run {
+    pub(crate) fn begin(commit: LocalCommit, options: &WriteOptions, running: Running) -> Result<Arc<Self>> {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(options.threads.map_or(0, NonZeroUsize::get))
+            .thread_name(|thread| format!("tfrecord-{thread}"))
+            .build()
+            .map_err(|error| shards_error(error.into()))?;
+        Ok(Arc::new(Self { commit, compression: options.compression, level: options.level, pool, _running: running }))
+    }
+
+    /// Threads that encode and compress.
+    pub(crate) fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Runs a job on the pool. The job starts whether the future is polled or not; it is skipped if the future is gone
+    /// before it starts. A job that has started keeps the run alive to its end.
+    pub(crate) fn compute<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + Send + 'static {
+        let (sender, receiver) = oneshot::channel();
+        let run = Arc::clone(self);
+        self.pool.spawn(move || {
+            if sender.is_closed() {
+                return;
+            }
+            let result = contain_panic(|| job(&run));
+            // If nobody waits any more, what the job made goes before the run does.
+            drop(sender.send(result));
+            drop(run);
+        });
+        async move { receiver.await.unwrap_or_else(|_| Err(internal_datafusion_err!("a job went away without a result"))) }
+    }
+
+    /// Runs a job that waits for the disk on a thread of its own. What it computes in parallel runs on the pool.
+    pub(crate) fn wait_for_disk<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> SpawnedTask<Result<T>> {
+        let run = Arc::clone(self);
+        SpawnedTask::spawn_blocking(move || {
+            let result = contain_panic(|| job(&run));
+            drop(run);
+            result
+        })
+    }
+
+    /// Runs `job` such that what it does in parallel is done by the pool.
+    pub(crate) fn install<T: Send>(&self, job: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(job)
+    }
+}
+
+/// Runs a job whose panic is an error.
+pub(crate) fn contain_panic<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Nothing of a job that panicked is looked at again.
+    catch_unwind(AssertUnwindSafe(job))
+        .unwrap_or_else(|panic| Err(ErrorKind::Panic { message: describe_panic(&*panic) }.into()))
+}
+
+/// What a panic said, for the error that it becomes.
+pub(crate) fn describe_panic(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("a task panicked: {}", message.unwrap_or("it left no message"))
+}
+
+/// Counts the runs of a plan that still have something to clean up.
+#[derive(Debug, Clone)]
+pub(crate) struct Runs(Arc<watch::Sender<usize>>);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Runs {
+    pub(crate) fn start(&self) -> Running {
+        self.0.send_modify(|running| *running += 1);
+        Running(self.clone())
+    }
+
+    /// Waits until no run is left.
+    pub(crate) async fn settled(&self) {
+        // The sender is ours, so the channel does not close.
+        let _ = self.0.subscribe().wait_for(|running| *running == 0).await;
+    }
+}
+
+/// One run that has not been cleaned up.
+#[derive(Debug)]
+pub(crate) struct Running(Runs);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|running| *running -= 1);
+    }
+}
+
+/// How the write nodes find their run: it travels in the configuration of the task, so that a plan can be run twice and
+/// its nodes never change. It does not keep the run alive, since some operators hold on to their context.
+struct CurrentRun(Weak<Run>);
+
+/// The context for the plan below the committer.
+pub(crate) fn with_run(context: &TaskContext, run: &Arc<Run>) -> TaskContext {
+    let config = context.session_config().clone().with_extension(Arc::new(CurrentRun(Arc::downgrade(run))));
+    TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    )
+}
+
+/// The run that a write node belongs to.
+pub(crate) fn current_run(context: &TaskContext) -> Result<Arc<Run>> {
+    let current = context.session_config().get_extension::<CurrentRun>();
+    current.and_then(|current| current.0.upgrade()).ok_or_else(|| ErrorKind::NoCommit.into())
+}

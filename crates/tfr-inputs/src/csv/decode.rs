@@ -1,0 +1,502 @@
+//! From text to records to batches.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::types::{Date32Type, Float64Type, Int64Type, TimestampMicrosecondType, TimestampNanosecondType};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray,
+    new_null_array,
+};
+use arrow_cast::parse::Parser;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
+use csv_core::{ReadRecordResult, Reader};
+use datafusion_common::DataFusionError;
+
+use super::infer::{CellType, parse_date, parse_micros, parse_nanos};
+use super::options::CsvOptions;
+use crate::error::{Error, ErrorKind, Line, Result};
+
+/// A record longer than this has lost its end to a stray quote; it also keeps a batch within 32-bit offsets.
+const MAX_RECORD_LEN: usize = 256 << 20;
+
+/// A batch is handed on early when its text reaches this length.
+const MAX_BATCH_LEN: usize = 64 << 20;
+
+/// The first characters of a cell that a message shows.
+const SHOWN_CHARS: usize = 60;
+
+/// Splits text into records and holds those not yet taken.
+pub(super) struct Records {
+    file: Arc<str>,
+    reader: Reader,
+    options: Arc<CsvOptions>,
+    /// How many cells a record has to have; `None` before the first.
+    width: Option<usize>,
+    /// Unquoted cells, one after the other; the bytes from `len` on are scrap.
+    text: Vec<u8>,
+    len: usize,
+    /// Where cells end in `text`, after a leading 0; the entries from `cells + 1` on are scrap.
+    ends: Vec<usize>,
+    cells: usize,
+    /// Where each record starts in the file.
+    lines: Vec<u64>,
+    /// Where the record being read starts in `text` and in `ends`.
+    record: (usize, usize),
+    place: Place,
+    /// Blank lines since the last record.
+    blank: Vec<u64>,
+    /// The byte from which lines are counted, if not the first.
+    after_byte: Option<u64>,
+}
+
+/// What the next byte belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A new line; the last byte may have been the CR of a CR LF.
+    LineStart {
+        after_cr: bool,
+    },
+    Comment,
+    Record,
+}
+
+impl Records {
+    pub(super) fn new(file: Arc<str>, options: &Arc<CsvOptions>, width: Option<usize>, after_byte: Option<u64>) -> Self {
+        Self {
+            reader: options.reader(&file),
+            file,
+            options: Arc::clone(options),
+            width,
+            text: Vec::new(),
+            len: 0,
+            ends: vec![0],
+            cells: 0,
+            lines: Vec::new(),
+            record: (0, 0),
+            place: Place::LineStart { after_cr: false },
+            blank: Vec::new(),
+            after_byte,
+        }
+    }
+
+    /// How many whole records are held.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether the records held should be taken before more are read.
+    pub(super) fn is_full(&self, max_records: usize) -> bool {
+        self.len() >= max_records || self.record.0 >= MAX_BATCH_LEN
+    }
+
+    /// Reads from `input`, which is not empty, until it is used up or there are `max_records`; returns how much it read.
+    pub(super) fn read(&mut self, input: &[u8], max_records: usize) -> Result<usize> {
+        let mut read = 0;
+        while read < input.len() && !self.is_full(max_records) {
+            let next = &input[read..];
+            let len = self.len_to_feed(next);
+            read += self.read_record(&next[..len])?;
+        }
+        Ok(read)
+    }
+
+    /// Ends the last record, if the text does not end with a line end.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if self.place == Place::Record {
+            let records = self.len();
+            self.read_record(&[self.options.terminator.unwrap_or(b'\n')])?;
+            // A line end ends every record, but inside quotes it is data.
+            if self.len() == records {
+                return Err(self.unbalanced("a quoted cell does not end"));
+            }
+        }
+        self.take_blank_lines();
+        Ok(())
+    }
+
+    /// How much of `input` to hand to csv_core next. It passes over blank lines and comments in silence; handing it
+    /// those one at a time lets us count the blank ones.
+    fn len_to_feed(&mut self, input: &[u8]) -> usize {
+        let first = input[0];
+        match self.place {
+            Place::LineStart { .. } if self.options.comment == Some(first) => self.place = Place::Comment,
+            Place::LineStart { after_cr } if self.ends_line(first) => {
+                if !(after_cr && first == b'\n') {
+                    self.blank.push(self.reader.line());
+                }
+                self.place = Place::LineStart { after_cr: first == b'\r' };
+                return 1;
+            }
+            Place::LineStart { .. } => self.place = Place::Record,
+            Place::Comment | Place::Record => {}
+        }
+        if self.place == Place::Record {
+            return input.len();
+        }
+        // csv_core ends a comment at LF, whatever ends a record.
+        match input.iter().position(|byte| *byte == b'\n') {
+            Some(end) => {
+                self.place = Place::LineStart { after_cr: false };
+                end + 1
+            }
+            None => input.len(),
+        }
+    }
+
+    fn ends_line(&self, byte: u8) -> bool {
+        match self.options.terminator {
+            Some(terminator) => byte == terminator,
+            None => matches!(byte, b'\r' | b'\n'),
+        }
+    }
+
+    /// In a file of one column a blank line is an empty cell: makes records of those before the record being read.
+    fn take_blank_lines(&mut self) {
+        if self.blank.is_empty() || self.width != Some(1) {
+            self.blank.clear();
+            return;
+        }
+        let (text, cells) = self.record;
+        let count = self.blank.len();
+        grow(&mut self.ends, self.cells + 1 + count);
+        self.ends.copy_within(cells + 1..self.cells + 1, cells + 1 + count);
+        self.ends[cells + 1..][..count].fill(text);
+        self.cells += count;
+        self.record.1 += count;
+        self.lines.append(&mut self.blank);
+    }
+
+    /// Forgets the records held, but not a record begun.
+    pub(super) fn clear(&mut self) {
+        let (text, cells) = self.record;
+        self.text.copy_within(text..self.len, 0);
+        self.len -= text;
+        self.ends.copy_within(cells + 1..self.cells + 1, 1);
+        self.cells -= cells;
+        self.record = (0, 0);
+        self.lines.clear();
+    }
+
+    /// Fixes the number of cells that every record has to have.
+    pub(super) fn set_width(&mut self, width: usize) {
+        self.width = Some(width);
+    }
+
+    fn read_record(&mut self, input: &[u8]) -> Result<usize> {
+        // A cell is never longer than its text in the file, so `text` cannot be full.
+        grow(&mut self.text, self.len + input.len() + 1);
+        grow(&mut self.ends, self.cells + 1 + self.width.unwrap_or(16) + 1);
+        let (result, read, written, ended) =
+            self.reader.read_record(input, &mut self.text[self.len..], &mut self.ends[self.cells + 1..]);
+        // csv_core counts from the start of the record.
+        for end in &mut self.ends[self.cells + 1..][..ended] {
+            *end += self.record.0;
+        }
+        self.len += written;
+        self.cells += ended;
+        let found = self.cells - self.record.1;
+        let too_many = self.width.is_some_and(|width| found > width);
+        match result {
+            ReadRecordResult::Record if !too_many && self.width.is_none_or(|width| found == width) => {
+                let line = self.start_line(input[..read].last());
+                self.width.get_or_insert(found);
+                self.take_blank_lines();
+                self.lines.push(line);
+                self.record = (self.len, self.cells);
+                self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
+            }
+            ReadRecordResult::Record => return Err(self.ragged(found, self.start_line(input[..read].last()))),
+            // The rest of the record need not be read to know that it is too long.
+            _ if too_many => return Err(self.ragged(found, self.start_line(None))),
+            _ if self.len - self.record.0 > MAX_RECORD_LEN => {
+                return Err(self.unbalanced("the record is longer than 256 MiB, as if a quote did not end"));
+            }
+            ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {}
+            ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+        }
+        Ok(read)
+    }
+
+    /// The line on which the record just read starts, given the last byte read of it.
+    fn start_line(&self, last: Option<&u8>) -> u64 {
+        let inside = self.text[self.record.0..self.len].iter().filter(|byte| **byte == b'\n').count() as u64;
+        let end = self.reader.line() - u64::from(last == Some(&b'\n'));
+        end.saturating_sub(inside).max(1)
+    }
+
+    fn line(&self, number: u64) -> Line {
+        Line { number, after_byte: self.after_byte }
+    }
+
+    fn ragged(&self, found: usize, line: u64) -> Error {
+        let (file, line, expected) = (self.file.to_string(), self.line(line), self.width.unwrap_or_default());
+        ErrorKind::Ragged { file, line, found: found.min(expected + 1), more: found > expected + 1, expected }.into()
+    }
+
+    fn unbalanced(&self, reason: &str) -> Error {
+        let line = self.line(self.start_line(None));
+        ErrorKind::Quote { file: self.file.to_string(), line, reason: reason.to_owned() }.into()
+    }
+
+    /// The records held, once it is sure that they are UTF-8.
+    pub(super) fn cells(&self) -> Result<Cells<'_>> {
+        let bytes = &self.text[..self.record.0];
+        let ends = &self.ends[..self.record.1 + 1];
+        let width = self.width.unwrap_or_default();
+        let (text, invalid) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, ends.iter().find(|end| !text.is_char_boundary(**end)).copied()),
+            Err(error) => ("", Some(error.valid_up_to() + 1)),
+        };
+        let Some(invalid) = invalid else { return Ok(Cells { records: self, text, ends, width }) };
+        let cell = ends.partition_point(|end| *end < invalid).saturating_sub(1);
+        let line = self.line(self.lines.get(cell / width.max(1)).copied().unwrap_or_default());
+        let place = Some(format!("{line}, cell {}", cell % width.max(1) + 1));
+        Err(ErrorKind::Encoding { file: self.file.to_string(), place, encoding: "UTF-8" }.into())
+    }
+}
+
+fn grow<T: Default + Clone>(buffer: &mut Vec<T>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len.next_power_of_two(), T::default());
+    }
+}
+
+/// Records as text.
+pub(super) struct Cells<'a> {
+    records: &'a Records,
+    text: &'a str,
+    ends: &'a [usize],
+    width: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// How many cells a record has.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The indices of the records.
+    pub(super) fn rows(&self) -> Range<usize> {
+        0..self.records.len()
+    }
+
+    pub(super) fn get(&self, row: usize, column: usize) -> &'a str {
+        let cell = row * self.width + column;
+        &self.text[self.ends[cell]..self.ends[cell + 1]]
+    }
+}
+
+/// How the cells of a file become the columns of a batch.
+pub(super) struct Columns {
+    /// The columns wanted.
+    pub(super) schema: SchemaRef,
+    /// For each of them the cell in the record; `None`: the file lacks the column.
+    pub(super) cells: Vec<Option<usize>>,
+    /// Texts that stand for null.
+    pub(super) nulls: Arc<[String]>,
+    /// The types were declared by the user, not inferred from cells.
+    pub(super) declared: bool,
+}
+
+impl Columns {
+    /// Builds a batch from the records held.
+    pub(super) fn batch(&self, records: &Records) -> Result<RecordBatch, DataFusionError> {
+        let cells = records.cells()?;
+        let columns = self.schema.fields().iter().zip(&self.cells).map(|(field, cell)| match cell {
+            Some(cell) => Column { field, cell: *cell, cells: &cells, columns: self }.build(),
+            None => Ok(new_null_array(field.data_type(), records.len())),
+        });
+        let columns = columns.collect::<Result<_, DataFusionError>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(records.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// One column of a batch.
+struct Column<'a> {
+    field: &'a Field,
+    cell: usize,
+    cells: &'a Cells<'a>,
+    columns: &'a Columns,
+}
+
+impl<'a> Column<'a> {
+    fn build(&self) -> Result<ArrayRef, DataFusionError> {
+        let data_type = self.field.data_type();
+        if *data_type == DataType::Utf8 {
+            return Ok(Arc::new(self.texts().collect::<StringArray>()));
+        }
+        if self.columns.declared {
+            return self.cast();
+        }
+        Ok(match data_type {
+            DataType::Boolean => Arc::new(
+                self.values(|cell| Some(cell.eq_ignore_ascii_case("true"))).collect::<Result<BooleanArray>>()?,
+            ),
+            DataType::Int64 => self.primitive::<Int64Type>(|cell| cell.parse().ok())?,
+            DataType::Float64 => self.primitive::<Float64Type>(Float64Type::parse)?,
+            DataType::Date32 => self.primitive::<Date32Type>(parse_date)?,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => self.primitive::<TimestampNanosecondType>(parse_nanos)?,
+            DataType::Timestamp(..) => self.primitive::<TimestampMicrosecondType>(parse_micros)?,
+            _ => return self.cast(),
+        })
+    }
+
+    fn primitive<T: ArrowPrimitiveType>(&self, parse: impl Fn(&str) -> Option<T::Native>) -> Result<ArrayRef> {
+        let values = self.values(parse).collect::<Result<PrimitiveArray<T>>>()?;
+        Ok(Arc::new(values.with_data_type(self.field.data_type().clone())))
+    }
+
+    /// The cells as values of an inferred type: only what the inference would have taken for it passes.
+    fn values<T>(&self, parse: impl Fn(&str) -> Option<T>) -> impl Iterator<Item = Result<Option<T>>> {
+        self.texts().enumerate().map(move |(row, cell)| {
+            let Some(cell) = cell else { return Ok(None) };
+            let value = CellType::shape(cell).fits(self.field.data_type()).then(|| parse(cell)).flatten();
+            value.map(Some).ok_or_else(|| self.unfit(row))
+        })
+    }
+
+    /// The cells as values of a declared type, by Arrow's own cast.
+    fn cast(&self) -> Result<ArrayRef, DataFusionError> {
+        let data_type = self.field.data_type();
+        let texts: StringArray = self.texts().collect();
+        let values = cast_with_options(&texts, data_type, &CastOptions { safe: true, ..CastOptions::default() })?;
+        let cuts_time = |row| {
+            let is_time = || matches!(CellType::shape(texts.value(row)), CellType::Timestamp { .. });
+            *data_type == DataType::Date32 && is_time()
+        };
+        let unfit = (0..texts.len()).find(|&row| texts.is_valid(row) && (values.is_null(row) || cuts_time(row)));
+        match unfit {
+            Some(row) => Err(self.unfit(row).into()),
+            None => Ok(values),
+        }
+    }
+
+    /// The cells, null where they stand for null. An empty cell is no value of any type but text.
+    fn texts(&self) -> impl Iterator<Item = Option<&'a str>> {
+        let is_text = matches!(self.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+        let nulls = &self.columns.nulls;
+        self.cells.rows().map(move |row| {
+            let cell = self.cells.get(row, self.cell);
+            let is_null = (cell.is_empty() && !is_text) || nulls.iter().any(|null| null == cell);
+            (!is_null).then_some(cell)
+        })
+    }
+
+    fn unfit(&self, row: usize) -> Error {
+        let records = self.cells.records;
+        let mut cell: String = self.cells.get(row, self.cell).to_owned();
+        if let Some((end, _)) = cell.char_indices().nth(SHOWN_CHARS) {
+            cell.truncate(end);
+            cell.push('…');
+        }
+        ErrorKind::Cell {
+            file: records.file.to_string(),
+            line: records.line(records.lines.get(row).copied().unwrap_or_default()),
+            column: self.field.name().clone(),
+            expected: self.field.data_type().clone(),
+            cell,
+        }
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(options: &CsvOptions, text: &str, piece: usize) -> Result<Vec<(u64, Vec<String>)>> {
+        let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, None);
+        let mut rows = Vec::new();
+        let mut take = |records: &mut Records| -> Result<()> {
+            let cells = records.cells()?;
+            for row in cells.rows() {
+                let cells = (0..cells.width()).map(|column| cells.get(row, column).to_owned()).collect();
+                rows.push((records.lines[row], cells));
+            }
+            records.clear();
+            Ok(())
+        };
+        for mut input in text.as_bytes().chunks(piece) {
+            while !input.is_empty() {
+                let read = records.read(input, 2)?;
+                input = &input[read..];
+                if records.is_full(2) {
+                    take(&mut records)?;
+                }
+            }
+        }
+        records.finish()?;
+        take(&mut records)?;
+        Ok(rows)
+    }
+
+    #[test]
+    fn records_and_their_lines_in_pieces_of_any_size() -> Result<()> {
+        let text = "a,b\r\n\n1,\"x\ny\"\n\"\"\"\",\"\"\n\n3,é\r\n,";
+        let expected = [(1, ["a", "b"]), (3, ["1", "x\ny"]), (5, ["\"", ""]), (7, ["3", "é"]), (8, ["", ""])]
+            .map(|(line, cells)| (line, cells.map(str::to_owned).to_vec()));
+        for piece in 1..text.len() {
+            assert_eq!(rows(&CsvOptions::default(), text, piece)?, expected, "pieces of {piece}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_blank_line_is_an_empty_cell_where_there_is_one_column() -> Result<()> {
+        let options = CsvOptions { comment: Some(b'#'), ..CsvOptions::default() };
+        let text = "\n#\n\"\n\"\r\n\r\n\n#x\nb\n\n";
+        let expected = [(1, ""), (3, "\n"), (5, ""), (6, ""), (8, "b"), (9, "")]
+            .map(|(line, cell)| (line, vec![cell.to_owned()]));
+        for piece in 1..text.len() {
+            assert_eq!(rows(&options, text, piece)?, expected, "pieces of {piece}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn dialects() -> Result<()> {
+        let options = CsvOptions {
+            delimiter: Some(b'|'),
+            quote: None,
+            terminator: Some(b';'),
+            ..CsvOptions::default()
+        };
+        let found = rows(&options, "a|\"b;1|2\n", 3)?;
+        assert_eq!(found.into_iter().map(|row| row.1).collect::<Vec<_>>(), [["a", "\"b"], ["1", "2\n"]]);
+        let options = CsvOptions { escape: Some(b'\\'), ..CsvOptions::default() };
+        assert_eq!(rows(&options, "\"a\\\"b\",c\n", 3)?[0].1, ["a\"b", "c"]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_line() {
+        for (text, message) in [
+            ("a,b\n1,\"x\n\"\n1\n", "f.csv: line 4: 1 cells, expected 2"),
+            ("a,b\n1,2,3\n", "f.csv: line 2: 3 cells, expected 2"),
+            ("a,b\n1,2,3,4,5\n", "f.csv: line 2: more than 3 cells, expected 2"),
+            ("a,b\n1,2\n3,\"4\n5,6\n", "f.csv: line 3: a quoted cell does not end"),
+            ("a,b\n1,2\n3,\"4\"\"", "f.csv: line 3: a quoted cell does not end"),
+        ] {
+            for piece in [1, 2, 100] {
+                let found = rows(&CsvOptions::default(), text, piece).expect_err(text).to_string();
+                // How far the cells were counted depends on the pieces; that there are too many does not.
+                if text != "a,b\n1,2,3,4,5\n" {
+                    assert_eq!(found, message, "pieces of {piece}");
+                }
+                assert!(found.starts_with(&message[..14]), "{found}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_have_a_line_and_cell() {
+        let mut records = Records::new("f.csv".into(), &Arc::default(), None, None);
+        let text = b"a,b\n1,\xc3\n\xa9,2\n";
+        assert_eq!(records.read(text, 10).ok(), Some(text.len()));
+        let message = records.cells().err().map(|error| error.to_string());
+        assert_eq!(message.as_deref(), Some("f.csv: line 2, cell 2: not UTF-8"));
+    }
+}

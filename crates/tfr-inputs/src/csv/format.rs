@@ -1,0 +1,204 @@
+//! [`CsvFormat`]: schema inference and planning for CSV files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_common::{Result, Statistics, not_impl_err};
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_session::Session;
+use datafusion_tfrecord::directory::FileNames;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::decode::Records;
+use super::infer::CellType;
+use super::options::{CsvOptions, Types};
+use super::source::{self, CsvSource, column_names};
+use super::text;
+use crate::error::{Error, ErrorKind};
+
+/// CSV files as a [`FileFormat`].
+#[derive(Debug)]
+pub struct CsvFormat {
+    options: Arc<CsvOptions>,
+    names: FileNames,
+    declared: bool,
+}
+
+impl CsvFormat {
+    /// Files in this dialect, named in messages as `names` says.
+    pub fn new(options: CsvOptions, names: FileNames) -> Self {
+        Self { options: Arc::new(options), names, declared: false }
+    }
+
+    /// Whether the user declared the columns. If so, cells are cast to their types; if not, they must be written as
+    /// the inference takes them.
+    pub fn with_declared(mut self, declared: bool) -> Self {
+        self.declared = declared;
+        self
+    }
+
+    /// The columns of one file, with the types of its first records.
+    async fn infer_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Vec<(String, CellType)>, Error> {
+        let name: Arc<str> = self.names.name(&file.location).into();
+        let options = &self.options;
+        let bytes = source::bytes(store, file, &name).await?;
+        let mut text = text::text(&name, bytes, options.compression, options.encoding).await?;
+        let mut records = Records::new(name, options, None, None);
+        let mut inference = Inference::new(options);
+        while !inference.is_done() {
+            match text.try_next().await? {
+                Some(piece) => {
+                    let mut rest = piece.as_ref();
+                    while !rest.is_empty() && !inference.is_done() {
+                        let read = records.read(rest, inference.wanted())?;
+                        rest = &rest[read..];
+                        inference.observe(&mut records)?;
+                    }
+                }
+                None => {
+                    records.finish()?;
+                    inference.observe(&mut records)?;
+                    break;
+                }
+            }
+        }
+        Ok(inference.columns)
+    }
+}
+
+/// What is known of the columns of a file.
+struct Inference<'a> {
+    options: &'a CsvOptions,
+    nulls: Vec<String>,
+    columns: Vec<(String, CellType)>,
+    rows: usize,
+}
+
+impl<'a> Inference<'a> {
+    fn new(options: &'a CsvOptions) -> Self {
+        Self { options, nulls: options.null_texts(), columns: Vec::new(), rows: 0 }
+    }
+
+    /// How many records to read at most before the next look: the first, which may be the header, alone.
+    fn wanted(&self) -> usize {
+        if self.columns.is_empty() { 1 } else { (self.options.infer_rows - self.rows).min(1024) }
+    }
+
+    fn is_done(&self) -> bool {
+        let rows = if self.options.types == Types::String { 0 } else { self.options.infer_rows };
+        !self.columns.is_empty() && self.rows >= rows
+    }
+
+    fn observe(&mut self, records: &mut Records) -> Result<(), Error> {
+        if records.len() == 0 {
+            return Ok(());
+        }
+        if self.columns.is_empty() {
+            let width = records.cells()?.width();
+            let names = match self.options.header {
+                true => column_names(records)?,
+                false => (1..=width).map(|column| format!("column_{column}")).collect(),
+            };
+            self.columns = names.into_iter().map(|name| (name, CellType::Unknown)).collect();
+            if self.options.header {
+                records.clear();
+                return Ok(());
+            }
+        }
+        let cells = records.cells()?;
+        for (column, (_, cell_type)) in self.columns.iter_mut().enumerate() {
+            if self.options.types == Types::String || *cell_type == CellType::Text {
+                continue;
+            }
+            for row in cells.rows() {
+                let cell = cells.get(row, column);
+                if !cell.is_empty() && !self.nulls.iter().any(|null| null == cell) {
+                    *cell_type = cell_type.join(CellType::of(cell));
+                }
+            }
+        }
+        self.rows += records.len();
+        records.clear();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl FileFormat for CsvFormat {
+    fn get_ext(&self) -> String {
+        "csv".to_owned()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        use datafusion_common::GetExt;
+        Ok(format!("csv{}", compression.get_ext()))
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        None
+    }
+
+    /// Types that hold the first records of all files together; a column that is null throughout is text.
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        // Collected first: a closure over references is not general enough for the compiler inside a stream.
+        let reads: Vec<_> = files.iter().map(|file| self.infer_file(store, file)).collect();
+        let inferred: Vec<_> = futures::stream::iter(reads)
+            .buffered(session.config_options().execution.meta_fetch_concurrency.get())
+            .try_collect()
+            .await?;
+        let mut columns: Vec<(String, CellType)> = Vec::new();
+        let mut positions = HashMap::new();
+        for (name, cell_type) in inferred.into_iter().flatten() {
+            let position = *positions.entry(name.clone()).or_insert(columns.len());
+            match columns.get_mut(position) {
+                Some((_, known)) => *known = known.join(cell_type),
+                None => columns.push((name, cell_type)),
+            }
+        }
+        if let (true, Some(file)) = (columns.is_empty(), files.first()) {
+            return Err(Error::from(ErrorKind::NoColumns { file: self.names.name(&file.location) }).into());
+        }
+        let fields = columns.into_iter().map(|(name, cell_type)| Field::new(name, cell_type.data_type(), true));
+        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    }
+
+    async fn infer_stats(
+        &self,
+        _session: &dyn Session,
+        _store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        _file: &ObjectMeta,
+    ) -> Result<Statistics> {
+        Ok(Statistics::new_unknown(&table_schema))
+    }
+
+    async fn create_physical_plan(
+        &self,
+        _session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.file_compression_type.is_compressed() {
+            return not_impl_err!("a compression for the whole scan: it is told file by file");
+        }
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        Arc::new(CsvSource::new(Arc::clone(&self.options), self.names.clone(), self.declared, table_schema))
+    }
+}
+

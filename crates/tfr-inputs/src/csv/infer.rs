@@ -1,0 +1,245 @@
+//! What type a column of text looks like.
+
+use arrow_array::timezone::Tz;
+use arrow_array::types::Date32Type;
+use arrow_cast::parse::{Parser, string_to_datetime};
+use arrow_schema::{DataType, TimeUnit};
+
+/// The type of one cell, or of all cells of a column seen so far.
+///
+/// A cell has a type other than `Text` only if nothing is lost by it: `007` is text and not seven, a number beyond
+/// 64 bits is text, a time with a zone is not a time without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum CellType {
+    /// No cell seen, or only nulls.
+    #[default]
+    Unknown,
+    /// `true` or `false`, whatever the case.
+    Boolean,
+    /// An integer of 64 bits.
+    Int64,
+    /// A number with a fraction or an exponent, `NaN`, `inf`.
+    Float64,
+    /// `YYYY-MM-DD`.
+    Date,
+    /// `YYYY-MM-DD hh:mm:ss[.ffffff]`; `zoned` with `Z` or an offset, `nanos` with more than six digits.
+    Timestamp { zoned: bool, nanos: bool },
+    /// Anything else.
+    Text,
+}
+
+impl CellType {
+    /// The type of a cell that is not null.
+    pub(super) fn of(cell: &str) -> Self {
+        let shape = Self::shape(cell);
+        let is_value = match shape {
+            Self::Date => parse_date(cell).is_some(),
+            Self::Timestamp { nanos: true, .. } => parse_nanos(cell).is_some(),
+            Self::Timestamp { .. } => parse_micros(cell).is_some(),
+            _ => true,
+        };
+        if is_value { shape } else { Self::Text }
+    }
+
+    /// The type that a cell is written like; there may be no such date or time.
+    pub(super) fn shape(cell: &str) -> Self {
+        let bytes = cell.as_bytes();
+        match bytes {
+            [] => Self::Text,
+            _ if cell.eq_ignore_ascii_case("true") || cell.eq_ignore_ascii_case("false") => Self::Boolean,
+            b"NaN" | b"nan" | b"inf" | b"-inf" | b"Infinity" | b"-Infinity" => Self::Float64,
+            [b'0'..=b'9' | b'-' | b'.', ..] => Self::number(cell).or_else(|| Self::time(bytes)).unwrap_or(Self::Text),
+            _ => Self::Text,
+        }
+    }
+
+    fn number(cell: &str) -> Option<Self> {
+        let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
+        let whole = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        // An identifier such as 007 or a postcode would lose its zeros.
+        if whole > 1 && digits[0] == b'0' {
+            return None;
+        }
+        if whole == digits.len() {
+            // `-0` would lose its sign.
+            return (whole > 0 && cell != "-0" && cell.parse::<i64>().is_ok()).then_some(Self::Int64);
+        }
+        let rest = &digits[whole..];
+        let (fraction, rest) = match rest.strip_prefix(b".") {
+            Some(rest) => rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count()),
+            None => (&rest[..0], rest),
+        };
+        let exponent = match rest {
+            [] => true,
+            [b'e' | b'E', b'+' | b'-', digits @ ..] | [b'e' | b'E', digits @ ..] => {
+                !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+            }
+            _ => false,
+        };
+        (exponent && whole + fraction.len() > 0).then_some(Self::Float64)
+    }
+
+    fn time(bytes: &[u8]) -> Option<Self> {
+        // In a pattern, `0` stands for a digit and `T` for `T` or a space.
+        let matches = |pattern: &[u8], bytes: &[u8]| {
+            pattern.len() == bytes.len()
+                && pattern.iter().zip(bytes).all(|(pattern, byte)| match pattern {
+                    b'0' => byte.is_ascii_digit(),
+                    b'T' => matches!(byte, b'T' | b' '),
+                    other => byte == other,
+                })
+        };
+        let date = bytes.get(..10).filter(|date| matches(b"0000-00-00", date))?;
+        let Some(rest) = bytes.get(date.len()..).filter(|rest| !rest.is_empty()) else { return Some(Self::Date) };
+        let time = rest.get(..9).filter(|time| matches(b"T00:00:00", time))?;
+        let rest = &rest[time.len()..];
+        let (digits, zone) = match rest.strip_prefix(b".") {
+            Some(rest) => {
+                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                ((1..=9).contains(&digits).then_some(digits)?, &rest[digits..])
+            }
+            None => (0, rest),
+        };
+        let zoned = match zone {
+            [] => false,
+            b"Z" | b"z" => true,
+            [b'+' | b'-', offset @ ..] if [&b"00:00"[..], b"0000", b"00"].iter().any(|p| matches(p, offset)) => true,
+            _ => return None,
+        };
+        Some(Self::Timestamp { zoned, nanos: digits > 6 })
+    }
+
+    /// The type that holds the cells of both.
+    pub(super) fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (left, right) if left == right => left,
+            (Self::Unknown, known) | (known, Self::Unknown) => known,
+            (Self::Int64, Self::Float64) | (Self::Float64, Self::Int64) => Self::Float64,
+            (Self::Timestamp { zoned, nanos: left }, Self::Timestamp { zoned: same, nanos: right }) if zoned == same => {
+                Self::Timestamp { zoned, nanos: left | right }
+            }
+            _ => Self::Text,
+        }
+    }
+
+    /// The Arrow type of a column. A column of nothing but nulls is text, so that it can hold whatever comes later.
+    pub(super) fn data_type(self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int64 => DataType::Int64,
+            Self::Float64 => DataType::Float64,
+            Self::Date => DataType::Date32,
+            Self::Timestamp { zoned, nanos } => {
+                let unit = if nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+                DataType::Timestamp(unit, zoned.then(|| "UTC".into()))
+            }
+            Self::Unknown | Self::Text => DataType::Utf8,
+        }
+    }
+
+    /// Whether a column of `data_type`, one that [`Self::data_type`] gave, holds a cell of this type without loss.
+    pub(super) fn fits(self, data_type: &DataType) -> bool {
+        match (self, data_type) {
+            (_, DataType::Utf8)
+            | (Self::Boolean, DataType::Boolean)
+            | (Self::Int64, DataType::Int64 | DataType::Float64)
+            | (Self::Float64, DataType::Float64)
+            | (Self::Date, DataType::Date32) => true,
+            (Self::Timestamp { zoned, nanos }, DataType::Timestamp(unit, zone)) => {
+                zoned == zone.is_some() && (!nanos || *unit == TimeUnit::Nanosecond)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Days since the epoch.
+pub(super) fn parse_date(cell: &str) -> Option<i32> {
+    Date32Type::parse(cell)
+}
+
+/// Microseconds since the epoch; a time without a zone counts as UTC.
+pub(super) fn parse_micros(cell: &str) -> Option<i64> {
+    // Not Arrow's parser for microseconds: it goes through nanoseconds, which end in the year 2262.
+    let utc: Tz = "+00:00".parse().ok()?;
+    string_to_datetime(&utc, cell).ok().map(|time| time.timestamp_micros())
+}
+
+/// Nanoseconds since the epoch; a time without a zone counts as UTC.
+pub(super) fn parse_nanos(cell: &str) -> Option<i64> {
+    let utc: Tz = "+00:00".parse().ok()?;
+    string_to_datetime(&utc, cell).ok()?.timestamp_nanos_opt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells() {
+        use CellType::{Boolean, Date, Float64, Int64, Text};
+        let timestamp = |zoned, nanos| CellType::Timestamp { zoned, nanos };
+        for (cell, expected) in [
+            ("true", Boolean),
+            ("FALSE", Boolean),
+            ("yes", Text),
+            ("0", Int64),
+            ("-17", Int64),
+            ("9223372036854775807", Int64),
+            ("9223372036854775808", Text),
+            ("007", Text),
+            ("-0", Text),
+            ("+1", Text),
+            ("1 ", Text),
+            ("-", Text),
+            ("1.", Float64),
+            (".5", Float64),
+            ("-0.0", Float64),
+            ("1e-3", Float64),
+            ("1.5E+10", Float64),
+            ("1e", Text),
+            (".", Text),
+            ("1.2.3", Text),
+            ("00.5", Text),
+            ("nan", Float64),
+            ("2024-02-29", Date),
+            ("2024-2-29", Text),
+            ("2023-02-29", Text),
+            ("2024-02-29 25:00:00", Text),
+            ("9999-12-31 23:59:59", timestamp(false, false)),
+            ("9999-12-31 23:59:59.123456789", Text),
+            ("2024-02-29 01:02:03", timestamp(false, false)),
+            ("2024-02-29T01:02:03.123456", timestamp(false, false)),
+            ("2024-02-29T01:02:03.1234567", timestamp(false, true)),
+            ("2024-02-29T01:02:03Z", timestamp(true, false)),
+            ("2024-02-29T01:02:03.5+05:30", timestamp(true, false)),
+            ("2024-02-29T01:02:03 UTC", Text),
+            ("2024-02-29T01:02", Text),
+            ("1é", Text),
+            ("2024-02-2é", Text),
+        ] {
+            assert_eq!(CellType::of(cell), expected, "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn a_joined_type_holds_both() {
+        let all = [
+            CellType::Boolean,
+            CellType::Int64,
+            CellType::Float64,
+            CellType::Date,
+            CellType::Timestamp { zoned: false, nanos: false },
+            CellType::Timestamp { zoned: false, nanos: true },
+            CellType::Timestamp { zoned: true, nanos: false },
+            CellType::Text,
+        ];
+        for left in all {
+            for right in all {
+                let joined = left.join(right);
+                assert_eq!(joined, right.join(left));
+                assert!(left.fits(&joined.data_type()) && right.fits(&joined.data_type()), "{left:?} {right:?}");
+            }
+        }
+    }
+}

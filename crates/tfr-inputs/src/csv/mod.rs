@@ -1,0 +1,17 @@
+//! Delimited text: CSV, TSV and their kin.
+//!
+//! Our own [`FileFormat`](datafusion_datasource::file_format::FileFormat) on the record splitter of arrow-csv and
+//! Arrow's parsers, because the engine's CSV reader ignores null texts when it scans, cannot turn quoting off, takes
+//! a byte order mark for a part of the first column's name, drops the fraction of a second and the time of a day where
+//! inference saw none, and reads only the first member of some compressed files.
+
+mod decode;
+mod format;
+mod infer;
+mod options;
+mod source;
+mod text;
+
+pub use format::CsvFormat;
+pub use options::{Compression, CsvOptions, Encoding, Types};
+pub use source::CsvSource;

@@ -1,0 +1,38 @@
+//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet and CSV from a file, a directory, a
+//! pattern or a list of these.
+//!
+//! | you have | use |
+//! |---|---|
+//! | `--table events=data/*.csv,delimiter=;` | [`TableSpec`] and [`open_table`] |
+//! | `SELECT ... FROM 'data/*.parquet'` | [`paths_as_tables`] |
+//! | `CREATE EXTERNAL TABLE ... STORED AS CSV` | [`table_factory`] |
+//!
+//! The format is told from the content ([`detect`]), not from the name. All of them end in a
+//! [`DirectoryTable`](datafusion_tfrecord::directory::DirectoryTable), which lists, merges schemas, plans scans and
+//! names the file in every error.
+//!
+//! ```
+//! use tfr_inputs::{InputFormat, TableSpec};
+//!
+//! let spec: TableSpec = r#"trips="data/a,b.csv",delimiter=;,null=NA,types=string"#.parse()?;
+//! assert_eq!(spec.name, "trips");
+//! assert_eq!(spec.locations, ["data/a,b.csv"]);
+//! assert_eq!(spec.options.csv.delimiter, Some(b';'));
+//! # Ok::<(), tfr_inputs::Error>(())
+//! ```
+
+pub mod csv;
+pub mod detect;
+mod error;
+mod open;
+mod options;
+mod parquet;
+mod paths;
+mod spec;
+
+pub use detect::InputFormat;
+pub use error::{Error, ErrorKind, Result};
+pub use open::{open_locations, open_table, table_factory};
+pub use options::InputOptions;
+pub use paths::{CurrentSession, paths_as_tables};
+pub use spec::TableSpec;

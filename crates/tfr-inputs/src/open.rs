@@ -1,0 +1,128 @@
+//! From what the user wrote to a table.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use datafusion_catalog::{TableProvider, TableProviderFactory};
+use datafusion_common::{DataFusionError, plan_err};
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_expr::CreateExternalTable;
+use datafusion_session::Session;
+use datafusion_tfrecord::directory::{DirectoryTable, Listing, Location};
+
+use crate::csv::CsvFormat;
+use crate::detect::{InputFormat, detect};
+use crate::error::{ErrorKind, Result};
+use crate::options::InputOptions;
+use crate::parquet;
+use crate::spec::TableSpec;
+
+/// Opens the table that `spec` describes.
+///
+/// # Errors
+/// A location is missing, empty or of a format that is not read; an option is for another format; files disagree.
+pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    open_locations(session, &spec.locations, &spec.options, None).await
+}
+
+/// Opens the files at `locations` as one table, with the given columns or those that the files hold.
+///
+/// # Errors
+/// As [`open_table`].
+pub async fn open_locations(
+    session: &dyn Session,
+    locations: &[String],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let locations = locations.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let listing = Listing::list(session, &locations).await?;
+    let table = match format_of(&listing, options).await? {
+        InputFormat::Csv => {
+            let format = CsvFormat::new(options.csv.clone(), listing.names().clone()).with_declared(schema.is_some());
+            let schema = match schema {
+                Some(schema) => schema,
+                // All files together: a column of integers here and of fractions there holds fractions.
+                None => format.infer_schema(session, listing.store(), listing.files()).await?,
+            };
+            DirectoryTable::with_schema(listing, Arc::new(format), &schema)
+        }
+        InputFormat::Parquet => {
+            let format = parquet::format(session, listing.names().clone());
+            match schema {
+                Some(schema) => DirectoryTable::with_schema(listing, format, &schema),
+                None => DirectoryTable::try_new(session, listing, format).await?,
+            }
+        }
+    };
+    Ok(Arc::new(table))
+}
+
+/// The format of the first file stands for all; the readers refuse a file that is something else.
+async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFormat> {
+    let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
+        return Ok(options.format.unwrap_or(InputFormat::Csv));
+    };
+    let format = detect(listing.store(), file, &name, options.format).await?;
+    match options.csv_keys.first() {
+        Some(key) if format != InputFormat::Csv => {
+            Err(ErrorKind::OptionForOtherFormat { file: name, key: key.clone(), found: format.name() }.into())
+        }
+        _ => Ok(format),
+    }
+}
+
+/// The factory for `CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV LOCATION '...' OPTIONS (...)`.
+///
+/// Register it in the session's table factories under `PARQUET` and `CSV`.
+pub fn table_factory() -> Arc<dyn TableProviderFactory> {
+    Arc::new(InputTableFactory)
+}
+
+#[derive(Debug)]
+struct InputTableFactory;
+
+#[async_trait]
+impl TableProviderFactory for InputTableFactory {
+    async fn create(
+        &self,
+        session: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        if command.unbounded {
+            return plan_err!("CREATE UNBOUNDED EXTERNAL TABLE {}: streams are not supported", command.name);
+        }
+        if !command.order_exprs.is_empty() {
+            return plan_err!("CREATE EXTERNAL TABLE {}: WITH ORDER is not supported", command.name);
+        }
+        let mut options = InputOptions::default();
+        options.set("format", &command.file_type)?;
+        // The engine hands `OPTIONS (delimiter ';')` on as `format.delimiter`. Sorted, so that errors do not vary.
+        let mut given: Vec<_> = command.options.iter().collect();
+        given.sort();
+        for (key, value) in given {
+            let key = key.to_ascii_lowercase();
+            options.set(key.strip_prefix("format.").unwrap_or(&key), value)?;
+        }
+        let declared: SchemaRef = Arc::clone(command.schema.inner());
+        let schema = (!declared.fields().is_empty()).then_some(declared);
+        let table = open_locations(session, &command.locations, &options, schema).await?;
+        check_partitions(command, &table)?;
+        Ok(table)
+    }
+}
+
+/// `PARTITIONED BY` must name the directories that are there; their types are told from the paths.
+fn check_partitions(command: &CreateExternalTable, table: &DirectoryTable) -> Result<(), DataFusionError> {
+    let found: Vec<_> = table.listing().partitions().fields().iter().map(|field| field.name().as_str()).collect();
+    if command.table_partition_cols.is_empty() || command.table_partition_cols == found {
+        return Ok(());
+    }
+    plan_err!(
+        "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
+        command.name,
+        command.table_partition_cols.join(", "),
+        found.join(", ")
+    )
+}

@@ -1,0 +1,123 @@
+//! The Parquet format, set up to lose nothing and to believe no footer.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use datafusion_common::{Result, Statistics};
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource_parquet::file_format::ParquetFormat;
+use datafusion_datasource_parquet::metadata::DFParquetMetadata;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_session::Session;
+use datafusion_tfrecord::directory::FileNames;
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::error::{Error, ErrorKind};
+
+/// Parquet with the session's options, but INT96 timestamps in microseconds unless the session says otherwise:
+/// nanoseconds, the engine's default, overflow in silence beyond the year 2262.
+pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFormat> {
+    let mut options = session.default_table_options().parquet;
+    options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
+    Arc::new(CheckedParquet { inner: ParquetFormat::default().with_options(options), names })
+}
+
+/// The engine's Parquet, but for files whose footer contradicts itself.
+#[derive(Debug)]
+struct CheckedParquet {
+    inner: ParquetFormat,
+    names: FileNames,
+}
+
+impl CheckedParquet {
+    async fn check(&self, session: &dyn Session, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<()> {
+        let metadata = DFParquetMetadata::new(store.as_ref(), file)
+            .with_metadata_size_hint(self.inner.metadata_size_hint())
+            .with_file_metadata_cache(Some(session.runtime_env().cache_manager.get_file_metadata_cache()))
+            .fetch_metadata()
+            .await?;
+        contradiction(&metadata).map_or(Ok(()), |reason| {
+            let file = self.names.name(&file.location);
+            Err(Error::from(ErrorKind::Footer { file, reason }).into())
+        })
+    }
+}
+
+/// What a reader that believed the footer would come to grief over: a column chunk that holds fewer values than its
+/// row group has rows makes it yield rows without end.
+/// A footer that counts fewer rows than its row groups makes it drop rows.
+fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
+    let mut total = 0_i64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        if rows < 0 {
+            return Some(format!("row group {index} has {rows} rows"));
+        }
+        for column in group.columns() {
+            let descriptor = column.column_descr();
+            if descriptor.max_rep_level() == 0 && column.num_values() < rows {
+                let (name, values) = (descriptor.path().string(), column.num_values());
+                return Some(format!("row group {index} has {rows} rows, but its column \"{name}\" {values} values"));
+            }
+        }
+        total = total.saturating_add(rows);
+    }
+    let rows = metadata.file_metadata().num_rows();
+    (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups hold {total}"))
+}
+
+#[async_trait]
+impl FileFormat for CheckedParquet {
+    fn get_ext(&self) -> String {
+        self.inner.get_ext()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        self.inner.get_ext_with_compression(compression)
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        self.inner.compression_type()
+    }
+
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        for file in files {
+            self.check(session, store, file).await?;
+        }
+        self.inner.infer_schema(session, store, files).await
+    }
+
+    async fn infer_stats(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        file: &ObjectMeta,
+    ) -> Result<Statistics> {
+        self.check(session, store, file).await?;
+        self.inner.infer_stats(session, store, table_schema, file).await
+    }
+
+    async fn create_physical_plan(
+        &self,
+        session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.inner.create_physical_plan(session, config).await
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        self.inner.file_source(table_schema)
+    }
+}

@@ -1,0 +1,133 @@
+//! Which files a location stands for.
+
+use datafusion::error::Result;
+use tempfile::TempDir;
+
+use crate::support::{chain, read, texts, write};
+
+/// A scratch directory whose files each hold their own name.
+fn directory(names: &[&str]) -> std::io::Result<TempDir> {
+    let dir = tempfile::tempdir()?;
+    for name in names {
+        write(dir.path(), &[(name, format!("name\n{name}\n").as_bytes())])?;
+    }
+    Ok(dir)
+}
+
+/// The names that the table at `location`, below `dir`, holds.
+async fn found(dir: &TempDir, location: &str) -> Result<Vec<String>> {
+    let batches = read(&format!("\"{}\",format=csv,types=string", dir.path().join(location).display())).await?;
+    let mut names: Vec<_> = texts(&batches)?.into_iter().map(|mut row| row.remove(0)).collect();
+    names.sort();
+    Ok(names)
+}
+
+async fn refused(dir: &TempDir, location: &str) -> String {
+    let error = found(dir, location).await.expect_err(location);
+    chain(&error).replace(&format!("{}/", dir.path().display()), "").replace("External error: ", "")
+}
+
+#[tokio::test]
+async fn a_directory_is_read_as_hadoop_tools_leave_it() -> Result<()> {
+    let dir = directory(&[
+        "t/000000_0",
+        "t/part-0.csv",
+        "t/sub/deep/part-1",
+        "t/_SUCCESS",
+        "t/_temporary/0/part-2",
+        "t/.part-0.csv.crc",
+        "t/part-0.csv.crc",
+        "t/.hive-staging_1/part-3",
+    ])?;
+    write(dir.path(), &[("t/empty", b""), ("t/_metadata", b"")])?;
+    assert_eq!(found(&dir, "t").await?, ["t/000000_0", "t/part-0.csv", "t/sub/deep/part-1"]);
+    assert_eq!(found(&dir, "t/").await?.len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
+    let dir = directory(&["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv"])?;
+    for name in ["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv", "_p*", ".h*", "*.crc"] {
+        assert_eq!(found(&dir, name).await?.len(), 1, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn patterns() -> Result<()> {
+    let dir = directory(&["a/x1.csv", "a/x2.csv", "a/b/x1.csv", "a/b/c/y1.txt", "d=1/x1.csv", "a/_x1.csv"])?;
+    for (pattern, expected) in [
+        ("a/x?.csv", vec!["a/x1.csv", "a/x2.csv"]),
+        ("a/x[2-9].csv", vec!["a/x2.csv"]),
+        ("a/x[!2].csv", vec!["a/x1.csv"]),
+        ("a/*1*", vec!["a/x1.csv"]),
+        ("*/x1.csv", vec!["a/x1.csv", "d=1/x1.csv"]),
+        ("a/**/x1.csv", vec!["a/b/x1.csv", "a/x1.csv"]),
+        ("**/*.txt", vec!["a/b/c/y1.txt"]),
+        ("a/**", vec!["a/b/c/y1.txt", "a/b/x1.csv", "a/x1.csv", "a/x2.csv"]),
+        ("a/b*", vec!["a/b/c/y1.txt", "a/b/x1.csv"]),
+        ("a/b/../x1.csv", vec!["a/x1.csv"]),
+        ("a/./x1.csv", vec!["a/x1.csv"]),
+    ] {
+        assert_eq!(found(&dir, pattern).await?, expected, "{pattern}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn several_locations_are_one_table() -> Result<()> {
+    let dir = directory(&["a.csv", "b/c.csv"])?;
+    let path = dir.path().display();
+    let batches = read(&format!("{path}/a.csv,path={path}/b,path={path}/*.csv")).await?;
+    assert_eq!(texts(&batches)?, [["a.csv"], ["b/c.csv"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said() -> Result<()> {
+    let dir = directory(&["t/_SUCCESS", "t/.x.crc", "t/y.crc", "t/_a/b", "file"])?;
+    write(dir.path(), &[("t/zero", b"")])?;
+    std::fs::create_dir(dir.path().join("void"))?;
+    assert_eq!(
+        refused(&dir, "t").await,
+        "t: no file to read in this directory; passed over: .x.crc (hidden), _SUCCESS (hidden), y.crc (checksum), zero (0 bytes), _a/ (hidden)"
+    );
+    assert_eq!(refused(&dir, "void").await, "void: no file to read in this directory");
+    assert_eq!(refused(&dir, "nowhere").await, "nowhere: no such file or directory");
+    assert_eq!(refused(&dir, "nowhere/x.csv").await, "nowhere/x.csv: no such file or directory");
+    assert_eq!(refused(&dir, "*.parquet").await, "*.parquet: nothing matches");
+    assert_eq!(refused(&dir, "nowhere/*").await, "nowhere/*: nothing matches");
+    assert_eq!(refused(&dir, "t/*").await.split(';').next(), Some("t/*: nothing matches"));
+    assert_eq!(refused(&dir, "t/[").await, "t/[: not a usable path: pattern \"[\": invalid range pattern");
+    let scheme = read("s3://bucket/key").await.expect_err("no store");
+    assert_eq!(chain(&scheme), "External error: s3://bucket/key: no object store is registered for s3://bucket/");
+    Ok(())
+}
+
+#[tokio::test]
+async fn directories_of_keys_are_columns() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(
+        dir.path(),
+        &[
+            ("t/n=1/s=a%2Fb/f.csv", b"x\n1\n"),
+            ("t/n=2/s=__HIVE_DEFAULT_PARTITION__/f.csv", b"x\n2\n3\n"),
+            ("t/n=__HIVE_DEFAULT_PARTITION__/s=c/f.csv", b"x\n4\n"),
+        ],
+    )?;
+    let table = format!("'{}'", dir.path().join("t").display());
+    let rows = async |query: &str| crate::support::rows(&query.replace("$t", &table)).await;
+    assert_eq!(rows("SELECT x, n, s FROM $t ORDER BY x").await?, [
+        ["1", "1", "a/b"],
+        ["2", "2", "NULL"],
+        ["3", "2", "NULL"],
+        ["4", "NULL", "c"]
+    ]);
+    assert_eq!(rows("SELECT count(*) FROM $t WHERE s IS NULL").await?, [["2"]]);
+    assert_eq!(rows("SELECT x FROM $t WHERE n + 1 = 2").await?, [["1"]]);
+    assert_eq!(rows("SELECT max(n), min(s) FROM $t").await?, [["2", "a/b"]]);
+    let plan = rows("EXPLAIN SELECT x FROM $t WHERE n = 1").await?.concat().concat();
+    assert!(plan.contains("n=1/") && !plan.contains("n=2/"), "only the directory asked for is read: {plan}");
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Parquet files: types that lose nothing, damage that is noticed, work that is shared.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::error::Result;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::data_type::{Int96, Int96Type};
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::file::writer::SerializedFileWriter;
+use datafusion::parquet::schema::parser::parse_message_type;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::TryStreamExt;
+use tfr_inputs::TableSpec;
+
+use crate::support::{chain, read, row_count, rows, session, texts, write};
+
+fn column(name: &str, values: impl Into<ArrayRef>) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_from_iter([(name, values.into())])?)
+}
+
+fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// Writes row groups of 1000 rows.
+fn write_parquet(path: &Path, batch: &RecordBatch) -> Result<()> {
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000)).build();
+    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
+    writer.write(batch)?;
+    writer.close()?;
+    Ok(())
+}
+
+async fn refused(spec: &str) -> String {
+    chain(&read(spec).await.expect_err(spec))
+}
+
+#[tokio::test]
+async fn an_int96_of_the_year_9999_survives() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("000000_0");
+    let schema = Arc::new(parse_message_type("message m { required int96 t; }")?);
+    let mut writer = SerializedFileWriter::new(File::create(&path)?, schema, Arc::default())?;
+    let mut group = writer.next_row_group()?;
+    let mut column = group.next_column()?.expect("one column");
+    // Nanoseconds of the day, then the Julian day of 9999-12-31.
+    let mut last_day = Int96::new();
+    last_day.set_data(1000, 0, 5_373_484);
+    column.typed::<Int96Type>().write_batch(&[last_day], None, None)?;
+    column.close()?;
+    group.close()?;
+    writer.close()?;
+
+    let batches = read(&path.display().to_string()).await?;
+    assert_eq!(batches[0].column(0).data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
+    assert_eq!(texts(&batches)?, [["9999-12-31T00:00:00.000001"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_a_page_with_a_checksum_is_noticed() -> Result<()> {
+    let sound = include_bytes!("data/checksummed.parquet");
+    let value = 0x1122_3344_5566_7788_i64.to_le_bytes();
+    let at = sound.windows(8).position(|window| window == value).expect("the value stands in a plain page");
+    let mut flipped = sound.to_vec();
+    flipped[at] ^= 1;
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("sound", sound), ("flipped", &flipped)])?;
+    assert_eq!(row_count(&read(&dir.path().join("sound").display().to_string()).await?), 4);
+    let path = dir.path().join("flipped").display().to_string();
+    let message = refused(&path).await;
+    assert!(message.contains(&format!("{path}: cannot be read")) && message.contains("CRC"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn damage_names_the_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    write_parquet(&dir.path().join("sound.parquet"), &column("x", ints(0..10))?)?;
+    let sound = std::fs::read(dir.path().join("sound.parquet"))?;
+    write(dir.path(), &[
+        ("cut.parquet", &sound[..sound.len() - 20]),
+        ("empty.parquet", b""),
+        ("text.parquet", b"a,b\n1,2\n"),
+        ("table.csv", &sound),
+        ("file.avro", b"Obj\x01\x04\x14avro.codec"),
+        ("mixed/a.parquet", &sound),
+        ("mixed/b.parquet", b"nonsense that is no Parquet"),
+    ])?;
+    for (name, expected) in [
+        ("cut.parquet", "cut.parquet: cannot be read"),
+        ("empty.parquet", "empty.parquet: the file is empty (0 bytes)"),
+        ("text.parquet", "text.parquet: the name says Parquet, but the content is not (no Parquet magic number"),
+        ("table.csv", "table.csv: the name says CSV, but the content is Parquet"),
+        ("file.avro", "file.avro: reading Avro files is not supported"),
+        ("mixed", "mixed/b.parquet: cannot be read"),
+    ] {
+        let message = refused(&path(name)).await;
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = refused(&format!("{},format=csv", path("sound.parquet"))).await;
+    assert!(message.contains("sound.parquet: CSV was asked for, but the content is Parquet"), "{message}");
+    let message = refused(&format!("{},header=true", path("sound.parquet"))).await;
+    assert!(message.contains("option \"header\" is for CSV, but this is Parquet"), "{message}");
+    assert_eq!(row_count(&read(&format!("{},format=parquet", path("table.csv"))).await?), 10);
+    Ok(())
+}
+
+#[tokio::test]
+async fn columns_are_matched_by_name_across_files() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let first = RecordBatch::try_from_iter([("a", ints([1])), ("b", ints([2]))])?;
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["new"]));
+    let second = RecordBatch::try_from_iter([("c", text), ("a", ints([3]))])?;
+    write_parquet(&dir.path().join("1"), &first)?;
+    write_parquet(&dir.path().join("2"), &second)?;
+    let table = dir.path().display().to_string();
+    assert_eq!(texts(&read(&table).await?)?, [["1", "2", "NULL"], ["3", "NULL", "new"]]);
+
+    let third: ArrayRef = Arc::new(Int32Array::from(vec![4]));
+    write_parquet(&dir.path().join("3"), &column("b", third)?)?;
+    let message = refused(&table).await;
+    assert!(message.contains(&format!("{table}/3: column \"b\": found Int32, but {table}/1 has Int64")), "{message}");
+    Ok(())
+}
+
+/// The rows of each partition of the scan that stands alone as a plan.
+async fn partitions(spec: &str, target: usize) -> Result<Vec<Vec<Vec<String>>>> {
+    let ctx = session(target);
+    ctx.state_ref().write().config_mut().options_mut().optimizer.repartition_file_min_size = 1;
+    let table = tfr_inputs::open_table(&ctx.state(), &spec.parse::<TableSpec>()?).await?;
+    let plan: Arc<dyn ExecutionPlan> = table.scan(&ctx.state(), None, &[], None).await?;
+    let mut partitions = Vec::new();
+    for partition in 0..plan.properties().output_partitioning().partition_count() {
+        let batches: Vec<_> = plan.execute(partition, ctx.task_ctx())?.try_collect().await?;
+        partitions.push(texts(&batches)?);
+    }
+    assert_eq!(execute_stream(plan, ctx.task_ctx())?.try_collect::<Vec<_>>().await?.iter().map(RecordBatch::num_rows).sum::<usize>(), 8000);
+    Ok(partitions)
+}
+
+#[tokio::test]
+async fn one_big_file_is_read_by_every_partition() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("big.parquet");
+    write_parquet(&path, &column("x", ints(0..8000))?)?;
+    let spec = format!("t={}", path.display());
+    let found = partitions(&spec, 4).await?;
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [2000; 4]);
+    assert_eq!(found, partitions(&spec, 4).await?);
+    let values: Vec<_> = found.concat().concat();
+    assert_eq!(values, (0..8000).map(|value| value.to_string()).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[tokio::test]
+async fn footers_answer_what_they_can() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for file in 0..3 {
+        write_parquet(&dir.path().join(format!("{file}.parquet")), &column("x", ints(file * 10..file * 10 + 10))?)?;
+    }
+    let table = format!("'{}'", dir.path().display());
+    let plan = rows(&format!("EXPLAIN SELECT count(*) FROM {table}")).await?.concat().concat();
+    assert!(!plan.contains("DataSourceExec"), "the count needs no scan: {plan}");
+    assert_eq!(rows(&format!("SELECT count(*), min(x), max(x) FROM {table}")).await?, [["30", "0", "29"]]);
+    let plan = rows(&format!("EXPLAIN SELECT x FROM {table} LIMIT 15")).await?.concat().concat();
+    assert!(plan.contains("1.parquet") && !plan.contains("2.parquet"), "two files hold 15 rows: {plan}");
+    assert_eq!(rows(&format!("SELECT x FROM {table} WHERE x >= 28 ORDER BY x")).await?, [["28"], ["29"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn text_comes_as_views_or_not() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    write_parquet(&path, &column("s", text)?)?;
+    for (views, expected) in [(true, DataType::Utf8View), (false, DataType::Utf8)] {
+        let ctx = session(1);
+        ctx.state_ref().write().config_mut().options_mut().execution.parquet.schema_force_view_types = views;
+        let table = tfr_inputs::open_table(&ctx.state(), &format!("t={}", path.display()).parse()?).await?;
+        let batches = ctx.read_table(table as Arc<dyn TableProvider>)?.collect().await?;
+        assert_eq!(batches[0].column(0).data_type(), &expected);
+        assert_eq!(texts(&batches)?, [["a"]]);
+    }
+    Ok(())
+}

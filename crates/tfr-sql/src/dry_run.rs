@@ -1,0 +1,219 @@
+//! `--dry-run`: what would be written, from what planning knows.
+//!
+//! Nothing is read beyond what planning reads (footers, and the head of CSV files) and nothing is created. So sizes are
+//! bounds, not guesses: a number, a date or a flag has a shortest and a longest form; what is not known is named.
+
+use std::fmt;
+
+use arrow::datatypes::DataType;
+use arrow_tfrecord::{ColumnMapping, FeatureKind, FeatureShape, Mapping};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, Statistics};
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
+use tfrecord_shards::{ShardName, Sharding};
+
+use crate::cli::Cli;
+use crate::error::Result;
+use crate::printer::{bytes, counted, grouped};
+use crate::query::Query;
+
+/// The plan of a write, which prints itself.
+pub struct DryRun {
+    mapping: Mapping,
+    sharding: Sharding,
+    first_shard: String,
+    ordered: bool,
+    rows: Precision<usize>,
+    size: SizeEstimate,
+}
+
+impl DryRun {
+    /// Plans what `cli` asks for with the rows of `query`.
+    pub fn new(cli: &Cli, query: &Query) -> Result<Self> {
+        let mapping = Mapping::try_new(&query.physical.schema(), &cli.mapping.options())?;
+        let statistics = query.statistics()?;
+        let size = SizeEstimate::of(&mapping, &statistics);
+        let sharding = cli.output.sharding();
+        Ok(Self {
+            first_shard: first_shard(cli, sharding),
+            ordered: query.is_ordered(),
+            rows: statistics.num_rows,
+            mapping,
+            sharding,
+            size,
+        })
+    }
+}
+
+impl fmt::Display for DryRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.mapping)?;
+        let rows = match self.rows {
+            Precision::Exact(rows) => format!("{} (exact, from the files' statistics)", grouped(rows as u64)),
+            Precision::Inexact(rows) => {
+                format!("about {} (estimated from the files' statistics)", grouped(rows as u64))
+            }
+            Precision::Absent => "unknown before the input is read".to_owned(),
+        };
+        writeln!(f, "rows    {rows}")?;
+        writeln!(f, "size    {}", self.size)?;
+        let order = if self.ordered { ", in the query's order" } else { "" };
+        writeln!(f, "shards  {}{order}: {} ...", self.shards(), self.first_shard)
+    }
+}
+
+impl DryRun {
+    fn shards(&self) -> String {
+        match self.sharding {
+            Sharding::Count(shards) => match self.rows.get_value() {
+                Some(rows) => {
+                    let each = (*rows as u64).div_ceil(shards.get() as u64);
+                    format!("{}, about {} each", counted(shards.get() as u64, "shard"), counted(each, "row"))
+                }
+                None => counted(shards.get() as u64, "shard"),
+            },
+            Sharding::Rows(limit) => {
+                let about = self.rows.get_value().map(|rows| (*rows as u64).div_ceil(limit).max(1));
+                format!("{}at most {} each", about_shards(about, about), counted(limit, "row"))
+            }
+            Sharding::Bytes(limit) => {
+                let shards = |bytes: u64| bytes.div_ceil(limit).max(1);
+                let least = self.size.least.map(shards);
+                let most = self.size.most.filter(|_| self.size.unknown.is_empty()).map(shards);
+                format!("{}at most {} each", about_shards(least, most), bytes(limit))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn about_shards(least: Option<u64>, most: Option<u64>) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) if least == most => format!("about {}, ", counted(most, "shard")),
+        (Some(least), Some(most)) => format!("{} to {}, ", grouped(least), counted(most, "shard")),
+        (Some(least), None) => format!("{} or more, ", counted(least, "shard")),
+        _ => String::new(),
+    }
+}
+
+fn first_shard(cli: &Cli, sharding: Sharding) -> String {
+    let (prefix, compression) = (cli.output.prefix.clone(), cli.output.compression);
+    match sharding {
+        Sharding::Count(total) => ShardName { prefix, index: 0, total: total.get(), compression }.to_string(),
+        _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
+    }
+}
+
+/// Bytes of framed records, between bounds.
+#[derive(Debug, Default, PartialEq)]
+struct SizeEstimate {
+    /// The least, if rows are known.
+    least: Option<u64>,
+    /// The most, if rows are known, without the columns in `unknown`.
+    most: Option<u64>,
+    /// Whether rows are exact.
+    exact_rows: bool,
+    /// Columns whose values may have any length.
+    unknown: Vec<String>,
+}
+
+impl SizeEstimate {
+    fn of(mapping: &Mapping, statistics: &Statistics) -> Self {
+        let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
+        let mut estimate = Self { exact_rows: statistics.num_rows.is_exact().unwrap_or(false), ..Self::default() };
+        let frame = (HEADER_LEN + FOOTER_LEN + EXAMPLE_LEN) as u64;
+        let (mut least, mut most) = (rows.map(|rows| rows * frame), rows.map(|rows| rows * frame));
+        for (i, column) in mapping.columns().iter().enumerate() {
+            let statistics = statistics.column_statistics.get(i);
+            let bounds = ColumnBounds::of(column, statistics, rows);
+            least = least.map(|sum| sum.saturating_add(bounds.least));
+            most = most.map(|sum| sum.saturating_add(bounds.most));
+            if bounds.is_unknown {
+                estimate.unknown.push(column.column.clone());
+            }
+        }
+        Self { least, most, ..estimate }
+    }
+}
+
+impl fmt::Display for SizeEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.most) {
+            (Some(least), Some(most)) => {
+                let about = if self.exact_rows { "" } else { "about " };
+                write!(f, "{about}{} to {} of records before compression", bytes(least), bytes(most))?;
+            }
+            _ => return f.write_str("unknown before the input is read"),
+        }
+        match self.unknown.as_slice() {
+            [] => Ok(()),
+            names => write!(f, ", and the values of {}", names.join(", ")),
+        }
+    }
+}
+
+/// Bytes of an Example around its features: the tag and length of `features` (example.proto, field 1).
+const EXAMPLE_LEN: usize = 3;
+/// Bytes of a feature around its key and values: the map entry's tag and length, key's, value's, list's, and packed
+/// values' (feature.proto).
+const FEATURE_LEN: u64 = 10;
+/// The longest varint of 64 bits.
+const MAX_VARINT_LEN: u64 = 10;
+
+/// Bytes of one column's features over all rows.
+struct ColumnBounds {
+    least: u64,
+    most: u64,
+    is_unknown: bool,
+}
+
+impl ColumnBounds {
+    fn of(column: &ColumnMapping, statistics: Option<&ColumnStatistics>, rows: Option<u64>) -> Self {
+        let rows = rows.unwrap_or_default();
+        let nulls = statistics.map_or(Precision::Absent, |statistics| statistics.null_count);
+        let present_most = match (column.nullable, nulls) {
+            (false, _) => rows,
+            (true, Precision::Exact(nulls)) => rows.saturating_sub(nulls as u64),
+            _ => rows,
+        };
+        let present_least = match (column.nullable, nulls) {
+            (true, Precision::Inexact(_) | Precision::Absent) => 0,
+            _ => present_most,
+        };
+        let mut bounds = Self { least: 0, most: 0, is_unknown: false };
+        for feature in &column.features {
+            let around = FEATURE_LEN + feature.name.len() as u64;
+            let value = match feature.kind {
+                FeatureKind::Float => Some((4, 4)),
+                FeatureKind::Int64 => Some((1, longest_varint(&column.data_type))),
+                FeatureKind::Bytes => None,
+            };
+            let values = match (feature.shape, value) {
+                (FeatureShape::Scalar, Some(value)) => Some(value),
+                (FeatureShape::Fixed(len), Some((least, most))) => Some((least * len as u64, most * len as u64)),
+                _ => None,
+            };
+            bounds.is_unknown |= values.is_none();
+            let (least, most) = values.unwrap_or_default();
+            bounds.least += present_least * (around + least);
+            bounds.most += present_most * (around + most);
+        }
+        bounds
+    }
+}
+
+/// Bytes of the longest varint that values of a type become; negative numbers take all ten.
+fn longest_varint(data_type: &DataType) -> u64 {
+    match data_type {
+        DataType::Boolean => 1,
+        DataType::UInt8 => 2,
+        DataType::UInt16 => 3,
+        DataType::UInt32 => 5,
+        DataType::UInt64 => MAX_VARINT_LEN,
+        DataType::Dictionary(_, value) => longest_varint(value),
+        _ => MAX_VARINT_LEN,
+    }
+}
+
+#[cfg(test)]
+mod tests;

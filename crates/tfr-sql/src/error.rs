@@ -1,0 +1,354 @@
+//! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
+//!
+//! The crates below keep the source of every error. The engine wraps them on their way up, in variants that say nothing
+//! a user can use (`External error:`), or that print their source again. [`Explanation::of`] walks the chain, takes from each
+//! link what it alone says, and leaves out what has been said.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, SchemaError};
+use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
+use datafusion_tfrecord::directory;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The query, or the data it met.
+    #[error(transparent)]
+    Engine(#[from] DataFusionError),
+    /// The mapping of the query's columns.
+    #[error(transparent)]
+    Mapping(#[from] arrow_tfrecord::Error),
+    /// A file that the command itself reads.
+    #[error("{}: cannot be read", path.display())]
+    Read {
+        /// The file; `standard input` for `-`.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The text holds no statement.
+    #[error("the SQL text is empty")]
+    EmptyQuery,
+    /// A statement that has no business before the query.
+    #[error("only SET and CREATE EXTERNAL TABLE may stand before the query, found: {0}")]
+    Preamble(String),
+    /// The last statement yields no rows.
+    #[error("the last statement must be a query, found: {0}")]
+    NotAQuery(String),
+    /// A table that is neither registered nor in quotes.
+    #[error("no table named {name}")]
+    UnknownTable {
+        /// The name as typed.
+        name: String,
+        /// The name that was probably meant.
+        similar: Option<String>,
+        /// All registered names.
+        known: Vec<String>,
+    },
+    /// Threads, the runtime or its memory.
+    #[error("cannot start {what}")]
+    Start {
+        /// The part that did not start.
+        what: &'static str,
+        /// Why.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// A bug.
+    #[error("internal error: {0}")]
+    Panic(String),
+    /// The rows of a table that cannot be shown in the format asked for.
+    #[error("cannot print the rows")]
+    Format(#[source] ArrowError),
+    /// Standard output.
+    #[error("cannot write to standard output")]
+    Stdout(#[source] io::Error),
+}
+
+impl Error {
+    /// Whether the reader of standard output went away, which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Whether the arguments are at fault rather than the query or the data.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::EmptyQuery)
+    }
+
+    /// What a panic said.
+    pub fn panic(panic: &(dyn Any + Send)) -> Self {
+        let message =
+            panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Panic(message.unwrap_or("no message").to_owned())
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
+            Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),
+            Self::NotAQuery(statement) if statement.starts_with("COPY") => {
+                Some("give the inner query and --out DIR".to_owned())
+            }
+            Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
+            Self::UnknownTable { known, .. } if known.is_empty() => Some(
+                "put a path in quotes, as in FROM 'events/*.parquet', or register it with --table NAME=PATH".to_owned(),
+            ),
+            Self::UnknownTable { known, .. } => {
+                Some(format!("the tables are {}; a path is put in quotes", listed(known.iter().cloned())))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An error in words: causes from the outermost in, each said once, and the way out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// What happened, then why; at least one.
+    pub causes: Vec<String>,
+    /// What the user can do.
+    pub hint: Option<String>,
+}
+
+impl Explanation {
+    /// Explains `error` and everything under it.
+    pub fn of(error: &(dyn StdError + 'static)) -> Self {
+        let mut explanation = Self::default();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let link = Link::of(error);
+            if let Some(text) = link.text {
+                explanation.add(text);
+            }
+            // The innermost hint is the most precise one.
+            explanation.hint = link.hint.or(explanation.hint);
+            next = link.source;
+        }
+        if explanation.causes.is_empty() {
+            explanation.causes.push(error.to_string());
+        }
+        explanation
+    }
+
+    fn add(&mut self, text: String) {
+        let text = text.trim();
+        if !text.is_empty() && !self.causes.iter().any(|said| said.contains(text)) {
+            self.causes.push(text.to_owned());
+        }
+    }
+}
+
+/// What one error of a chain says by itself.
+struct Link<'a> {
+    text: Option<String>,
+    hint: Option<String>,
+    source: Option<&'a (dyn StdError + 'static)>,
+}
+
+impl<'a> Link<'a> {
+    fn of(error: &'a (dyn StdError + 'static)) -> Self {
+        if let Some(shared) = error.downcast_ref::<Arc<DataFusionError>>() {
+            return Self::engine(shared);
+        }
+        if let Some(engine) = error.downcast_ref::<DataFusionError>() {
+            return Self::engine(engine);
+        }
+        if let Some(arrow) = error.downcast_ref::<ArrowError>() {
+            return Self::arrow(arrow);
+        }
+        if let Some(parquet) = error.downcast_ref::<ParquetError>() {
+            return Self::parquet(parquet);
+        }
+        if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            return Self { text: None, hint: None, source: Some(inner) };
+        }
+        if let Some(SchemaError::FieldNotFound { field, valid_fields }) = error.downcast_ref::<SchemaError>() {
+            return Self::unknown_column(&error.to_string(), field, valid_fields);
+        }
+        let hint = if let Some(own) = error.downcast_ref::<Error>() {
+            if matches!(own, Error::Engine(_) | Error::Mapping(_)) {
+                return Self { text: None, hint: None, source: own.transparent() };
+            }
+            own.hint()
+        } else {
+            library_hint(error)
+        };
+        Self { text: Some(error.to_string()), hint, source: error.source() }
+    }
+
+    fn engine(error: &'a DataFusionError) -> Self {
+        let source = error.source();
+        match error {
+            DataFusionError::Context(context, _) => Self { text: Some(context.clone()), hint: None, source },
+            DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
+                let (text, hint) = split_suggestion(text);
+                Self { text: Some(text), hint, source }
+            }
+            DataFusionError::NotImplemented(text) => {
+                Self { text: Some(format!("not supported: {text}")), hint: None, source }
+            }
+            DataFusionError::ResourcesExhausted(text) => {
+                Self { text: Some(first_line(text)), hint: Some(memory_hint(text)), source }
+            }
+            DataFusionError::Internal(text) => Self {
+                text: Some(format!("the query engine broke one of its own rules: {}", first_line(text))),
+                hint: None,
+                source,
+            },
+            DataFusionError::Substrait(text) | DataFusionError::Ffi(text) => {
+                Self { text: Some(text.clone()), hint: None, source }
+            }
+            DataFusionError::ExecutionJoin(_) => {
+                Self { text: Some("a task of the query was stopped".to_owned()), hint: None, source }
+            }
+            DataFusionError::SQL(error, _) => {
+                Self { text: Some(sql_text(&error.to_string())), hint: None, source: None }
+            }
+            // Wrappers, which add a prefix and nothing else.
+            _ => Self { text: None, hint: None, source },
+        }
+    }
+
+    fn arrow(error: &'a ArrowError) -> Self {
+        let text = match error {
+            ArrowError::ExternalError(_) | ArrowError::IoError(..) => None,
+            ArrowError::DivideByZero => Some("division by zero".to_owned()),
+            ArrowError::NotYetImplemented(text) => Some(format!("not supported: {text}")),
+            ArrowError::CastError(text)
+            | ArrowError::ParseError(text)
+            | ArrowError::SchemaError(text)
+            | ArrowError::ComputeError(text)
+            | ArrowError::CsvError(text)
+            | ArrowError::JsonError(text)
+            | ArrowError::AvroError(text)
+            | ArrowError::IpcError(text)
+            | ArrowError::InvalidArgumentError(text)
+            | ArrowError::MemoryError(text)
+            | ArrowError::ParquetError(text) => Some(one_line(text)),
+            other => Some(other.to_string()),
+        };
+        Self { text, hint: None, source: error.source() }
+    }
+
+    fn parquet(error: &'a ParquetError) -> Self {
+        let text = match error {
+            ParquetError::External(_) => None,
+            ParquetError::General(text) | ParquetError::ArrowError(text) => Some(one_line(text)),
+            ParquetError::EOF(text) => Some(format!("the file ends too early: {}", one_line(text))),
+            ParquetError::NYI(text) => Some(format!("not supported: {}", one_line(text))),
+            other => Some(other.to_string()),
+        };
+        Self { text, hint: None, source: error.source() }
+    }
+
+    /// `engine_text` is the engine's own message, of which the guess is kept.
+    fn unknown_column(engine_text: &str, field: &Column, valid_fields: &[Column]) -> Self {
+        let relations: BTreeSet<_> = valid_fields.iter().map(|column| &column.relation).collect();
+        let name = |column: &Column| column_name(column, relations.len() > 1);
+        let guess = engine_text
+            .split_once("Did you mean '")
+            .and_then(|(_, rest)| rest.split_once("'?"))
+            .and_then(|(guess, _)| valid_fields.iter().find(|column| column.quoted_flat_name() == guess))
+            .map(|guess| format!("did you mean {}? ", name(guess)))
+            .unwrap_or_default();
+        let hint = match valid_fields {
+            [] => None,
+            columns => Some(format!("{guess}the columns are {}", listed(columns.iter().map(name)))),
+        };
+        Self { text: Some(format!("no column named {}", column_name(field, true))), hint, source: None }
+    }
+}
+
+impl Error {
+    fn transparent(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Engine(error) => Some(error),
+            Self::Mapping(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The hint that one of our libraries gives with its error.
+fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
+    error
+        .downcast_ref::<arrow_tfrecord::Error>()
+        .map(arrow_tfrecord::Error::hint)
+        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
+        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
+        .or_else(|| error.downcast_ref::<directory::Error>().map(directory::Error::hint))
+        .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
+        .flatten()
+}
+
+fn memory_hint(text: &str) -> String {
+    if text.contains("HashJoin") || text.contains("NestedLoopJoin") {
+        "a hash join does not spill: raise --memory-limit, or put \
+         SET datafusion.optimizer.prefer_hash_join = false; before the query"
+            .to_owned()
+    } else if text.contains("disk") {
+        "free space in --temp-dir, or raise datafusion.runtime.max_temp_directory_size with SET".to_owned()
+    } else {
+        "raise --memory-limit, or lower --threads so that each has a larger share".to_owned()
+    }
+}
+
+/// `Invalid function 'cont'.\nDid you mean 'count'?`: the text, and the guess as a hint.
+fn split_suggestion(text: &str) -> (String, Option<String>) {
+    match text.split_once("Did you mean ") {
+        Some((text, guess)) => {
+            (one_line(text).trim_end_matches('.').to_owned(), Some(format!("did you mean {}", one_line(guess))))
+        }
+        None => (one_line(text), None),
+    }
+}
+
+/// A column as it can be typed: in quotes where the parser needs them.
+fn column_name(column: &Column, qualified: bool) -> String {
+    let quoted = |name: &str| match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
+        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+    };
+    match &column.relation {
+        Some(relation) if qualified => format!("{}.{}", quoted(relation.table()), quoted(&column.name)),
+        _ => quoted(&column.name),
+    }
+}
+
+fn sql_text(text: &str) -> String {
+    let text = text.trim_start_matches("sql parser error: ");
+    format!("SQL: {}", one_line(text))
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The first names of a list that may be very long.
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    const SHOWN: usize = 20;
+    let more = names.len().saturating_sub(SHOWN);
+    let mut text = names.take(SHOWN).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
+
+use super::{Error, Explanation};
+
+fn explain(error: DataFusionError) -> Explanation {
+    Explanation::of(&Error::from(error))
+}
+
+#[test]
+fn wrappers_leave_no_trace() {
+    let root = ArrowError::DivideByZero;
+    let wrapped = DataFusionError::External(Box::new(Arc::new(DataFusionError::Shared(Arc::new(
+        DataFusionError::from(ArrowError::ExternalError(Box::new(DataFusionError::from(root)))),
+    )))));
+    assert_eq!(explain(wrapped), Explanation { causes: vec!["division by zero".to_owned()], hint: None });
+}
+
+#[test]
+fn context_comes_before_its_cause() {
+    let damaged = DataFusionError::from(ParquetError::General("page 3: checksum mismatch".to_owned()));
+    assert_eq!(explain(damaged.context("data/a.parquet")).causes, ["data/a.parquet", "page 3: checksum mismatch"]);
+}
+
+#[test]
+fn what_has_been_said_is_not_repeated() {
+    let root = std::io::Error::other("the disk is on fire");
+    let wrapped = DataFusionError::from(ArrowError::IoError("the disk is on fire".to_owned(), root));
+    assert_eq!(explain(wrapped.context("a.csv: the disk is on fire")).causes, ["a.csv: the disk is on fire"]);
+}
+
+#[test]
+fn an_error_on_its_way_through_io_is_still_itself() {
+    let engine = DataFusionError::Execution("row 7 is bad".to_owned());
+    let wrapped = DataFusionError::IoError(std::io::Error::other(engine));
+    assert_eq!(explain(wrapped).causes, ["row 7 is bad"]);
+}
+
+#[test]
+fn guesses_of_the_engine_are_hints() {
+    let explanation = explain(DataFusionError::Plan("Invalid function 'cuont'.\nDid you mean 'count'?".to_owned()));
+    assert_eq!(explanation.causes, ["Invalid function 'cuont'"]);
+    assert_eq!(explanation.hint.unwrap(), "did you mean 'count'?");
+}
+
+#[test]
+fn out_of_memory_names_the_operator_and_the_option() {
+    let text =
+        "Additional allocation failed for HashJoinInput[0] with top memory consumers as:\n  HashJoinInput[0] ...";
+    let explanation = explain(DataFusionError::ResourcesExhausted(text.to_owned()));
+    assert!(explanation.causes[0].contains("HashJoinInput[0]"));
+    assert!(explanation.hint.unwrap().contains("prefer_hash_join = false"));
+}
+
+#[test]
+fn our_own_errors_keep_their_hint_through_the_engine() {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow_tfrecord::{Mapping, MappingOptions};
+
+    let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Float64, true)]));
+    let error = Mapping::try_new(&schema, &MappingOptions::default().with_strict(true)).unwrap_err();
+    let (text, hint) = (error.to_string(), error.hint());
+    assert_eq!(explain(DataFusionError::External(Box::new(error))), Explanation { causes: vec![text], hint });
+}

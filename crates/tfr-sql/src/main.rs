@@ -1,0 +1,54 @@
+//! `tfr-sql`: the rows of a SQL query as TFRecord shards, or on standard output.
+
+mod cli;
+mod dry_run;
+mod error;
+mod exit;
+mod interrupt;
+mod names;
+mod printer;
+mod progress;
+mod query;
+mod report;
+mod rows;
+mod run;
+mod session;
+
+use std::backtrace::Backtrace;
+use std::panic;
+use std::process::ExitCode;
+
+use crate::cli::Cli;
+use crate::error::Explanation;
+use crate::exit::ExitStatus;
+use crate::printer::Printer;
+
+fn main() -> ExitCode {
+    let cli = match Cli::from_process() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output and is no failure; there is nobody to tell when printing it fails.
+            let _ = error.print();
+            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Done }.into();
+        }
+    };
+    let printer = Printer::new(&cli.display);
+    printer.log(cli.display.verbose);
+    // A panic ends as an error that is printed once; where it came from is for those who look for it.
+    panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
+    let status = match run::command(&cli, &printer, quit) {
+        Ok(status) => status,
+        Err(error) if error.is_closed_pipe() => ExitStatus::Done,
+        Err(error) => {
+            printer.error(&Explanation::of(&error));
+            if error.is_usage() { ExitStatus::Usage } else { ExitStatus::Failed }
+        }
+    };
+    status.into()
+}
+
+/// Leaves at once, whatever is going on: the second Ctrl-C.
+#[expect(clippy::exit, reason = "the one place that may, because the user insists")]
+fn quit(status: ExitStatus) {
+    std::process::exit(status.code().into());
+}

@@ -1,0 +1,293 @@
+//! Names as people type them: a table or column is found whatever its case when only one fits.
+//!
+//! The session keeps identifiers as they are written, so that columns keep their case on the way to features. What the
+//! engine then does not find exactly is looked for again here: [`plan`] corrects the statement where exactly one name
+//! differs from what was typed by case alone, and plans again. Names in double quotes are taken at their word.
+//! The column lists of `USING (...)`, `EXCEPT (...)` and field names inside structs carry no position in the engine's
+//! errors and are not corrected.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use datafusion::common::utils::datafusion_strsim::levenshtein;
+use datafusion::common::{Column, SchemaError, Span, TableReference};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
+    visit_expressions_mut,
+};
+
+use crate::error::{Error, Result};
+
+/// Plans `statement`, correcting the case of its table and column names.
+pub async fn plan(context: &SessionContext, mut statement: Statement) -> Result<LogicalPlan> {
+    if let Some(statement) = sql_mut(&mut statement) {
+        correct_tables(context, statement)?;
+    }
+    loop {
+        let error = match context.state().statement_to_plan(statement.clone()).await {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        };
+        let known = KnownNames::of(context, &mut statement).await;
+        // Every round puts at least one name in quotes, so this ends.
+        let corrected = sql_mut(&mut statement).is_some_and(|statement| correct_columns(statement, &error, &known));
+        if !corrected {
+            return Err(error.into());
+        }
+    }
+}
+
+/// The names, in quotes, by which `statement` refers to paths: `'events/*.parquet'`.
+pub fn quoted_tables(statement: &mut Statement) -> BTreeSet<String> {
+    let mut relations = Relations::of(statement);
+    relations.used.retain(|table| table.quote_style.is_some() && !relations.ctes.contains(&table.value));
+    relations.used.into_iter().map(|table| table.value).collect()
+}
+
+fn sql_mut(statement: &mut Statement) -> Option<&mut SqlStatement> {
+    match statement {
+        Statement::Statement(statement) => Some(statement),
+        Statement::Explain(explain) => sql_mut(&mut explain.statement),
+        _ => None,
+    }
+}
+
+fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Result<()> {
+    let mut relations = Relations::default();
+    let _ = statement.visit(&mut relations);
+    let registered = registered_tables(context);
+    let known: BTreeSet<_> = registered.iter().chain(&relations.ctes).cloned().collect();
+    for table in relations.used.iter().filter(|table| table.quote_style.is_none() && !known.contains(&table.value)) {
+        let Some(found) = sole_match(&table.value, &known).map(str::to_owned) else {
+            return Err(Error::UnknownTable {
+                name: table.value.clone(),
+                similar: similar(&table.value, &known),
+                known: registered.into_iter().collect(),
+            });
+        };
+        let mut rename = RenameTable { from: &table.value, to: &found };
+        let _ = statement.visit(&mut rename);
+    }
+    Ok(())
+}
+
+/// Tables of the session's default schema, which is where `--table` and `CREATE EXTERNAL TABLE` put them.
+fn registered_tables(context: &SessionContext) -> BTreeSet<String> {
+    let state = context.state();
+    let defaults = &state.config_options().catalog;
+    context
+        .catalog(&defaults.default_catalog)
+        .and_then(|catalog| catalog.schema(&defaults.default_schema))
+        .map(|schema| schema.table_names().into_iter().collect())
+        .unwrap_or_default()
+}
+
+/// All names that a statement could mean. Inside a subquery the engine does not count those of the query around it among
+/// the valid ones.
+struct KnownNames {
+    relations: BTreeSet<String>,
+    columns: BTreeSet<String>,
+}
+
+impl KnownNames {
+    async fn of(context: &SessionContext, statement: &mut Statement) -> Self {
+        let Relations { used, ctes, aliases } = Relations::of(statement);
+        let mut columns = BTreeSet::new();
+        for table in &used {
+            if let Ok(table) = context.table_provider(TableReference::bare(table.value.as_str())).await {
+                columns.extend(table.schema().fields().iter().map(|field| field.name().clone()));
+            }
+        }
+        let relations = used.into_iter().map(|table| table.value).chain(ctes).chain(aliases).collect();
+        Self { relations, columns }
+    }
+
+    fn find(&self, typed: &Column) -> Option<Column> {
+        let name = sole_match(&typed.name, &self.columns)?;
+        let relation = match &typed.relation {
+            Some(relation) => Some(TableReference::bare(sole_match(relation.table(), &self.relations)?)),
+            None => None,
+        };
+        Some(Column::new(relation, name))
+    }
+}
+
+/// Relations of a statement that have one-part names, its common table expressions, and what it calls either.
+#[derive(Default)]
+struct Relations {
+    used: Vec<Ident>,
+    ctes: BTreeSet<String>,
+    aliases: BTreeSet<String>,
+}
+
+impl Relations {
+    fn of(statement: &mut Statement) -> Self {
+        let mut relations = Self::default();
+        if let Some(statement) = sql_mut(statement) {
+            let _ = statement.visit(&mut relations);
+        }
+        relations
+    }
+}
+
+impl VisitorMut for Relations {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(with) = &query.with {
+            self.ctes.extend(with.cte_tables.iter().map(|cte| cte.alias.name.value.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        // A table with arguments is a function.
+        if let TableFactor::Table { name, args: None, alias, .. } = table
+            && let [ObjectNamePart::Identifier(ident)] = name.0.as_slice()
+        {
+            self.used.push(ident.clone());
+            self.aliases.extend(alias.iter().map(|alias| alias.name.value.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct RenameTable<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
+impl VisitorMut for RenameTable<'_> {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        if let [ObjectNamePart::Identifier(ident)] = relation.0.as_mut_slice()
+            && ident.quote_style.is_none()
+            && ident.value == self.from
+        {
+            *ident = quoted(self.to, ident);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Corrects the columns that `error` says are missing; whether there was one to correct.
+fn correct_columns(statement: &mut SqlStatement, error: &DataFusionError, known: &KnownNames) -> bool {
+    let mut corrected = false;
+    for missing in missing_columns(error) {
+        let Some(found) = missing.sole_match().cloned().or_else(|| known.find(missing.typed)) else { continue };
+        let _ = visit_expressions_mut(statement, |expr| {
+            corrected |= missing.correct(expr, &found);
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    corrected
+}
+
+/// A column that the engine did not find.
+struct Missing<'a> {
+    typed: &'a Column,
+    valid: &'a [Column],
+    /// Where it stands in the text; everywhere if the engine does not say.
+    span: Option<Span>,
+}
+
+fn missing_columns(error: &DataFusionError) -> Vec<Missing<'_>> {
+    error
+        .iter()
+        .filter_map(|error| {
+            let mut link: &(dyn std::error::Error + 'static) = error;
+            loop {
+                if let Some(SchemaError::FieldNotFound { field, valid_fields }) = link.downcast_ref() {
+                    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+                    let span = span.or_else(|| field.spans().first());
+                    return Some(Missing { typed: field, valid: valid_fields, span });
+                }
+                link = link.source()?;
+            }
+        })
+        .collect()
+}
+
+impl Missing<'_> {
+    /// The one valid column that differs by case alone. Columns of the same name in several tables count as one here:
+    /// the engine will say that the name is ambiguous, or know that a join made them equal.
+    fn sole_match(&self) -> Option<&Column> {
+        let relation = |column: &Column| column.relation.as_ref().map(|relation| relation.table().to_lowercase());
+        let same_relation = |column: &Column| self.typed.relation.is_none() || relation(column) == relation(self.typed);
+        let name = self.typed.name.to_lowercase();
+        let mut fitting =
+            self.valid.iter().filter(|column| same_relation(column) && column.name.to_lowercase() == name);
+        let first = fitting.next()?;
+        let same = |other: &Column| {
+            other.name == first.name && (self.typed.relation.is_none() || other.relation == first.relation)
+        };
+        (fitting.all(same) && self.differs(first)).then_some(first)
+    }
+
+    fn differs(&self, found: &Column) -> bool {
+        self.typed.name != found.name || (self.typed.relation.is_some() && self.typed.relation != found.relation)
+    }
+
+    /// Puts `found` in the place of the missing column, if `expr` is that place.
+    fn correct(&self, expr: &mut Expr, found: &Column) -> bool {
+        match expr {
+            Expr::Identifier(name) if self.typed.relation.is_none() && self.is_at(name) && self.is_typed(name) => {
+                *name = quoted(&found.name, name);
+                true
+            }
+            Expr::CompoundIdentifier(parts) => match (parts.as_mut_slice(), &self.typed.relation, &found.relation) {
+                ([table, name], Some(typed), Some(relation))
+                    if self.is_at(table) && table.value == typed.table() && self.is_typed(name) =>
+                {
+                    if table.quote_style.is_none() {
+                        *table = quoted(relation.table(), table);
+                    }
+                    *name = quoted(&found.name, name);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn is_typed(&self, name: &Ident) -> bool {
+        name.quote_style.is_none() && name.value == self.typed.name
+    }
+
+    fn is_at(&self, first: &Ident) -> bool {
+        self.span.is_none_or(|span| Span::try_from_sqlparser_span(first.span).is_some_and(|at| at.start == span.start))
+    }
+}
+
+/// `name` in quotes, in the place of `replaced`.
+fn quoted(name: &str, replaced: &Ident) -> Ident {
+    Ident::with_quote_and_span('"', replaced.span, name)
+}
+
+/// The one known name that is `name` but for its case.
+fn sole_match<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let mut fitting = known.iter().filter(|known| known.to_lowercase() == name);
+    let first = fitting.next()?;
+    fitting.next().is_none().then_some(first)
+}
+
+/// The known name nearest to `name`, if it is near: less than half of it differs.
+fn similar(name: &str, known: &BTreeSet<String>) -> Option<String> {
+    let name = name.to_lowercase();
+    known
+        .iter()
+        .map(|known| (levenshtein(&name, &known.to_lowercase()), known))
+        .filter(|(distance, known)| distance * 2 <= name.chars().count().max(known.chars().count()))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Rows for people and for pipes: [`RowWriter`] turns record batches into text, batch by batch.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringArray};
+use arrow::csv;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::writer::{LineDelimited, WriterBuilder};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::pretty::pretty_format_batches_with_schema;
+
+use crate::cli::RowFormat;
+
+/// Rows of one aligned table. Widths must be known before the first line, so a longer result is printed as several
+/// tables rather than held in memory.
+const TABLE_ROWS: usize = 1000;
+
+/// Writes rows in one format. Every call appends whole lines.
+pub struct RowWriter {
+    format: RowFormat,
+    schema: SchemaRef,
+    rows: u64,
+    /// Rows that do not fill a table yet.
+    table: Vec<RecordBatch>,
+}
+
+impl RowWriter {
+    /// A writer of rows with `schema`.
+    pub fn new(format: RowFormat, schema: SchemaRef) -> Self {
+        Self { format, schema, rows: 0, table: Vec::new() }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Appends `batch` to `out`.
+    pub fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        match self.format {
+            RowFormat::Table => self.write_table(batch, out)?,
+            RowFormat::Csv => write_csv(batch, self.rows == 0, out)?,
+            RowFormat::Jsonl => write_json_lines(batch, out)?,
+            RowFormat::Json => {
+                let mut lines = Vec::new();
+                write_json_lines(batch, &mut lines)?;
+                for (i, object) in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
+                    out.extend_from_slice(if self.rows == 0 && i == 0 { b"[" } else { b",\n " });
+                    out.extend_from_slice(object);
+                }
+            }
+            RowFormat::Markdown => {
+                if self.rows == 0 {
+                    write_markdown_header(&self.schema, out);
+                }
+                write_markdown(batch, out)?;
+            }
+        }
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Appends what is still due: the last table, the end of the array, the header of an empty result.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        match self.format {
+            RowFormat::Table if self.rows == 0 || !self.table.is_empty() => {
+                flush_table(&self.schema, &mut self.table, out)
+            }
+            RowFormat::Csv if self.rows == 0 => write_csv(&RecordBatch::new_empty(self.schema), true, out),
+            RowFormat::Markdown if self.rows == 0 => {
+                write_markdown_header(&self.schema, out);
+                Ok(())
+            }
+            RowFormat::Json => {
+                out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_table(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let held: usize = self.table.iter().map(RecordBatch::num_rows).sum();
+            let len = (TABLE_ROWS - held).min(batch.num_rows() - start);
+            self.table.push(batch.slice(start, len));
+            start += len;
+            if held + len == TABLE_ROWS {
+                flush_table(&self.schema, &mut self.table, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flush_table(schema: &SchemaRef, table: &mut Vec<RecordBatch>, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let text = pretty_format_batches_with_schema(Arc::clone(schema), table)?;
+    out.extend_from_slice(format!("{text}\n").as_bytes());
+    table.clear();
+    Ok(())
+}
+
+fn write_csv(batch: &RecordBatch, header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    csv::WriterBuilder::new().with_header(header).build(out).write(&flat(batch)?)
+}
+
+/// CSV has no lists or structs: they are written as the text that a table shows.
+fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = batch.schema();
+    if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
+        return Ok(batch.clone());
+    }
+    let options = FormatOptions::default();
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if field.data_type().is_nested() {
+            let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
+            let text: StringArray = (0..column.len())
+                .map(|row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose())
+                .collect::<Result<_, _>>()?;
+            fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
+            columns.push(Arc::new(text));
+        } else {
+            fields.push(Arc::clone(field));
+            columns.push(Arc::clone(column));
+        }
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn write_json_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
+    writer.write(batch)?;
+    writer.finish()
+}
+
+fn write_markdown_header(schema: &Schema, out: &mut Vec<u8>) {
+    let mut names = String::from("|");
+    let mut rules = String::from("|");
+    for field in schema.fields() {
+        names.push_str(&format!(" {} |", markdown_cell(field.name())));
+        rules.push_str(if field.data_type().is_numeric() { "---:|" } else { "---|" });
+    }
+    out.extend_from_slice(format!("{names}\n{rules}\n").as_bytes());
+}
+
+fn write_markdown(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let options = FormatOptions::default();
+    let formatters: Vec<_> = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+        .collect::<Result<_, _>>()?;
+    let mut line = String::new();
+    for row in 0..batch.num_rows() {
+        line.clear();
+        line.push('|');
+        for formatter in &formatters {
+            // Writing into a string does not fail.
+            let _ = write!(line, " {} |", markdown_cell(&formatter.value(row).try_to_string()?));
+        }
+        line.push('\n');
+        out.extend_from_slice(line.as_bytes());
+    }
+    Ok(())
+}
+
+/// A pipe ends a cell and a line end ends the table, unless they are written otherwise.
+fn markdown_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace("\r\n", "<br>").replace(['\n', '\r'], "<br>")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The run: SQL text, then a plan, then rows on standard output or shards on disk.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::common::stats::Precision;
+use datafusion::dataframe::DataFrame;
+use datafusion::physical_plan::{collect, execute_stream};
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::{WriteOptions, plan_write};
+use futures::{FutureExt as _, StreamExt as _};
+use tfrecord_shards::Sharding;
+use tokio::runtime;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use crate::cli::{Cli, QuerySource, ReportFormat, RowFormat};
+use crate::dry_run::DryRun;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::query::Query;
+use crate::report::Report;
+use crate::rows::RowWriter;
+use crate::session::{self, Limits};
+
+/// Does what the command line asks. `kill` ends the process; it is called with the second Ctrl-C.
+pub fn command(cli: &Cli, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
+    // Before Ctrl-C is taken over: reading standard input cannot be cancelled otherwise.
+    let text = read_query(cli.query())?;
+    let limits = Limits::new(&cli.resources)?;
+    log::info!("{limits}");
+    let signal = interrupt::watch(kill).map_err(|error| cannot_start("the watch for Ctrl-C", error))?;
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(limits.threads.get())
+        .enable_all()
+        .build()
+        .map_err(|error| cannot_start("the query's threads", error))?;
+    let run = AssertUnwindSafe(run(cli, &text, limits, printer, signal)).catch_unwind();
+    let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
+    if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, &cli.output.out) {
+        printer.note("stopped; nothing was written");
+    }
+    // What has to end in order has ended; a write to a pipe that nobody reads has not.
+    runtime.shutdown_background();
+    status
+}
+
+fn cannot_start(what: &'static str, error: io::Error) -> Error {
+    Error::Start { what, source: error.into() }
+}
+
+fn read_query(source: QuerySource) -> Result<String> {
+    let read = |path: PathBuf, result: io::Result<String>| result.map_err(|source| Error::Read { path, source });
+    match source {
+        QuerySource::Argument(text) => Ok(text),
+        QuerySource::File(path) => {
+            let text = fs::read_to_string(&path);
+            read(path, text)
+        }
+        QuerySource::Stdin => {
+            let mut text = String::new();
+            let result = io::stdin().read_to_string(&mut text).map(|_| text);
+            read("standard input".into(), result)
+        }
+    }
+}
+
+async fn run(
+    cli: &Cli,
+    text: &str,
+    limits: Limits,
+    printer: &Printer,
+    mut signal: oneshot::Receiver<ExitStatus>,
+) -> Result<ExitStatus> {
+    let started = Instant::now();
+    let context = session::open(limits, &cli.resources)?;
+    let query = tokio::select! {
+        query = Query::plan(&context, cli, text) => query?,
+        status = &mut signal => return Ok(status.unwrap_or(ExitStatus::Interrupted)),
+    };
+    if cli.output.dry_run {
+        if let Some(out) = &cli.output.out {
+            check_write(&context, &query, write_options(cli, limits, &query, out))?;
+        }
+        let text = DryRun::new(cli, &query)?.to_string();
+        printer.data(text.as_bytes()).map_err(Error::Stdout)?;
+        return Ok(ExitStatus::Done);
+    }
+    match &cli.output.out {
+        Some(out) => {
+            let options = write_options(cli, limits, &query, out);
+            Write { cli, printer, started }.run(&context, query, options, signal).await
+        }
+        None => {
+            tokio::select! {
+                printed = print(cli, &context, query, printer) => printed.map(|()| ExitStatus::Done),
+                status = &mut signal => Ok(status.unwrap_or(ExitStatus::Interrupted)),
+            }
+        }
+    }
+}
+
+async fn print(cli: &Cli, context: &SessionContext, query: Query, printer: &Printer) -> Result<()> {
+    let format = cli.display.format.unwrap_or_else(|| match printer.is_terminal() {
+        true => RowFormat::Table,
+        false => RowFormat::Csv,
+    });
+    let mut progress = Some(Progress::watch(printer, Arc::clone(&query.physical)));
+    let mut batches = execute_stream(query.physical, context.task_ctx())?;
+    let mut rows = RowWriter::new(format, batches.schema());
+    while let Some(batch) = batches.next().await {
+        let mut text = Vec::new();
+        rows.write(&batch?, &mut text).map_err(Error::Format)?;
+        if !text.is_empty() {
+            // The rows are progress enough from here on.
+            progress = None;
+            send(printer, text).await?;
+        }
+    }
+    drop(progress);
+    let is_empty = rows.rows() == 0;
+    let mut text = Vec::new();
+    rows.finish(&mut text).map_err(Error::Format)?;
+    send(printer, text).await?;
+    if is_empty {
+        printer.note("the query yields no rows");
+    }
+    Ok(())
+}
+
+/// Writes to standard output on a thread of its own, since a pipe may block for as long as its reader likes.
+async fn send(printer: &Printer, text: Vec<u8>) -> Result<()> {
+    let printer = printer.clone();
+    let written = spawn_blocking(move || printer.data(&text)).await;
+    written.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(Error::Stdout)
+}
+
+fn write_options(cli: &Cli, limits: Limits, query: &Query, out: &Path) -> WriteOptions {
+    WriteOptions {
+        mapping: cli.mapping.options(),
+        sharding: cli.output.sharding(),
+        prefix: cli.output.prefix.clone(),
+        compression: cli.output.compression,
+        level: cli.output.level(),
+        mode: cli.output.mode(),
+        ordered: query.is_ordered(),
+        threads: Some(limits.threads),
+        query: Some(query.text.clone()),
+        inputs: query.inputs.iter().cloned().collect(),
+        ..WriteOptions::new(out)
+    }
+}
+
+/// A run that writes shards.
+struct Write<'a> {
+    cli: &'a Cli,
+    printer: &'a Printer,
+    started: Instant,
+}
+
+impl Write<'_> {
+    async fn run(
+        self,
+        context: &SessionContext,
+        query: Query,
+        mut options: WriteOptions,
+        mut signal: oneshot::Receiver<ExitStatus>,
+    ) -> Result<ExitStatus> {
+        let out = options.out.clone();
+        if must_count(&options, &query)? {
+            check_write(context, &query, options.clone())?;
+            options.expected_rows = Some(tokio::select! {
+                rows = self.count_rows(context, &query) => rows?,
+                status = &mut signal => return Ok(status.unwrap_or(ExitStatus::Interrupted)),
+            });
+        }
+        let commit = plan_write(query.physical, options, &context.state())?;
+        let warnings = commit.mapping().map(|mapping| mapping.warnings()).unwrap_or_default();
+        for warning in &warnings {
+            self.printer.warning(warning);
+        }
+        let ended = {
+            let _progress = Progress::watch(self.printer, Arc::clone(&commit) as _);
+            tokio::select! {
+                written = collect(Arc::clone(&commit) as _, context.task_ctx()) => Ok(written),
+                status = &mut signal => Err(status.unwrap_or(ExitStatus::Interrupted)),
+            }
+        };
+        // Whatever happened, nothing staged outlives the command.
+        commit.settled().await;
+        match ended {
+            Ok(written) => {
+                written?;
+                if let Some(manifest) = commit.summary() {
+                    self.report(&Report::new(out, &manifest, self.started.elapsed(), warnings))?;
+                }
+                Ok(ExitStatus::Done)
+            }
+            Err(status) => Ok(status),
+        }
+    }
+
+    fn report(&self, report: &Report) -> Result<()> {
+        if report.rows == 0 {
+            self.printer.note("the query yields no rows");
+        }
+        self.printer.note(report.summary());
+        match self.cli.display.report {
+            Some(ReportFormat::Json) => self.printer.data(report.to_json().as_bytes()).map_err(Error::Stdout),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows of the query, by running it once: cutting ranges of an ordered result needs the number beforehand.
+    async fn count_rows(&self, context: &SessionContext, query: &Query) -> Result<u64> {
+        self.printer.note("counting rows, so that each shard can hold a range of them");
+        let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
+        Ok(rows as u64)
+    }
+}
+
+/// Refuses what the write would refuse, before rows are counted for it.
+fn check_write(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
+    let options = WriteOptions { expected_rows: Some(0), ..options };
+    plan_write(Arc::clone(&query.physical), options, &context.state())?;
+    Ok(())
+}
+
+/// Ranges of an ordered result need the number of rows, unless planning knows it or one shard takes all.
+fn must_count(options: &WriteOptions, query: &Query) -> Result<bool> {
+    let ranges = options.ordered && matches!(options.sharding, Sharding::Count(shards) if shards.get() > 1);
+    Ok(ranges && !matches!(query.statistics()?.num_rows, Precision::Exact(_)))
+}

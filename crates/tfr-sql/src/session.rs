@@ -1,0 +1,88 @@
+//! The query session: threads, memory, and the settings that make runs reproducible.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+use crate::cli::Resources;
+use crate::error::{Error, Result};
+use crate::printer::{bytes, counted};
+
+/// Operators named when memory runs out.
+const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// What the query may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Threads of the engine, and as many that encode and compress.
+    pub threads: NonZeroUsize,
+    /// Bytes of memory for the query's operators.
+    pub memory: u64,
+}
+
+impl Limits {
+    /// What the user allows, else all cores and 60 % of the memory this process may have.
+    pub fn new(resources: &Resources) -> Result<Self> {
+        let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let memory = match resources.memory_limit {
+            Some(limit) => limit.get(),
+            None => available_memory()? / 10 * 6,
+        };
+        Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} of memory", counted(self.threads.get() as u64, "thread"), bytes(self.memory))
+    }
+}
+
+/// Bytes of memory of the machine, or of the control group that this process is in, if that has less.
+fn available_memory() -> Result<u64> {
+    let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(memory)
+        .map_err(|error| Error::Start { what: "without knowing the memory there is", source: error.into() })?;
+    let group = system.cgroup_limits().map(|limits| limits.total_memory).filter(|total| *total > 0);
+    Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
+}
+
+/// A session with our formats, no tables yet.
+pub fn open(limits: Limits, resources: &Resources) -> Result<SessionContext> {
+    let mut config =
+        datafusion_tfrecord::reproducible(SessionConfig::new().with_target_partitions(limits.threads.get()));
+    let options = config.options_mut();
+    // Names as written: `UserId` is not `userid` when it becomes a feature. See `names` for the rest.
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.collect_spans = true;
+    // Nanoseconds since 1970 end in 2262; Hive and Impala write year 9999 for "never".
+    options.execution.parquet.coerce_int96 = Some("us".to_owned());
+
+    let mut disk = DiskManagerBuilder::default();
+    if let Some(dir) = &resources.temp_dir {
+        disk = disk.with_mode(DiskManagerMode::Directories(vec![dir.clone()]));
+    }
+    // A fair pool lets every sort spill in its turn; the default one fails the last to ask.
+    let pool = FairSpillPool::new(usize::try_from(limits.memory).unwrap_or(usize::MAX));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
+        .with_disk_manager_builder(disk)
+        .build_arc()?;
+
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_table_factory("PARQUET".to_owned(), tfr_inputs::table_factory())
+        .with_table_factory("CSV".to_owned(), tfr_inputs::table_factory())
+        .build();
+    Ok(SessionContext::new_with_state(state))
+}

@@ -1,0 +1,26 @@
+use crate::bench::Bench;
+
+fn help(flag: &str) -> String {
+    let output = Bench::new().command(&[]).arg(flag).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn short_help_fits_a_screen() {
+    let help = help("-h");
+    insta::assert_snapshot!("short_help", help);
+    assert!(help.lines().count() <= 48, "{} lines", help.lines().count());
+    assert!(help.lines().all(|line| line.chars().count() <= 100));
+}
+
+#[test]
+fn long_help_shows_examples() {
+    insta::assert_snapshot!("long_help", help("--help"));
+}
+
+#[test]
+fn the_version_is_told() {
+    let version = help("--version");
+    assert_eq!(version.trim_end(), format!("tfr-sql {}", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,153 @@
+//! Where rows come from and how names are resolved.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::bench::{Bench, assert_told, tell};
+
+fn csv(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.run(&[arguments, &["--format", "csv"]].concat());
+    assert!(output.status.success(), "{}", tell(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn quoted_paths_are_tables() {
+    let bench = Bench::new();
+    for path in
+        ["events.parquet", "./events.parquet", "event?.parquet", "{dir}/events.parquet", "file://{dir}/events.parquet"]
+    {
+        let path = path.replace("{dir}", bench.path().to_str().unwrap());
+        assert_eq!(csv(&bench, &[&format!("SELECT count(*) AS n FROM '{path}'")]), "n\n4\n", "{path}");
+    }
+    assert_eq!(csv(&bench, &["SELECT count(*) AS n FROM 'events.parquet' a, \"events.parquet\" b"]), "n\n16\n");
+}
+
+#[test]
+fn tables_are_registered_with_options() {
+    let query = "SELECT name FROM users WHERE id = 8";
+    assert_eq!(csv(&Bench::new(), &[query, "--table", "users=users.csv,delimiter=;"]), "name\nGrace\n");
+}
+
+#[test]
+fn statements_before_the_query_prepare_it() {
+    let text = "SET datafusion.execution.batch_size = 2;
+        CREATE EXTERNAL TABLE users STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter ';');
+        SELECT count(*) AS n FROM users;";
+    assert_eq!(csv(&Bench::new(), &[text]), "n\n3\n");
+}
+
+#[test]
+fn other_statements_are_refused() {
+    let bench = Bench::new();
+    assert_told!(bench.tell(&["CREATE VIEW v AS SELECT 1; SELECT * FROM v"]), @r##"
+    exit 1
+    -- stderr
+    error: only SET and CREATE EXTERNAL TABLE may stand before the query, found: CREATE VIEW v AS SELECT 1
+    "##);
+    assert_told!(bench.tell(&["SET datafusion.execution.batch_size = 2"]), @r##"
+    exit 1
+    -- stderr
+    error: the last statement must be a query, found: SET datafusion.execution.batch_size = 2
+    "##);
+    assert_told!(bench.tell(&["COPY (SELECT 1) TO 'x' STORED AS TFRECORD"]), @r##"
+    exit 1
+    -- stderr
+    error: the last statement must be a query, found: COPY (SELECT 1) TO x STORED AS TFRECORD
+
+    hint: give the inner query and --out DIR
+    "##);
+    assert_told!(bench.tell(&["EXPLAIN SELECT 1", "--out", "shards"]), @r##"
+    exit 1
+    -- stderr
+    error: the last statement must be a query, found: EXPLAIN SELECT 1
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn the_query_comes_from_a_file_or_standard_input() {
+    let bench = Bench::new();
+    bench.text("query.sql", "-- how many\nSELECT count(*) AS n\nFROM 'events.parquet'");
+    assert_eq!(csv(&bench, &["-f", "query.sql"]), "n\n4\n");
+
+    let mut child =
+        bench.command(&["-f", "-", "--format", "csv"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT 1 AS one").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"one\n1\n");
+
+    assert_told!(bench.tell(&["-f", "missing.sql"]), @r##"
+    exit 1
+    -- stderr
+    error: missing.sql: cannot be read
+      cause: No such file or directory (os error 2)
+    "##);
+}
+
+#[test]
+fn columns_are_found_whatever_their_case_and_keep_it() {
+    assert_eq!(
+        csv(&Bench::new(), &["SELECT userid, LABEL AS Kind FROM 'events.parquet' ORDER BY USERID DESC LIMIT 1"]),
+        "UserId,Kind\n9,view\n"
+    );
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let bench = Bench::new();
+    assert_told!(bench.tell(&["SELECT * FROM 'absent/*.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: absent/*.parquet: nothing matches
+    "##);
+    assert_told!(bench.tell(&["SELECT * FROM 'absent.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: absent.parquet: no such file or directory
+    "##);
+    assert_told!(bench.tell(&["SELECT lable FROM 'events.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: no column named lable
+
+    hint: did you mean label? the columns are UserId, label, score, price
+    "##);
+    assert_told!(bench.tell(&["SELECT 1 FROM user", "--table", "users=users.csv,delimiter=;"]), @r##"
+    exit 1
+    -- stderr
+    error: no table named user
+
+    hint: did you mean users?
+    "##);
+    assert_told!(bench.tell(&["SELECT 1 FROM events"]), @r##"
+    exit 1
+    -- stderr
+    error: no table named events
+
+    hint: put a path in quotes, as in FROM 'events/*.parquet', or register it with --table NAME=PATH
+    "##);
+    assert_told!(bench.tell(&["SELECT summ(1)"]), @r##"
+    exit 1
+    -- stderr
+    error: Invalid function 'summ'
+
+    hint: did you mean 'sum'?
+    "##);
+    assert_told!(bench.tell(&["SELECT label FORM 'events.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: SQL: Expected: end of statement, found: 'events.parquet' at Line: 1, Column: 19
+    "##);
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let bench = Bench::new();
+    bench.text("broken.parquet", "PAR1 this is not the whole file");
+    assert_told!(bench.tell(&["SELECT * FROM 'broken.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: broken.parquet: cannot be read
+      cause: Invalid Parquet file. Corrupt footer
+    "##);
+}

@@ -1,0 +1,131 @@
+//! Rows on standard output.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use crate::bench::{Bench, assert_told};
+
+const QUERY: &str = "SELECT * FROM 'events.parquet'";
+
+#[test]
+fn every_format_shows_the_rows() {
+    let bench = Bench::new();
+    assert_told!(bench.tell(&[QUERY, "--format", "table"]), @r##"
+    exit 0
+    -- stdout
+    +--------+-------+-------+-------+
+    | UserId | label | score | price |
+    +--------+-------+-------+-------+
+    | 7      | click | 0.5   | 10.50 |
+    | 8      | view  | 0.25  |       |
+    | 7      |       | 0.1   | 0.99  |
+    | 9      | view  | 1.0   | -0.01 |
+    +--------+-------+-------+-------+
+    "##);
+    assert_told!(bench.tell(&[QUERY, "--format", "csv"]), @r##"
+    exit 0
+    -- stdout
+    UserId,label,score,price
+    7,click,0.5,10.50
+    8,view,0.25,
+    7,,0.1,0.99
+    9,view,1.0,-0.01
+    "##);
+    assert_told!(bench.tell(&[QUERY, "--format", "json"]), @r##"
+    exit 0
+    -- stdout
+    [{"UserId":7,"label":"click","score":0.5,"price":10.50},
+     {"UserId":8,"label":"view","score":0.25,"price":null},
+     {"UserId":7,"label":null,"score":0.1,"price":0.99},
+     {"UserId":9,"label":"view","score":1.0,"price":-0.01}]
+    "##);
+    assert_told!(bench.tell(&[QUERY, "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"UserId":7,"label":"click","score":0.5,"price":10.50}
+    {"UserId":8,"label":"view","score":0.25,"price":null}
+    {"UserId":7,"label":null,"score":0.1,"price":0.99}
+    {"UserId":9,"label":"view","score":1.0,"price":-0.01}
+    "##);
+    assert_told!(bench.tell(&[QUERY, "--format", "markdown"]), @r##"
+    exit 0
+    -- stdout
+    | UserId | label | score | price |
+    |---:|---|---:|---:|
+    | 7 | click | 0.5 | 10.50 |
+    | 8 | view | 0.25 |  |
+    | 7 |  | 0.1 | 0.99 |
+    | 9 | view | 1.0 | -0.01 |
+    "##);
+}
+
+#[test]
+fn a_pipe_gets_csv() {
+    assert_told!(Bench::new().tell(&["SELECT 1 AS one"]), @r##"
+    exit 0
+    -- stdout
+    one
+    1
+    "##);
+}
+
+#[test]
+fn no_rows_are_told() {
+    let query = "SELECT label FROM 'events.parquet' WHERE \"UserId\" > 100";
+    assert_told!(Bench::new().tell(&[query]), @r##"
+    exit 0
+    -- stdout
+    label
+    -- stderr
+    the query yields no rows
+    "##);
+    assert_told!(Bench::new().tell(&[query, "--quiet"]), @r##"
+    exit 0
+    -- stdout
+    label
+    "##);
+}
+
+#[test]
+fn a_failure_midway_is_a_failure() {
+    assert_told!(Bench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
+    exit 1
+    -- stderr
+    error: division by zero
+    "##);
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    // More rows than any pipe holds.
+    let query = "SELECT value FROM generate_series(1, 1000000000)";
+    let mut child = Bench::new().command(&[query]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "value\n");
+    drop(stdout);
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(talk, "");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn colour_is_for_terminals_or_on_demand() {
+    let bench = Bench::new();
+    let talk = |arguments: &[&str]| String::from_utf8(bench.run(arguments).stderr).unwrap();
+    assert!(!talk(&["SELECT x"]).contains('\u{1b}'));
+    assert!(talk(&["SELECT x", "--color", "always"]).contains("\u{1b}[1m\u{1b}[31merror"));
+    let quiet = bench.command(&["SELECT x", "--color", "auto"]).env("NO_COLOR", "1").output().unwrap();
+    assert!(!String::from_utf8(quiet.stderr).unwrap().contains('\u{1b}'));
+}
+
+#[test]
+fn settings_and_plan_are_told_on_demand() {
+    let output = Bench::new().run(&["SELECT 1 AS one", "-v", "--memory-limit", "1GiB"]);
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(talk.contains("2 threads, 1.0 GiB of memory"), "{talk}");
+    assert!(talk.contains("PlaceholderRowExec") || talk.contains("ProjectionExec"), "{talk}");
+    assert_eq!(output.stdout, b"one\n1\n");
+}

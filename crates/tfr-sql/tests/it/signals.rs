@@ -1,0 +1,82 @@
+//! Ctrl-C and SIGTERM leave nothing behind.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::bench::Bench;
+
+/// A query that does not end by itself.
+const ENDLESS: &str = "SELECT value FROM generate_series(1, 1000000000000)";
+
+fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Starts an endless write and waits until rows are on their way to the disk.
+fn start_writing(bench: &Bench) -> (Child, impl std::io::BufRead) {
+    let mut child = bench
+        .command(&[ENDLESS, "--out", "shards", "--shard-rows", "10000", "--progress", "always"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while line.is_empty() || line.starts_with("0 rows") {
+        line.clear();
+        assert_ne!(talk.read_line(&mut line).unwrap(), 0, "the command ended");
+    }
+    assert!(!bench.leftovers().is_empty(), "nothing is staged");
+    (child, talk)
+}
+
+fn stops_cleanly(signal: &str, code: i32) {
+    let bench = Bench::new();
+    let (mut child, mut talk) = start_writing(&bench);
+    send(signal, &child);
+    let mut rest = String::new();
+    talk.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code));
+    assert!(rest.contains("stopped; nothing was written"), "{rest}");
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+#[test]
+fn interrupted() {
+    stops_cleanly("-INT", 130);
+}
+
+#[test]
+fn terminated() {
+    stops_cleanly("-TERM", 143);
+}
+
+#[test]
+fn what_a_killed_run_left_is_told() {
+    let bench = Bench::new();
+    let (mut child, _talk) = start_writing(&bench);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(bench.leftovers().len(), 1);
+
+    let again = bench.run(&["SELECT 1 AS one", "--out", "shards", "--mode", "overwrite"]);
+    let talk = String::from_utf8(again.stderr).unwrap();
+    assert_eq!(
+        talk.lines().filter(|line| line.starts_with("warning: ") && line.contains("killed")).count(),
+        1,
+        "{talk}"
+    );
+    assert_eq!(bench.leftovers(), [Path::new("shards")]);
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_keep_it() {
+    let bench = Bench::new();
+    let mut child = bench.command(&[ENDLESS]).stdout(Stdio::piped()).spawn().unwrap();
+    // The first row is out, so the query runs; nobody reads the rest, so the pipe is or will be full.
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 6]).unwrap();
+    send("-INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,177 @@
+//! Every way to hold it wrong is told before anything is opened, with exit code 2.
+
+use crate::bench::{Bench, assert_told};
+
+const QUERY: &str = "SELECT * FROM 'events.parquet'";
+
+#[test]
+fn a_query_is_needed() {
+    assert_told!(Bench::new().tell(&["--out", "shards"]), @r##"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      <QUERY|--file <FILE>>
+
+    Usage: tfr-sql --out <DIR> --threads <N> <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn an_empty_query_is_none() {
+    assert_told!(Bench::new().tell(&["  -- nothing\n"]), @r##"
+    exit 2
+    -- stderr
+    error: the SQL text is empty
+
+    hint: try tfr-sql "SELECT * FROM 'table.parquet'"
+    "##);
+}
+
+#[test]
+fn a_query_comes_from_one_place() {
+    assert_told!(Bench::new().tell(&[QUERY, "-f", "query.sql"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '[QUERY]' cannot be used with '--file <FILE>'
+
+    Usage: tfr-sql --threads <N> <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn shards_are_cut_in_one_way() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--shards <N>' cannot be used with '--shard-rows <N>'
+
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <DIR>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn sizes_need_a_number_and_a_unit() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--shard-size", "12 parsecs"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value '12 parsecs' for '--shard-size <SIZE>': expected a size such as 512KiB, 128MiB or 4GB
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn choices_are_known_words() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'score: exact' for '--map <COL: CHOICE>': unknown choice "exact": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn one_choice_a_column() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
+    exit 2
+    -- stderr
+    error: --map is given twice for column "score"
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn compression_has_tensorflows_names() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'zstd' for '--compression <NAME>': unknown compression "zstd", expected none, gzip or zlib
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn a_level_is_of_a_compression() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"
+    exit 2
+    -- stderr
+    error: --level needs --compression gzip or --compression zlib
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn writing_options_need_a_target() {
+    assert_told!(Bench::new().tell(&[QUERY, "--shards", "2"]), @r##"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      <--out <DIR>|--dry-run>
+
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <DIR>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn rows_are_printed_or_written() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--format", "csv"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--format <FORMAT>' cannot be used with:
+      --out <DIR>
+      --dry-run
+
+    Usage: tfr-sql --format <FORMAT> --threads <N> <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn a_table_file_is_refused_by_name() {
+    assert_told!(Bench::new().tell(&[QUERY, "--out", "copy.parquet"]), @r##"
+    exit 2
+    -- stderr
+    error: --out copy.parquet: writing Parquet is not supported yet
+
+    hint: give a directory: --out copy/
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn tables_have_a_name_and_a_place() {
+    assert_told!(Bench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'users.csv' for '--table <NAME=URL[,…]>': table "users.csv": expected NAME=URL
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn nothing_is_created() {
+    let bench = Bench::new();
+    bench.run(&[QUERY, "--out", "shards", "--shard-size", "none"]);
+    assert!(bench.leftovers().is_empty());
+}

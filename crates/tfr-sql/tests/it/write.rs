@@ -1,0 +1,203 @@
+//! Rows to shards.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tfrecord_framing::{Compression, RecordReader};
+use tfrecord_shards::Manifest;
+
+use crate::bench::{Bench, assert_told};
+
+fn shards(bench: &Bench, dir: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(bench.path().join(dir)).unwrap().map(|entry| entry.unwrap().path());
+    let mut shards: Vec<_> = entries.filter(|path| path.to_str().unwrap().contains(".tfrecord")).collect();
+    shards.sort();
+    shards
+}
+
+/// The records of all shards, in order.
+fn records(bench: &Bench, dir: &str, compression: Compression) -> Vec<Vec<u8>> {
+    let mut records = Vec::new();
+    for shard in shards(bench, dir) {
+        let mut reader = RecordReader::with_compression(File::open(shard).unwrap(), compression);
+        let mut record = Vec::new();
+        while reader.read_record(&mut record).unwrap() {
+            records.push(record.clone());
+        }
+    }
+    records
+}
+
+#[test]
+fn a_query_becomes_a_directory_of_shards() {
+    let bench = Bench::new();
+    let query = "SELECT UserId, label FROM 'events.parquet'";
+    assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--prefix", "train"]), @r##"
+    exit 0
+    -- stderr
+    4 rows in 2 shards, 198 B, [seconds]: shards
+    "##);
+    let names: Vec<_> = shards(&bench, "shards").iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"]);
+    assert_eq!(records(&bench, "shards", Compression::None).len(), 4);
+    assert!(bench.path().join("shards/_SUCCESS").exists());
+    assert_eq!(bench.leftovers(), [PathBuf::from("shards")]);
+}
+
+#[test]
+fn compression_is_asked_for_by_name() {
+    let bench = Bench::new();
+    for (name, compression) in [("gzip", Compression::Gzip), ("zlib", Compression::Zlib)] {
+        let output =
+            bench.run(&["SELECT id FROM 'many.parquet'", "--out", name, "--compression", name, "--level", "9"]);
+        assert!(output.status.success());
+        assert_eq!(records(&bench, name, compression).len(), 10_000);
+    }
+}
+
+#[test]
+fn narrowed_columns_are_warned_of_once() {
+    let query = "SELECT score, price FROM 'events.parquet'";
+    assert_told!(Bench::new().tell(&[query, "--out", "shards"]), @r##"
+    exit 0
+    -- stderr
+    warning: column "score" loses information: float32 of float64
+    warning: column "price" loses information: float32 of decimal(9,2)
+    4 rows in 1 shard, 205 B, [seconds]: shards
+    "##);
+    assert_told!(Bench::new().tell(&[query, "--out", "shards", "--quiet"]), @r##"
+    exit 0
+    "##);
+}
+
+#[test]
+fn strict_refuses_what_would_be_narrowed() {
+    let bench = Bench::new();
+    let query = "SELECT score, price FROM 'events.parquet'";
+    assert_told!(bench.tell(&[query, "--out", "shards", "--strict"]), @r##"
+    exit 1
+    -- stderr
+    error: columns would lose information: "score" (float32 of float64), "price" (float32 of decimal(9,2))
+
+    hint: choose an exact form for each with --map 'column: choice', or run without --strict
+    "##);
+    assert!(bench.leftovers().is_empty());
+    let exact = ["--map", "score: bits", "--map", "price: string", "--strict"];
+    assert!(bench.run(&[&[query, "--out", "shards"], exact.as_slice()].concat()).status.success());
+}
+
+#[test]
+fn nulls_may_be_forbidden() {
+    let bench = Bench::new();
+    assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--out", "shards", "--null", "error"]), @r##"
+    exit 1
+    -- stderr
+    error: column "label", row 2: null, and nulls were to be errors
+
+    hint: replace nulls in the query with coalesce(label, ...), filter them out, or write them as absent
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn a_query_that_fails_midway_leaves_nothing() {
+    let bench = Bench::new();
+    let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
+    assert_told!(bench.tell(&[query, "--out", "shards", "--shard-rows", "100"]), @r##"
+    exit 1
+    -- stderr
+    error: division by zero
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn no_rows_are_an_empty_shard() {
+    let bench = Bench::new();
+    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id < 0", "--out", "shards"]), @r##"
+    exit 0
+    -- stderr
+    the query yields no rows
+    0 rows in 1 shard, 0 B, [seconds]: shards
+    "##);
+    assert_eq!(fs::metadata(&shards(&bench, "shards")[0]).unwrap().len(), 0);
+}
+
+#[test]
+fn an_earlier_set_is_replaced_only_on_demand() {
+    let bench = Bench::new();
+    let write = |query: &str, mode: &str| bench.run(&[query, "--out", "shards", "--mode", mode]);
+    assert!(write("SELECT 1 AS one", "error").status.success());
+    assert_told!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
+    exit 1
+    -- stderr
+    error: [dir]/shards: not empty, it holds _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+
+    hint: choose another directory, or replace what is there with --mode overwrite
+    "##);
+    assert!(write("SELECT id FROM 'many.parquet' LIMIT 7", "overwrite").status.success());
+    assert_eq!(records(&bench, "shards", Compression::None).len(), 7);
+    assert_eq!(bench.leftovers(), [PathBuf::from("shards")]);
+}
+
+#[test]
+fn an_ordered_query_is_written_in_order() {
+    let bench = Bench::new();
+    // A filter, so that the number of rows has to be counted.
+    let ordered = "SELECT id FROM 'many.parquet' WHERE id % 3 = 0 ORDER BY id DESC";
+    assert_told!(bench.tell(&[ordered, "--out", "shards", "--shards", "5"]), @r##"
+    exit 0
+    -- stderr
+    counting rows, so that each shard can hold a range of them
+    3,334 rows in 5 shards, 104.1 KiB, [seconds]: shards
+    "##);
+    let expected = bench.run(&[
+        "SELECT id FROM 'many.parquet' WHERE id % 3 = 0 ORDER BY id DESC",
+        "--out",
+        "one",
+        "--shards",
+        "1",
+    ]);
+    assert!(expected.status.success());
+    assert_eq!(records(&bench, "shards", Compression::None), records(&bench, "one", Compression::None));
+    let manifest = Manifest::read(&bench.path().join("shards")).unwrap();
+    assert!(manifest.shards.iter().all(|shard| [666, 667].contains(&shard.rows)), "{manifest:?}");
+}
+
+#[test]
+fn the_report_is_as_its_schema_says() {
+    let bench = Bench::new();
+    let query = "SELECT score FROM 'events.parquet'";
+    let output = bench.run(&[query, "--out", "shards", "--compression", "gzip", "--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../../../schemas/report.schema.json")).unwrap();
+    let errors: Vec<_> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+
+    let manifest = Manifest::read(&bench.path().join("shards")).unwrap();
+    assert_eq!(report["run"], manifest.run);
+    assert_eq!(report["rows"], 4);
+    assert_eq!(report["file_bytes"], manifest.totals.file_bytes);
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn progress_is_told_on_demand() {
+    let output =
+        Bench::new().run(&["SELECT id FROM 'many.parquet'", "--out", "shards", "--progress", "always", "--quiet"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains(" rows, "));
+}
+
+#[test]
+fn spilling_lets_a_sort_finish_in_little_memory() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path().join("spill")).unwrap();
+    let query = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 100000) ORDER BY hash";
+    let limits = ["--memory-limit", "16MiB", "--temp-dir", "spill"];
+    let output = bench.run(&[&[query, "--out", "shards"], limits.as_slice()].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(records(&bench, "shards", Compression::None).len(), 100_000);
+    assert_eq!(fs::read_dir(bench.path().join("spill")).unwrap().count(), 0);
+}

@@ -1,0 +1,113 @@
+//! One frame: its lengths, sealing it in place, and checking its header.
+
+use crate::{ErrorKind, Position, Result, masked_crc32c};
+
+/// Bytes of a frame before its payload: the length (u64) and the length's masked CRC (u32).
+pub const HEADER_LEN: usize = 12;
+
+/// Bytes of a frame after its payload: the payload's masked CRC (u32).
+pub const FOOTER_LEN: usize = 4;
+
+/// The longest payload, 2 GiB - 1: protobuf reads no longer message.
+pub const MAX_RECORD_LEN: usize = i32::MAX as usize;
+
+/// Bytes of a frame around its payload.
+pub(crate) const OVERHEAD: usize = HEADER_LEN + FOOTER_LEN;
+
+/// Fills in the length and both checksums of a frame whose payload is in place.
+///
+/// `frame` is one whole frame: [`HEADER_LEN`] bytes of any content, the payload, [`FOOTER_LEN`] bytes of any content.
+/// A slice too short to be a frame is left as it is. The payload's length is not held against [`MAX_RECORD_LEN`];
+/// that is for the caller, who can name the row.
+///
+/// ```
+/// use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, RecordReader, seal_record};
+///
+/// # fn main() -> tfrecord_framing::Result<()> {
+/// let mut frame = [[0; HEADER_LEN].as_slice(), b"payload", &[0; FOOTER_LEN]].concat();
+/// seal_record(&mut frame);
+///
+/// let mut record = Vec::new();
+/// assert!(RecordReader::new(frame.as_slice()).read_record(&mut record)?);
+/// assert_eq!(record, b"payload");
+/// # Ok(())
+/// # }
+/// ```
+#[inline]
+pub fn seal_record(frame: &mut [u8]) {
+    let Some((header, rest)) = frame.split_first_chunk_mut::<HEADER_LEN>() else { return };
+    let Some((payload, footer)) = rest.split_last_chunk_mut::<FOOTER_LEN>() else { return };
+    let len = (payload.len() as u64).to_le_bytes();
+    header[..8].copy_from_slice(&len);
+    header[8..].copy_from_slice(&masked_crc32c(&len).to_le_bytes());
+    *footer = masked_crc32c(payload).to_le_bytes();
+}
+
+/// Appends one frame to `out`, whose payload is what `fill` appends.
+///
+/// # Errors
+///
+/// Those of `fill`, after which `out` is as it was before.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use tfrecord_framing::append_record;
+///
+/// # fn main() -> Result<(), Infallible> {
+/// let mut framed = Vec::new();
+/// append_record(&mut framed, |payload| Ok::<_, Infallible>(payload.extend_from_slice(b"payload")))?;
+/// assert_eq!(framed.len(), 12 + 7 + 4);
+/// # Ok(())
+/// # }
+/// ```
+pub fn append_record<E>(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_LEN]);
+    if let Err(error) = fill(out) {
+        out.truncate(start);
+        return Err(error);
+    }
+    out.extend_from_slice(&[0; FOOTER_LEN]);
+    seal_record(&mut out[start..]);
+    Ok(())
+}
+
+/// A frame's header as it stands in the stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    len: u64,
+    found_crc: u32,
+    expected_crc: u32,
+}
+
+impl Header {
+    pub(crate) fn parse(bytes: &[u8; HEADER_LEN]) -> Self {
+        let [l0, l1, l2, l3, l4, l5, l6, l7, c0, c1, c2, c3] = *bytes;
+        let len = [l0, l1, l2, l3, l4, l5, l6, l7];
+        Self {
+            len: u64::from_le_bytes(len),
+            found_crc: u32::from_le_bytes([c0, c1, c2, c3]),
+            expected_crc: masked_crc32c(&len),
+        }
+    }
+
+    /// Whether the length matches its checksum.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.found_crc == self.expected_crc
+    }
+
+    /// The payload's length, once its checksum holds and it is at most `max`.
+    pub(crate) fn payload_len(&self, max: usize, position: Position) -> Result<usize> {
+        let Self { len, found_crc, expected_crc } = *self;
+        if !self.is_intact() {
+            return Err(ErrorKind::LengthCrc { position, len, found: found_crc, expected: expected_crc }.into());
+        }
+        match usize::try_from(len) {
+            Ok(len) if len <= max => Ok(len),
+            _ => Err(ErrorKind::RecordTooLong { position, len, max }.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

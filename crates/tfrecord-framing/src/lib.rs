@@ -1,0 +1,61 @@
+//! TFRecord files: bytes to records and back.
+//!
+//! A TFRecord file is a sequence of frames, with nothing before, between or after them. A frame is a record (any
+//! bytes; mostly a serialized `tf.train.Example`) with 16 bytes around it, all integers little-endian:
+//!
+//! ```text
+//!  0        8        12                    12+n      16+n
+//!  +--------+--------+---------------------+---------+
+//!  | n: u64 | CRC(n) | payload, n bytes    | CRC     |   CRC: masked CRC-32C, u32
+//!  +--------+--------+---------------------+---------+
+//!   header (HEADER_LEN)                     footer (FOOTER_LEN)
+//! ```
+//!
+//! The file may be compressed as a whole, gzip or zlib; its bytes do not name the [`Compression`], though
+//! [`Compression::detect`] can tell.
+//!
+//! | to | use |
+//! |---|---|
+//! | write records to anything that is [`Write`](std::io::Write) | [`RecordWriter`] |
+//! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
+//! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
+//! | compress framed records on another thread | [`gzip_member`] |
+//!
+//! This crate knows nothing of what is inside a record, starts no thread and opens no file.
+//!
+//! # Example
+//!
+//! ```
+//! use tfrecord_framing::{Compression, Level, RecordReader, RecordWriter};
+//!
+//! # fn main() -> tfrecord_framing::Result<()> {
+//! let mut writer = RecordWriter::with_compression(Vec::new(), Compression::Gzip, Level::default());
+//! writer.write_record(b"first")?;
+//! writer.write_record(b"second")?;
+//! let file = writer.finish()?;
+//!
+//! let mut reader = RecordReader::with_compression(file.as_slice(), Compression::Gzip);
+//! let mut record = Vec::new();
+//! let mut lengths = Vec::new();
+//! while reader.read_record(&mut record)? {
+//!     lengths.push(record.len());
+//! }
+//! assert_eq!(lengths, [5, 6]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod compression;
+mod crc;
+mod error;
+mod frame;
+mod inflate;
+mod reader;
+mod writer;
+
+pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownCompression, gzip_member};
+pub use crc::{mask_crc, masked_crc32c, unmask_crc};
+pub use error::{Error, ErrorKind, Position, Result};
+pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
+pub use reader::RecordReader;
+pub use writer::RecordWriter;

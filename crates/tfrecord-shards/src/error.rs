@@ -1,0 +1,269 @@
+//! [`Error`]: what can go wrong between a batch and a published set.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::ArrowError;
+
+use crate::manifest::FormatVersion;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, where, and, through [`Error::hint`], the way out.
+pub struct Error(Box<ErrorKind>);
+
+/// The kinds of [`Error`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file system refused something.
+    #[error("{}: cannot {action}", path.display())]
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A shard's sink failed.
+    #[error("cannot write a shard")]
+    Write(#[from] io::Error),
+    /// What was to be written is not records.
+    #[error("cannot write a shard")]
+    Framing(#[source] tfrecord_framing::Error),
+    /// A batch could not be encoded, or its schema not be mapped.
+    #[error(transparent)]
+    Encode(#[from] arrow_tfrecord::Error),
+    /// The threads could not be started.
+    #[error("cannot start encoding threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+
+    /// The target is not for sets: the root of the file system, say.
+    #[error("{}: {what} is never written to", path.display())]
+    Protected {
+        /// The target.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The target is a file.
+    #[error("{}: expected a directory, found a file", path.display())]
+    NotADirectory {
+        /// The target.
+        path: PathBuf,
+    },
+    /// Something is there, and [`SaveMode::Error`](crate::SaveMode::Error) was asked for.
+    #[error("{}: not empty, it holds {}", path.display(), some(found))]
+    NotEmpty {
+        /// The target.
+        path: PathBuf,
+        /// Up to three things in it.
+        found: Vec<String>,
+    },
+    /// The target holds files that no manifest of ours lists.
+    #[error("{}: not replaced, for it holds what no set of ours lists: {}", path.display(), some(files))]
+    ForeignFiles {
+        /// The target.
+        path: PathBuf,
+        /// Up to three of the files.
+        files: Vec<String>,
+    },
+    /// The target and an input lie one in the other.
+    #[error("{}: overlaps with input {}", path.display(), input.display())]
+    Overlap {
+        /// The target.
+        path: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
+    /// Another run is writing in the target.
+    #[error("{}: run {run} is writing here", path.display())]
+    Busy {
+        /// The target.
+        path: PathBuf,
+        /// The other run.
+        run: String,
+    },
+
+    /// The start of the shards' names will not do.
+    #[error("prefix {prefix:?} cannot start the name of a shard")]
+    Prefix {
+        /// The prefix.
+        prefix: String,
+    },
+    /// A shard was asked for, or a set published, after the end of the run.
+    #[error("the set is published or aborted already")]
+    Ended,
+    /// A writer was used after it had failed.
+    #[error("there is no set to write: an earlier step has failed")]
+    Failed,
+    /// More shards than can be numbered.
+    #[error("more than {} shards", u32::MAX)]
+    TooManyShards,
+    /// A set was to be published while shards were still open.
+    #[error("cannot publish: {count} shards are still being written")]
+    OpenShards {
+        /// How many.
+        count: usize,
+    },
+    /// Two shards claim the same place.
+    #[error("two shards are number {sequence} of partition {partition}")]
+    ShardTwice {
+        /// The write partition.
+        partition: u32,
+        /// The number.
+        sequence: u32,
+    },
+    /// A shard is not as long as its writer said.
+    #[error("{}: expected {expected} bytes, found {found}", path.display())]
+    ShardLength {
+        /// The shard.
+        path: PathBuf,
+        /// What its writer counted.
+        expected: u64,
+        /// What is on disk.
+        found: u64,
+    },
+
+    /// There is no manifest.
+    #[error("{}: there is no manifest", path.display())]
+    NoManifest {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A manifest is not what a manifest must be.
+    #[error("{}: cannot be understood as a manifest", path.display())]
+    ManifestSyntax {
+        /// The manifest.
+        path: PathBuf,
+        /// Line and column, and what is wrong there.
+        source: serde_json::Error,
+    },
+    /// A manifest of a newer kind.
+    #[error("{}: expected format version {}.x, found {found}", path.display(), crate::FORMAT_VERSION.major)]
+    ManifestVersion {
+        /// The manifest.
+        path: PathBuf,
+        /// Its version.
+        found: FormatVersion,
+    },
+    /// A manifest contradicts itself.
+    #[error("{}: {problem}", path.display())]
+    ManifestContent {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The manifest could not be written down.
+    #[error("cannot write the manifest as JSON")]
+    Json(#[from] serde_json::Error),
+    /// A schema has no IPC form, or its IPC form is damaged.
+    #[error("the schema's IPC form cannot be written or read")]
+    Schema(#[from] ArrowError),
+    /// The schema in a manifest is not base64.
+    #[error("the schema's IPC form is not base64")]
+    Base64(#[from] base64::DecodeError),
+}
+
+impl From<tfrecord_framing::Error> for ErrorKind {
+    fn from(error: tfrecord_framing::Error) -> Self {
+        // A sink that fails does so whether a compressor is in between or not.
+        match error.into_kind() {
+            tfrecord_framing::ErrorKind::Io { source, .. } => Self::Write(source),
+            kind => Self::Framing(kind.into()),
+        }
+    }
+}
+
+fn some(names: &[String]) -> String {
+    names.join(", ")
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The same error, saying which shard it was whose sink failed.
+    #[must_use]
+    pub fn with_path(self, path: &Path) -> Self {
+        match *self.0 {
+            ErrorKind::Write(source) => ErrorKind::Io { action: "write", path: path.to_owned(), source }.into(),
+            kind => kind.into(),
+        }
+    }
+
+    /// The way out, where there is one: a sentence without a full stop.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self.kind() {
+            ErrorKind::Encode(error) => return error.hint(),
+            ErrorKind::Framing(error) => return error.hint().map(str::to_owned),
+            ErrorKind::Io { source, .. } | ErrorKind::Write(source) => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                    "make room, or write elsewhere: nothing of this run has been kept"
+                }
+                // EMFILE has no kind of its own.
+                _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+                    "ask for fewer shards, or raise the limit on open files with ulimit -n"
+                }
+                _ => return None,
+            },
+            ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
+            ErrorKind::NotEmpty { .. } => "choose another directory, or replace what is there with --mode overwrite",
+            ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
+            ErrorKind::Overlap { .. } => "choose a directory beside the input",
+            ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
+            ErrorKind::TooManyShards => "make shards larger",
+            ErrorKind::Prefix { .. } => "use one without slashes that starts with a letter or a digit",
+            ErrorKind::ManifestVersion { .. } => "read it with a newer release",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// Tells an I/O error where it happened.
+pub(crate) trait AtPath<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> AtPath<T> for Result<T, E> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| ErrorKind::Io { action, path: path.to_owned(), source: source.into() }.into())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> Self {
+        Self::ExternalError(Box::new(error))
+    }
+}
+
+impl<E: Into<ErrorKind>> From<E> for Error {
+    fn from(kind: E) -> Self {
+        Self(Box::new(kind.into()))
+    }
+}

@@ -1,0 +1,66 @@
+//! A TFRecord data set as one directory of shards, which is there whole or not at all.
+//!
+//! A TFRecord file has no footer: cut at a record's end it is a valid, shorter file, and a model trained on it is worse
+//! without anybody knowing why. So shards are staged where no reader looks, and a set becomes visible with its last
+//! shard, its [`Manifest`] and an empty `_SUCCESS`, all in one step.
+//!
+//! | you want | use |
+//! |---|---|
+//! | record batches in, a set of shards out | [`ShardedWriter`] |
+//! | one shard, from framed records | [`ShardWriter`] |
+//! | to spread rows over shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
+//! | to stage shards from many tasks and publish them together | [`LocalCommit`] |
+//! | to know whether a directory is a whole set | [`check`], [`Manifest::read`] |
+//! | to see what killed runs have left | [`leftovers`] |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
+//! use tfrecord_shards::{SetState, ShardedWriterBuilder, Sharding, check};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let out = dir.path().join("shards");
+//! let batch = RecordBatch::try_from_iter([
+//!     ("label", Arc::new(Int64Array::from(vec![0, 1, 1])) as ArrayRef),
+//!     ("price", Arc::new(Float32Array::from(vec![Some(9.5), None, Some(0.25)]))),
+//! ])?;
+//! let mut writer = ShardedWriterBuilder::new(batch.schema()).with_sharding(Sharding::Rows(2)).build(&out)?;
+//! writer.write(&batch)?;
+//! writer.finish()?;
+//!
+//! let SetState::Whole(manifest) = check(&out)? else { return Err("something is missing".into()) };
+//! let shards: Vec<_> = manifest.shards.iter().map(|shard| (shard.path.as_str(), shard.rows)).collect();
+//! assert_eq!(shards, [("part-00000-of-00002.tfrecord", 2), ("part-00001-of-00002.tfrecord", 1)]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crate is synchronous and knows the local file system only. [`commit`] holds the decisions apart from the system
+//! calls, for stores that are neither.
+
+pub mod commit;
+mod error;
+mod local;
+mod manifest;
+mod names;
+mod schema;
+mod shard_writer;
+mod sharding;
+mod staging;
+mod target;
+mod writer;
+
+pub use commit::{Leftover, SaveMode, SetState, StagedShard};
+pub use error::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use local::Capabilities;
+pub use local::{LocalCommit, Removal, ShardFile};
+pub use manifest::{FORMAT_VERSION, FormatVersion, Manifest, SetDescription, ShardEntry, Totals};
+pub use names::{MANIFEST_NAME, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
+pub use schema::{FieldDescription, SchemaDescription};
+pub use shard_writer::{ShardStats, ShardWriter};
+pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
+pub use staging::leftovers;
+pub use target::{check, preflight};
+pub use writer::{ShardedWriter, ShardedWriterBuilder};

@@ -1,0 +1,538 @@
+//! [`LocalCommit`]: a set on its way to a local directory.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
+use crate::commit::{Leftover, Outcome, Place, Publication, SaveMode, Spot, StagedShard, Staging, Step, Store};
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::manifest::{Manifest, SetDescription};
+use crate::names::RunId;
+use crate::shard_writer::ShardStats;
+use crate::{staging, target};
+
+/// A set on its way to a local directory: shards are created in a staging directory, by any number of tasks, and
+/// published together.
+///
+/// Clones are the same commit. When the last of them and the last open [`ShardFile`] are gone and nothing has been
+/// published, the staging directory is removed; so an error, a panic or a cancelled task leaves nothing behind.
+///
+/// ```
+/// use std::io::Write;
+/// use std::sync::Arc;
+/// use arrow_schema::{DataType, Field, Schema};
+/// use arrow_tfrecord::{Mapping, MappingOptions};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::{LocalCommit, RunId, SaveMode, SetDescription, ShardWriter};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+/// let options = MappingOptions::default();
+/// let mapping = Mapping::try_new(&schema, &options)?;
+///
+/// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
+/// let shard = ShardWriter::new(commit.create_shard(0, 0)?, Compression::None, Level::default());
+/// let (file, stats) = shard.finish()?;
+/// let shards = vec![file.seal(stats)?];
+/// let manifest = commit.publish(shards, SetDescription::new(&mapping, &options))?;
+///
+/// assert_eq!(manifest.shards[0].path, "part-00000-of-00001.tfrecord");
+/// assert!(out.join("_SUCCESS").exists());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LocalCommit {
+    set: Arc<StagedSet>,
+}
+
+/// What the file system is taken to offer. Tests take some of it away.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// The target can be renamed.
+    pub beside: bool,
+    /// Two directories can change places at once.
+    pub exchange: bool,
+}
+
+impl Capabilities {
+    /// Everything, to be tried.
+    pub const ALL: Self = Self { beside: true, exchange: true };
+}
+
+/// The one staging directory that commits and shards share. Dropping it removes the directory.
+#[derive(Debug)]
+struct StagedSet {
+    /// The target.
+    out: PathBuf,
+    mode: SaveMode,
+    run: RunId,
+    capabilities: Capabilities,
+    leftovers: Vec<Leftover>,
+    staging: Staging,
+    /// The staging directory.
+    dir: PathBuf,
+    replaced: PathBuf,
+    /// Directories made on the way to the staging directory, outermost first.
+    made: Vec<PathBuf>,
+    /// The lock that says that this run lives.
+    _lock: File,
+    phase: Mutex<Phase>,
+    removal: Removal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Shards can be created; this many are open.
+    Staging { open: usize },
+    /// A publication is under way, or was given up halfway: what is there now is not to be removed blindly.
+    Publishing,
+    /// Readers see the set.
+    Published,
+    /// What is staged is not wanted.
+    Aborted,
+}
+
+impl LocalCommit {
+    /// Checks that the target may be written to, and makes the staging directory.
+    ///
+    /// `inputs` are the files and directories that the rows come from, so that they are not overwritten and the next
+    /// run does not read what this one has written.
+    ///
+    /// # Errors
+    /// When the target is not for sets ([`ErrorKind::Protected`], [`ErrorKind::NotADirectory`]), overlaps an input,
+    /// holds what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]), or when nothing can
+    /// be written there.
+    pub fn begin(out: impl AsRef<Path>, mode: SaveMode, run: RunId, inputs: &[PathBuf]) -> Result<Self> {
+        Self::begin_with(out.as_ref(), mode, run, inputs, Capabilities::ALL)
+    }
+
+    /// [`begin`](Self::begin) on a file system that can do less.
+    #[doc(hidden)]
+    pub fn begin_with(
+        out: &Path,
+        mode: SaveMode,
+        run: RunId,
+        inputs: &[PathBuf],
+        capabilities: Capabilities,
+    ) -> Result<Self> {
+        let (out, missing) = target::resolve(out)?;
+        target::guard(&out, inputs)?;
+        target::inspect(&out, mode, None)?;
+        let leftovers = staging::leftovers(&out)?;
+
+        let mut made = MadeDirectories::default();
+        for parent in missing {
+            made.create(&parent)?;
+        }
+        let beside = out.parent().zip(out.file_name()).filter(|_| {
+            // In the other mode, leftovers stay, and a target that holds some is not empty enough to be renamed onto.
+            let keeps_leftovers = mode == SaveMode::Error && leftovers.iter().any(|left| left.path.starts_with(&out));
+            capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out)
+        });
+        let made_beside = beside.and_then(|(parent, name)| {
+            let dir = staging::path_beside(parent, name, &run);
+            match staging::create(&dir) {
+                Ok(lock) => Some(Ok((lock, dir, staging::replaced_beside(parent, name, &run)))),
+                Err(error) if out.is_dir() && is_no_place(&error) => None,
+                Err(error) => Some(Err(error).at("make staging directory", &dir)),
+            }
+        });
+        let (staging, lock, dir, replaced) = match made_beside.transpose()? {
+            Some((lock, dir, replaced)) => (Staging::Beside, lock, dir, replaced),
+            None => {
+                if !out.exists() {
+                    made.create(&out)?;
+                }
+                let dir = staging::path_inside(&out, &run);
+                let lock = staging::create(&dir).at("make staging directory", &dir)?;
+                let replaced = dir.join(staging::REPLACED_NAME);
+                (Staging::Inside, lock, dir, replaced)
+            }
+        };
+        let set = StagedSet {
+            out,
+            mode,
+            run,
+            capabilities,
+            leftovers,
+            staging,
+            dir,
+            replaced,
+            made: made.keep(),
+            _lock: lock,
+            phase: Mutex::new(Phase::Staging { open: 0 }),
+            removal: Removal::default(),
+        };
+        let commit = Self { set: Arc::new(set) };
+        // Again, now that others can see this run: of two that write inside the same target, at least one sees the other.
+        target::inspect(&commit.set.out, mode, Some(&commit.set.run))?;
+        Ok(commit)
+    }
+
+    /// What earlier runs have left behind, and others are at, as it was when this one began.
+    pub fn leftovers(&self) -> &[Leftover] {
+        &self.set.leftovers
+    }
+
+    /// The run that writes the set.
+    pub fn run(&self) -> &RunId {
+        &self.set.run
+    }
+
+    /// The target, without links.
+    pub fn out(&self) -> &Path {
+        &self.set.out
+    }
+
+    /// Opens a new shard in the staging directory: number `sequence` of write partition `partition`. In this order
+    /// they are numbered in the set.
+    ///
+    /// # Errors
+    /// When the shard exists already, cannot be created, or the set is published or aborted.
+    pub fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        let name = staging::shard_name(partition, sequence);
+        let path = self.set.dir.join(&name);
+        let mut phase = self.set.phase();
+        let Phase::Staging { open } = &mut *phase else { return Err(ErrorKind::Ended.into()) };
+        let file = File::create_new(&path).at("create", &path)?;
+        *open += 1;
+        drop(phase);
+        Ok(ShardFile { file, name, partition, sequence, set: Arc::clone(&self.set) })
+    }
+
+    /// Publishes a set of these shards, every [`ShardFile`] sealed or dropped before.
+    ///
+    /// # Errors
+    /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the
+    /// target has come to hold what must not be replaced; or when the file system fails. The target is as before then.
+    /// Only when its directory cannot be synced, the set is there although this is an error.
+    pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
+        self.publish_observed(shards, description, &mut |_| {})
+    }
+
+    /// [`publish`](Self::publish), telling every step before it is taken.
+    #[doc(hidden)]
+    pub fn publish_observed(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        on_step: &mut dyn FnMut(&Step),
+    ) -> Result<Manifest> {
+        let set = &*self.set;
+        set.begin_publishing()?;
+        let prepared = set
+            .check_lengths(&shards)
+            .and_then(|()| Publication::new(set.staging, set.mode, shards, description, &set.run));
+        let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
+        while let Some(step) = publication.next_step() {
+            on_step(&step);
+            match set.perform(&step) {
+                Ok(outcome) => publication.performed(step, outcome),
+                Err(error) => {
+                    set.enter(set.phase_after_failure(publication));
+                    return Err(error);
+                }
+            }
+        }
+        set.enter(Phase::Published);
+        Ok(manifest)
+    }
+
+    /// Gives up. No more shards can be created, and what is staged is removed once the last open one is gone.
+    pub fn abort(self) -> Removal {
+        let mut phase = self.set.phase();
+        if matches!(*phase, Phase::Staging { .. }) {
+            *phase = Phase::Aborted;
+        }
+        drop(phase);
+        self.removal()
+    }
+
+    /// To wait until the staging directory is gone, whatever becomes of the commit.
+    pub fn removal(&self) -> Removal {
+        self.set.removal.clone()
+    }
+}
+
+/// A shard being written to the staging directory. As long as it is open, the directory stays.
+#[derive(Debug)]
+pub struct ShardFile {
+    file: File,
+    name: String,
+    partition: u32,
+    sequence: u32,
+    set: Arc<StagedSet>,
+}
+
+impl ShardFile {
+    /// Its name in the staging directory.
+    pub fn staged(&self) -> &str {
+        &self.name
+    }
+
+    /// Its path, as long as it is staged.
+    pub fn path(&self) -> PathBuf {
+        self.set.dir.join(&self.name)
+    }
+
+    /// Syncs the file to disk, which may take a while, and closes it.
+    ///
+    /// # Errors
+    /// When that fails, or the file is not as long as its writer has counted.
+    pub fn seal(self, stats: ShardStats) -> Result<StagedShard> {
+        let path = self.path();
+        self.file.sync_all().at("sync", &path)?;
+        let found = self.file.metadata().at("inspect", &path)?.len();
+        if found != stats.file_bytes {
+            return Err(ErrorKind::ShardLength { path, expected: stats.file_bytes, found }.into());
+        }
+        Ok(StagedShard::new(&self.name, self.partition, self.sequence, stats))
+    }
+}
+
+impl Write for ShardFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for ShardFile {
+    fn drop(&mut self) {
+        if let Phase::Staging { open } = &mut *self.set.phase() {
+            *open = open.saturating_sub(1);
+        }
+    }
+}
+
+/// Tells when a staging directory is gone.
+#[derive(Debug, Clone, Default)]
+pub struct Removal {
+    gone: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Removal {
+    /// Blocks until the staging directory is gone, at most for `timeout`, and tells whether it is.
+    ///
+    /// While this waits, somebody else must drop the last commit or shard.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let (gone, changed) = &*self.gone;
+        let guard = gone.lock().unwrap_or_else(PoisonError::into_inner);
+        *changed.wait_timeout_while(guard, timeout, |gone| !*gone).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn notify(&self) {
+        let (gone, changed) = &*self.gone;
+        *gone.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+impl StagedSet {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, phase: Phase) {
+        *self.phase() = phase;
+    }
+
+    fn begin_publishing(&self) -> Result<()> {
+        let mut phase = self.phase();
+        match *phase {
+            Phase::Staging { open: 0 } => *phase = Phase::Publishing,
+            Phase::Staging { open: count } => return Err(ErrorKind::OpenShards { count }.into()),
+            _ => return Err(ErrorKind::Ended.into()),
+        }
+        Ok(())
+    }
+
+    fn check_lengths(&self, shards: &[StagedShard]) -> Result<()> {
+        for shard in shards {
+            let path = self.dir.join(&shard.staged);
+            let found = fs::metadata(&path).at("inspect", &path)?.len();
+            if found != shard.file_bytes {
+                return Err(ErrorKind::ShardLength { path, expected: shard.file_bytes, found }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes a publication, if it has not come so far that readers see it.
+    fn phase_after_failure(&self, publication: Publication) -> Phase {
+        if publication.is_committed() {
+            return Phase::Published;
+        }
+        // If this fails too, the staging directory stays: it may hold what was to be replaced.
+        if publication.undo().iter().all(|step| self.perform(step).is_ok()) {
+            Phase::Aborted
+        } else {
+            Phase::Publishing
+        }
+    }
+
+    fn path(&self, spot: &Spot) -> PathBuf {
+        let dir = match spot.place {
+            Place::Staging => &self.dir,
+            Place::Replaced => &self.replaced,
+            Place::Target => &self.out,
+        };
+        match &spot.name {
+            Some(name) => dir.join(name),
+            None => dir.clone(),
+        }
+    }
+
+    fn rename(&self, from: &Spot, to: &Spot) -> Result<()> {
+        let becomes_target = *to == Spot { place: Place::Target, name: None };
+        if to.place == Place::Replaced && to.name.is_some() {
+            fs::create_dir_all(&self.replaced).at("make directory", &self.replaced)?;
+        }
+        if becomes_target {
+            self.keep_permissions()?;
+        }
+        let (from, to) = (self.path(from), self.path(to));
+        match fs::rename(&from, &to) {
+            Err(error) if becomes_target && error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                // Somebody has filled it since it was inspected.
+                Err(ErrorKind::NotEmpty { path: to.clone(), found: target::some_names(&to)? }.into())
+            }
+            renamed => renamed.at("rename to", &to),
+        }
+    }
+
+    /// Lets the new directory be open to whom the old one was.
+    fn keep_permissions(&self) -> Result<()> {
+        match fs::metadata(&self.out) {
+            Ok(old) => fs::set_permissions(&self.dir, old.permissions()).at("set permissions of", &self.dir),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn exchange(&self) -> Result<Outcome> {
+        if !self.capabilities.exchange {
+            return Ok(Outcome::Unsupported);
+        }
+        self.keep_permissions()?;
+        match rustix::fs::renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(Outcome::Done),
+            // What kernels and file systems without it answer.
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(Outcome::Unsupported),
+            Err(error) => Err(error).at("replace", &self.out),
+        }
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.dir.join(name);
+        let write = || {
+            let mut file = File::create_new(&path)?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        write().at("write", &path)
+    }
+
+    /// Syncs the directories that have come to hold a new name on the way to the target.
+    fn sync_names(&self) -> Result<()> {
+        let renamed = (self.staging == Staging::Beside).then_some(&self.out);
+        for path in self.made.iter().chain(renamed) {
+            path.parent().map_or(Ok(()), sync)?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for StagedSet {
+    fn perform(&self, step: &Step) -> Result<Outcome> {
+        match step {
+            Step::Write { name, content } => self.write(name, content)?,
+            Step::Move { from, to } => self.rename(from, to)?,
+            Step::Exchange => return self.exchange(),
+            Step::Sync(place) => sync(&self.path(&Spot { place: *place, name: None }))?,
+            Step::SyncName => self.sync_names()?,
+            Step::Inspect => return target::inspect(&self.out, self.mode, Some(&self.run)).map(Outcome::Found),
+            Step::Discard { except } => staging::discard(&self.dir, except)?,
+            // The set is published. What cannot be removed now is reported, as a leftover, by the next run.
+            Step::RemoveFiles { place, files } => {
+                let dir = self.path(&Spot { place: *place, name: None });
+                let _unremoved = staging::remove_files(&dir, files.iter().cloned());
+            }
+            Step::RemoveStaging => {
+                let _unremoved = fs::remove_dir_all(&self.dir);
+            }
+            Step::RemoveLeftovers => {
+                let _unremoved = staging::remove_leftovers(&self.out, &self.run);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Drop for StagedSet {
+    fn drop(&mut self) {
+        if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
+            // Nobody is left to tell; the next run reports what could not be removed.
+            let _unremoved = fs::remove_dir_all(&self.dir);
+            remove_if_empty(&self.made);
+        }
+        self.removal.notify();
+    }
+}
+
+fn sync(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
+}
+
+/// Whether a directory cannot be made in one place, but perhaps in another.
+fn is_no_place(error: &io::Error) -> bool {
+    const NO_PLACE: [Errno; 6] =
+        [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::XDEV, Errno::BUSY, Errno::NAMETOOLONG];
+    error.raw_os_error().is_some_and(|code| NO_PLACE.contains(&Errno::from_raw_os_error(code)))
+}
+
+/// Removes directories, innermost first, as far as nobody has put anything in them.
+fn remove_if_empty(made: &[PathBuf]) {
+    for dir in made.iter().rev() {
+        if fs::remove_dir(dir).is_err() {
+            break;
+        }
+    }
+}
+
+/// Directories made for a run, removed again if the run does not begin.
+#[derive(Default)]
+struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    fn create(&mut self, dir: &Path) -> Result<()> {
+        match fs::create_dir(dir) {
+            Ok(()) => self.0.push(dir.to_owned()),
+            // Another run was quicker.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).at("make directory", dir),
+        }
+        Ok(())
+    }
+
+    fn keep(mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        remove_if_empty(&self.0);
+    }
+}

@@ -1,0 +1,332 @@
+//! [`Manifest`]: what a set holds, where it came from, and how it was made.
+//!
+//! Its JSON is described by `schemas/manifest.schema.json`. Fields may be added in a minor version, and readers pass
+//! over what they do not know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Component, Path};
+use std::str::FromStr;
+
+use arrow_tfrecord::{Mapping, MappingOptions, RecordType};
+use chrono::{DateTime, SubsecRound, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tfrecord_framing::Compression;
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
+use crate::schema::SchemaDescription;
+use crate::sharding::Sharding;
+
+/// The version of the format that is written.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 0 };
+
+/// What writes manifests: all crates of the project have one version.
+const TOOL: &str = concat!("tfr-sql ", env!("CARGO_PKG_VERSION"));
+
+/// Version of the manifest's format: `1.0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FormatVersion {
+    /// Changes when an older reader would misunderstand.
+    pub major: u32,
+    /// Changes when fields are added.
+    pub minor: u32,
+}
+
+impl fmt::Display for FormatVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl From<FormatVersion> for String {
+    fn from(version: FormatVersion) -> Self {
+        version.to_string()
+    }
+}
+
+impl TryFrom<String> for FormatVersion {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parse = || {
+            let (major, minor) = text.split_once('.')?;
+            Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+        };
+        parse().ok_or_else(|| format!("{text:?} is not a format version: expected something like \"{FORMAT_VERSION}\""))
+    }
+}
+
+/// What is known of a set before its first row is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetDescription {
+    /// What shard names start with: `part`, or the name of a split.
+    pub prefix: String,
+    /// How shards are compressed.
+    pub compression: Compression,
+    /// How rows are spread over shards.
+    pub sharding: Sharding,
+    /// What the columns become. It has the schema.
+    pub mapping: Mapping,
+    /// What one record is.
+    pub record_type: RecordType,
+    /// The query, without secrets.
+    pub query: Option<String>,
+    /// The inputs, without secrets.
+    pub inputs: Vec<String>,
+    /// What else the user chose, without secrets. The options of the mapping are among it.
+    pub options: BTreeMap<String, Value>,
+    /// Seed of the shuffle.
+    pub seed: Option<u64>,
+    /// How many tasks wrote shards of their own. The same rows over as many partitions give the same bytes.
+    pub write_partitions: u32,
+}
+
+impl SetDescription {
+    /// A set of uncompressed shards named `part-...`, written in one partition.
+    pub fn new(mapping: &Mapping, options: &MappingOptions) -> Self {
+        let mapping_options = serde_json::to_value(options).unwrap_or_default();
+        Self {
+            prefix: "part".to_owned(),
+            compression: Compression::None,
+            sharding: Sharding::default(),
+            mapping: mapping.clone(),
+            record_type: options.record_type,
+            query: None,
+            inputs: Vec::new(),
+            options: BTreeMap::from([("mapping".to_owned(), mapping_options)]),
+            seed: None,
+            write_partitions: 1,
+        }
+    }
+}
+
+/// What the shards add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Number of shards.
+    pub shards: u64,
+    /// Number of records.
+    pub rows: u64,
+    /// Bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes of the files.
+    pub file_bytes: u64,
+}
+
+impl Totals {
+    fn of(shards: &[ShardEntry]) -> Self {
+        let add = |field: fn(&ShardEntry) -> u64| shards.iter().map(field).fold(0, u64::saturating_add);
+        Self {
+            shards: shards.len() as u64,
+            rows: add(|shard| shard.rows),
+            framed_bytes: add(|shard| shard.framed_bytes),
+            file_bytes: add(|shard| shard.file_bytes),
+        }
+    }
+}
+
+/// One shard of a set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// Its path from the set's directory, with `/`.
+    pub path: String,
+    /// The split that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// The values of the partition columns that its rows have in common. `None` is null.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub partition_values: BTreeMap<String, Option<String>>,
+    /// Number of records.
+    pub rows: u64,
+    /// Bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
+    #[serde(with = "hex")]
+    pub crc32c: u32,
+}
+
+/// What `_manifest.json` says about a set.
+///
+/// Equal inputs and options give equal manifests but for [`run`](Self::run) and [`created`](Self::created).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The format of the manifest.
+    pub format_version: FormatVersion,
+    /// What wrote the set, and its version.
+    pub tool: String,
+    /// The run that wrote it. Ours are [`RunId`]s.
+    pub run: String,
+    /// When it was published.
+    #[serde(with = "rfc3339")]
+    pub created: DateTime<Utc>,
+    /// The query, without secrets.
+    pub query: Option<String>,
+    /// The inputs, without secrets.
+    pub inputs: Vec<String>,
+    /// What else the user chose, without secrets.
+    pub options: BTreeMap<String, Value>,
+    /// Seed of the shuffle.
+    pub seed: Option<u64>,
+    /// How many tasks wrote shards of their own.
+    pub write_partitions: u32,
+    /// How rows were spread over shards.
+    pub sharding: Sharding,
+    /// What one record is.
+    pub record_type: RecordType,
+    /// How shards are compressed.
+    #[serde(with = "text")]
+    pub compression: Compression,
+    /// The columns of the rows.
+    pub schema: SchemaDescription,
+    /// What the columns became.
+    pub mapping: Value,
+    /// What the shards add up to.
+    pub totals: Totals,
+    /// The shards, in order.
+    pub shards: Vec<ShardEntry>,
+}
+
+impl Manifest {
+    /// The manifest of a set of these shards, created now.
+    pub(crate) fn new(description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Result<Self> {
+        Ok(Self {
+            format_version: FORMAT_VERSION,
+            tool: TOOL.to_owned(),
+            run: run.to_string(),
+            created: Utc::now().trunc_subsecs(3),
+            query: description.query,
+            inputs: description.inputs,
+            options: description.options,
+            seed: description.seed,
+            write_partitions: description.write_partitions,
+            sharding: description.sharding,
+            record_type: description.record_type,
+            compression: description.compression,
+            schema: SchemaDescription::try_new(description.mapping.schema())?,
+            mapping: serde_json::to_value(&description.mapping)?,
+            totals: Totals::of(&shards),
+            shards,
+        })
+    }
+
+    /// Reads the manifest of the set in `dir`. Whether the set is whole, [`check`](crate::check) tells.
+    ///
+    /// # Errors
+    /// When there is none, or none that this version of the crate understands, or when it contradicts itself: totals
+    /// that are not the sum of the shards, or paths that lead out of the directory.
+    pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
+        let path = dir.as_ref().join(MANIFEST_NAME);
+        match fs::read(&path) {
+            Ok(json) => Self::from_json(&json, &path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
+            Err(error) => Err(error).at("read", &path),
+        }
+    }
+
+    fn from_json(json: &[u8], path: &Path) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: FormatVersion,
+        }
+        let syntax = |source| ErrorKind::ManifestSyntax { path: path.to_owned(), source };
+        // The version first: the rest of a newer manifest may look like anything.
+        let Version { format_version: found } = serde_json::from_slice(json).map_err(syntax)?;
+        if found.major != FORMAT_VERSION.major {
+            return Err(ErrorKind::ManifestVersion { path: path.to_owned(), found }.into());
+        }
+        let manifest: Self = serde_json::from_slice(json).map_err(syntax)?;
+        match manifest.contradiction() {
+            Some(problem) => Err(ErrorKind::ManifestContent { path: path.to_owned(), problem }.into()),
+            None => Ok(manifest),
+        }
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        let mut paths = BTreeSet::new();
+        for ShardEntry { path, .. } in &self.shards {
+            if path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+                return Some(format!("shard path {path:?} leads out of the set"));
+            }
+            if !paths.insert(path) {
+                return Some(format!("shard {path:?} is listed twice"));
+            }
+        }
+        let sums = Totals::of(&self.shards);
+        (self.totals != sums).then(|| format!("the shards add up to {sums:?}, the totals say {:?}", self.totals))
+    }
+
+    /// The paths of every file of the set, its marks included.
+    pub(crate) fn file_names(&self) -> BTreeSet<String> {
+        let shards = self.shards.iter().map(|shard| shard.path.as_str());
+        shards.chain([MANIFEST_NAME, SUCCESS_NAME]).map(str::to_owned).collect()
+    }
+
+    /// As JSON, for people to read too.
+    ///
+    /// # Errors
+    /// Never in practice; JSON has a form for every field.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let mut json = serde_json::to_vec_pretty(self)?;
+        json.push(b'\n');
+        Ok(json)
+    }
+}
+
+/// Eight hexadecimal digits.
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(crc: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{crc:08x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let is_hex = digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let crc = is_hex.then(|| u32::from_str_radix(&digits, 16).ok()).flatten();
+        crc.ok_or_else(|| D::Error::custom(format_args!("{digits:?} is not a CRC: expected 8 hexadecimal digits")))
+    }
+}
+
+/// A time in UTC, as RFC 3339 has it.
+mod rfc3339 {
+    use chrono::{DateTime, SecondsFormat, Utc};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc()).map_err(D::Error::custom)
+    }
+}
+
+/// What prints and parses as text.
+mod text {
+    use super::{FromStr, fmt};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: fmt::Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;

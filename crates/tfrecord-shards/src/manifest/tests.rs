@@ -1,0 +1,188 @@
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use jsonschema::Validator;
+use serde_json::json;
+
+use super::*;
+
+fn description() -> SetDescription {
+    let fields = vec![
+        Field::new("id", DataType::UInt64, false),
+        Field::new("price", DataType::Decimal128(12, 2), true),
+        Field::new("seen", DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into())), true),
+        Field::new("tags", DataType::new_list(DataType::Utf8, true), true)
+            .with_metadata([("unit".to_owned(), "none".to_owned())].into()),
+        Field::new("box", DataType::new_fixed_size_list(DataType::Float32, 4, false), false),
+        Field::new("kind", DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true),
+    ];
+    let schema = Arc::new(Schema::new(fields));
+    let options = MappingOptions::default().with_choice("price", arrow_tfrecord::Choice::Unscaled);
+    let mapping = Mapping::try_new(&schema, &options).unwrap();
+    let mut description = SetDescription::new(&mapping, &options);
+    description.query = Some("SELECT * FROM t".to_owned());
+    description.inputs = vec!["t.parquet".to_owned()];
+    description.compression = Compression::Gzip;
+    description.options.insert("level".to_owned(), json!(6));
+    description
+}
+
+fn shard(index: usize) -> ShardEntry {
+    ShardEntry {
+        path: format!("part-0000{index}-of-00002.tfrecord.gz"),
+        split: None,
+        partition_values: BTreeMap::new(),
+        rows: 10 + index as u64,
+        framed_bytes: 1000,
+        file_bytes: 100,
+        crc32c: 0xbeef,
+    }
+}
+
+fn manifest() -> Manifest {
+    Manifest::new(description(), vec![shard(0), shard(1)], &RunId::new()).unwrap()
+}
+
+fn schema() -> Value {
+    serde_json::from_str(include_str!("../../../../schemas/manifest.schema.json")).unwrap()
+}
+
+fn validator() -> Validator {
+    jsonschema::options().should_validate_formats(true).build(&schema()).unwrap()
+}
+
+/// Reads a manifest as it stands in a file.
+fn read(json: &Value) -> Result<Manifest> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(MANIFEST_NAME), serde_json::to_vec(json).unwrap()).unwrap();
+    Manifest::read(dir.path())
+}
+
+/// Properties that `schema` says nothing about.
+fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &mut Vec<String>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
+    match json {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let path = format!("{path}/{name}");
+                match (&schema["properties"][name], &schema["additionalProperties"]) {
+                    (Value::Null, Value::Null) if schema["oneOf"].is_null() => found.push(path),
+                    (Value::Null, any) => undescribed(any, root, member, &path, found),
+                    (described, _) => undescribed(described, root, member, &path, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| undescribed(&schema["items"], root, item, path, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn json_is_what_the_schema_describes() {
+    let mut manifest = manifest();
+    manifest.seed = Some(u64::MAX);
+    manifest.shards[0].split = Some("train".to_owned());
+    manifest.shards[0].partition_values = [("dt".to_owned(), None), ("v".to_owned(), Some("1".to_owned()))].into();
+    let json = serde_json::to_value(&manifest).unwrap();
+    let errors: Vec<_> = validator().iter_errors(&json).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let mut unknown = Vec::new();
+    undescribed(&schema(), &schema(), &json, "", &mut unknown);
+    assert!(unknown.is_empty(), "the schema does not describe {unknown:#?}");
+}
+
+#[test]
+fn the_schema_refuses_what_is_not_a_manifest() {
+    let spoil: [(&str, Value); 6] = [
+        ("/format_version", json!("2.0")),
+        ("/created", json!("yesterday")),
+        ("/compression", json!("GZIP")),
+        ("/shards/0/crc32c", json!("BEEF")),
+        ("/shards/0/path", json!("/etc/passwd")),
+        ("/sharding", json!({})),
+    ];
+    for (pointer, value) in spoil {
+        let mut json = serde_json::to_value(manifest()).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator().is_valid(&json), "{pointer}");
+    }
+}
+
+#[test]
+fn reads_back_what_was_written() {
+    let manifest = manifest();
+    let json: Value = serde_json::from_slice(&manifest.to_json().unwrap()).unwrap();
+    let read = read(&json).unwrap();
+    assert_eq!(read, manifest);
+    assert_eq!(read.schema.to_schema().unwrap(), *description().mapping.schema());
+    assert_eq!(json["shards"][0]["crc32c"], "0000beef");
+}
+
+#[test]
+fn equal_but_for_run_and_time() {
+    let mut later = manifest();
+    later.run.clone_from(&manifest().run);
+    let (mut one, mut other) = (manifest(), later);
+    assert_ne!(one.run, other.run);
+    for manifest in [&mut one, &mut other] {
+        manifest.run.clear();
+        manifest.created = DateTime::UNIX_EPOCH;
+    }
+    assert_eq!(one.to_json().unwrap(), other.to_json().unwrap());
+}
+
+#[test]
+fn newer_minor_versions_are_read_and_newer_major_ones_refused() {
+    let mut json = serde_json::to_value(manifest()).unwrap();
+    json["format_version"] = json!("1.7");
+    json["vocabularies"] = json!({ "label": ["cat", "dog"] });
+    json["shards"][0]["offsets"] = json!([0, 16]);
+    assert_eq!(read(&json).unwrap().totals.rows, 21);
+
+    let error = read(&json!({ "format_version": "2.0", "everything": "else" })).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ManifestVersion { found, .. } if found.major == 2));
+    assert!(error.to_string().ends_with("_manifest.json: expected format version 1.x, found 2.0"), "{error}");
+}
+
+#[test]
+fn a_manifest_that_contradicts_itself_is_refused() {
+    let spoiled = |pointer: &str, value: Value| {
+        let mut json = serde_json::to_value(manifest()).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value;
+        read(&json).unwrap_err()
+    };
+    for path in ["", "/etc/passwd", "../other/part-00000-of-00001.tfrecord", "a/../../b", "."] {
+        let error = spoiled("/shards/0/path", json!(path));
+        assert!(error.to_string().contains("leads out of the set"), "{path:?}: {error}");
+    }
+    let twice = spoiled("/shards/0/path", json!(shard(1).path));
+    assert!(twice.to_string().contains("listed twice"), "{twice}");
+    let totals = spoiled("/totals/rows", json!(20));
+    assert!(totals.to_string().contains("add up to"), "{totals}");
+    for (pointer, value) in
+        [("/shards/0/crc32c", json!("xyz")), ("/compression", json!("bzip2")), ("/shards", json!(7))]
+    {
+        let error = spoiled(pointer, value);
+        assert!(matches!(error.kind(), ErrorKind::ManifestSyntax { .. }), "{pointer}: {error}");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}
+
+#[test]
+fn a_directory_without_a_manifest_has_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Manifest::read(dir.path()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoManifest { .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_schema_is_an_error() {
+    let mut schema = manifest().schema;
+    schema.ipc.truncate(40);
+    assert!(schema.to_schema().is_err());
+    schema.ipc = "not base64!".to_owned();
+    assert!(schema.to_schema().is_err());
+}

@@ -1,0 +1,142 @@
+//! The names of a set's files: [`ShardName`], [`RunId`], and the fixed ones.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tfrecord_framing::Compression;
+use uuid::Uuid;
+
+/// The file that tells what a set holds.
+pub const MANIFEST_NAME: &str = "_manifest.json";
+
+/// The empty file that a whole set has, by the custom of Hadoop and Spark.
+pub const SUCCESS_NAME: &str = "_SUCCESS";
+
+/// Digits of the numbers in a name, by the convention of TensorFlow's own data sets; larger numbers have more.
+const DIGITS: usize = 5;
+
+/// The name of a shard: `part-00003-of-00016.tfrecord.gz`.
+///
+/// Names of a set sort in the order of the shards.
+///
+/// ```
+/// use tfrecord_framing::Compression;
+/// use tfrecord_shards::ShardName;
+///
+/// let name = ShardName { prefix: "train".to_owned(), index: 3, total: 16, compression: Compression::Gzip };
+/// assert_eq!(name.to_string(), "train-00003-of-00016.tfrecord.gz");
+/// assert_eq!("train-00003-of-00016.tfrecord.gz".parse(), Ok(name));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ShardName {
+    /// What it starts with: `part`, or the name of a split.
+    pub prefix: String,
+    /// Which shard it is, from 0.
+    pub index: usize,
+    /// How many the set has.
+    pub total: usize,
+    /// How it is compressed.
+    pub compression: Compression,
+}
+
+impl fmt::Display for ShardName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prefix, index, total, compression } = self;
+        // As many digits for the index as for the total, so that names sort in the order of the shards.
+        let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
+        write!(f, "{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord{}", compression.suffix())
+    }
+}
+
+/// A file name that is not a shard's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the name of a shard: expected something like part-00003-of-00016.tfrecord")]
+pub struct ParseShardNameError(String);
+
+impl FromStr for ShardName {
+    type Err = ParseShardNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (stem, compression) = [Compression::None, Compression::Gzip, Compression::Zlib]
+                .into_iter()
+                .find_map(|kind| Some((name.strip_suffix(kind.suffix())?.strip_suffix(".tfrecord")?, kind)))?;
+            let (rest, total) = stem.rsplit_once("-of-")?;
+            let (prefix, index) = rest.rsplit_once('-')?;
+            let shard =
+                Self { prefix: prefix.to_owned(), index: index.parse().ok()?, total: total.parse().ok()?, compression };
+            // What prints otherwise was not written by us: "part-3-of-16", or "part-+0003-of-00016".
+            (shard.index < shard.total && shard.to_string() == name).then_some(shard)
+        };
+        parse().ok_or_else(|| ParseShardNameError(name.to_owned()))
+    }
+}
+
+/// Names one run of a writer, in its staging directory and in the manifest.
+///
+/// ```
+/// use tfrecord_shards::RunId;
+///
+/// let run: RunId = "nightly7".parse()?;
+/// assert_eq!(run.as_str(), "nightly7");
+/// assert_ne!(RunId::new(), RunId::new());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId(String);
+
+/// Longest run id that fits a file name beside the target's own name; ours have 32 characters.
+const MAX_RUN_ID_LEN: usize = 64;
+
+impl RunId {
+    /// A new one. Ids sort by the time they were made (UUID version 7, RFC 9562).
+    #[expect(clippy::new_without_default, reason = "no two are equal, so none is the default")]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().simple().to_string())
+    }
+
+    /// As it stands in names.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Text that cannot be a run id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a run id: expected 1 to {MAX_RUN_ID_LEN} ASCII letters and digits")]
+pub struct ParseRunIdError(String);
+
+impl FromStr for RunId {
+    type Err = ParseRunIdError;
+
+    fn from_str(id: &str) -> Result<Self, Self::Err> {
+        Self::try_from(id.to_owned())
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = ParseRunIdError;
+
+    fn try_from(id: String) -> Result<Self, Self::Error> {
+        // No dash and no dot: they end the id in the name of a staging directory.
+        let fits = (1..=MAX_RUN_ID_LEN).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if fits { Ok(Self(id)) } else { Err(ParseRunIdError(id)) }
+    }
+}
+
+impl From<RunId> for String {
+    fn from(run: RunId) -> Self {
+        run.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

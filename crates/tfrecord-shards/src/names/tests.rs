@@ -1,0 +1,51 @@
+use super::*;
+
+fn name(index: usize, total: usize) -> ShardName {
+    ShardName { prefix: "part".to_owned(), index, total, compression: Compression::None }
+}
+
+#[test]
+fn names_sort_in_the_order_of_the_shards() {
+    for total in [1, 9, 10, 99_999, 100_000, 1_234_567] {
+        let indices = [0, 1, 8, 9, 10, 99, 100, 9_999, 10_000, 99_998, 99_999, 100_000, 1_000_000];
+        let names: Vec<_> = indices.into_iter().filter(|&i| i < total).map(|i| name(i, total).to_string()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+    }
+}
+
+#[test]
+fn every_name_parses_back() {
+    for (prefix, index, total, compression, text) in [
+        ("part", 0, 1, Compression::None, "part-00000-of-00001.tfrecord"),
+        ("my-split", 3, 16, Compression::Gzip, "my-split-00003-of-00016.tfrecord.gz"),
+        ("a-of-b", 7, 123_456, Compression::Zlib, "a-of-b-000007-of-123456.tfrecord.zlib"),
+    ] {
+        let name = ShardName { prefix: prefix.to_owned(), index, total, compression };
+        assert_eq!(name.to_string(), text);
+        assert_eq!(text.parse(), Ok(name));
+    }
+}
+
+#[test]
+fn other_names_are_not_taken_for_shards() {
+    for text in [
+        "",
+        "part-00000-of-00001",
+        "part-0-of-1.tfrecord",
+        "part-+0000-of-00001.tfrecord",
+        "part-00001-of-00001.tfrecord",
+        "part-00000-of-00001.tfrecord.bz2",
+        "part-00000.tfrecord",
+        "_SUCCESS",
+    ] {
+        assert!(text.parse::<ShardName>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn run_ids_cannot_leave_their_place_in_a_name() {
+    for id in ["", "a-b", "a.b", "../x", "a/b", "é", &"x".repeat(65)] {
+        assert!(id.parse::<RunId>().is_err(), "{id}");
+    }
+    assert!(RunId::new().as_str().parse::<RunId>().is_ok());
+}

@@ -1,0 +1,223 @@
+//! [`ShardWriter`]: one shard, from framed records.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::prelude::*;
+use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, gzip_member};
+
+use crate::error::Result;
+
+/// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
+const DIRECT_LEN: usize = 64 << 10;
+
+/// Smaller ones are collected up to this many bytes.
+const COALESCE_LEN: usize = 256 << 10;
+
+/// What a finished shard holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShardStats {
+    /// Number of records.
+    pub rows: u64,
+    /// Bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes written to the sink.
+    pub file_bytes: u64,
+    /// CRC-32C of the bytes written to the sink, not masked.
+    pub crc32c: u32,
+}
+
+/// Writes one shard from framed records, and counts and checksums it on the way.
+///
+/// The bytes depend on the records, the compression and the level, not on how the records were handed over. A shard
+/// without records is an empty file, or an empty compressed stream.
+///
+/// Gzip members that are complete are compressed in parallel, on the rayon pool that the call runs in.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::ShardWriter;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)])?;
+/// let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default())?;
+/// let mut records = RecordBuffer::default();
+/// Encoder::new(Arc::new(mapping)).encode(&batch, &mut records)?;
+///
+/// let mut shard = ShardWriter::new(Vec::new(), Compression::None, Level::default());
+/// shard.append(&records, 0..2)?;
+/// let (file, stats) = shard.finish()?;
+/// assert_eq!(file, records.slice(0..2));
+/// assert_eq!(stats.rows, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ShardWriter<W: Write> {
+    encoding: Encoding<W>,
+    rows: u64,
+    framed_bytes: u64,
+}
+
+/// How framed bytes become the file's.
+#[derive(Debug)]
+enum Encoding<W: Write> {
+    /// `pending` is what is too little for a write of its own.
+    None {
+        sink: Sink<W>,
+        pending: Vec<u8>,
+    },
+    /// `pending` is the start of a member that is not complete.
+    Gzip {
+        sink: Sink<W>,
+        pending: Vec<u8>,
+        level: Level,
+    },
+    Zlib(Box<RecordWriter<Sink<W>>>),
+}
+
+impl<W: Write> ShardWriter<W> {
+    /// An empty shard. `level` is for compressed ones.
+    pub fn new(sink: W, compression: Compression, level: Level) -> Self {
+        let sink = Sink { inner: sink, bytes: 0, crc32c: 0 };
+        let pending = Vec::new();
+        let encoding = match compression {
+            Compression::None => Encoding::None { sink, pending },
+            Compression::Gzip => Encoding::Gzip { sink, pending, level },
+            Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
+        };
+        Self { encoding, rows: 0, framed_bytes: 0 }
+    }
+
+    /// Adds some of the records of a buffer.
+    ///
+    /// # Errors
+    /// When the sink fails. The shard is of no use then.
+    pub fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
+        let bytes = framed.slice(records.clone());
+        match &mut self.encoding {
+            Encoding::None { sink, pending } => {
+                let direct = bytes.len() >= DIRECT_LEN;
+                if direct || pending.len() + bytes.len() > COALESCE_LEN {
+                    sink.write_all(pending)?;
+                    pending.clear();
+                }
+                if direct {
+                    sink.write_all(bytes)?;
+                } else {
+                    pending.reserve_exact(COALESCE_LEN - pending.len());
+                    pending.extend_from_slice(bytes);
+                }
+            }
+            Encoding::Gzip { sink, pending, level } => append_members(sink, pending, *level, framed, records.clone())?,
+            Encoding::Zlib(stream) => stream.write_framed(bytes)?,
+        }
+        self.rows += records.len() as u64;
+        self.framed_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Records so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes of the records so far with their frames, before compression.
+    pub fn framed_bytes(&self) -> u64 {
+        self.framed_bytes
+    }
+
+    /// Writes what is left, and gives back the sink, flushed.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn finish(self) -> Result<(W, ShardStats)> {
+        let mut sink = match self.encoding {
+            Encoding::None { mut sink, pending } => {
+                sink.write_all(&pending)?;
+                sink
+            }
+            Encoding::Gzip { mut sink, pending, level } => {
+                if !pending.is_empty() || sink.bytes == 0 {
+                    let mut member = Vec::new();
+                    gzip_member(&pending, level, &mut member);
+                    sink.write_all(&member)?;
+                }
+                sink
+            }
+            Encoding::Zlib(stream) => stream.finish()?,
+        };
+        sink.flush()?;
+        let Sink { inner, bytes: file_bytes, crc32c } = sink;
+        Ok((inner, ShardStats { rows: self.rows, framed_bytes: self.framed_bytes, file_bytes, crc32c }))
+    }
+}
+
+/// Writes the gzip members that these records complete. A member ends with the first record boundary at or past
+/// [`GZIP_BLOCK_LEN`] framed bytes since its start.
+fn append_members<W: Write>(
+    sink: &mut Sink<W>,
+    pending: &mut Vec<u8>,
+    level: Level,
+    framed: &RecordBuffer,
+    records: Range<usize>,
+) -> Result<()> {
+    let mut blocks = Vec::new();
+    let mut start = records.start;
+    let mut start_byte = framed.record_start(start);
+    let mut needed = GZIP_BLOCK_LEN.saturating_sub(pending.len());
+    for record in records.clone() {
+        if framed.record_end(record) - start_byte >= needed {
+            blocks.push(framed.slice(start..record + 1));
+            start = record + 1;
+            start_byte = framed.record_end(record);
+            needed = GZIP_BLOCK_LEN;
+        }
+    }
+    let mut blocks = blocks.into_iter();
+    if let Some(first) = blocks.next() {
+        pending.extend_from_slice(first);
+        let blocks: Vec<_> = std::iter::once(pending.as_slice()).chain(blocks).collect();
+        // No more at a time than threads can be at work on, which bounds what is held compressed.
+        for blocks in blocks.chunks(rayon::current_num_threads().max(1)) {
+            let compress = |block: &&[u8]| {
+                let mut member = Vec::new();
+                gzip_member(block, level, &mut member);
+                member
+            };
+            let members: Vec<_> = blocks.par_iter().map(compress).collect();
+            members.iter().try_for_each(|member| sink.write_all(member))?;
+        }
+        pending.clear();
+    }
+    pending.extend_from_slice(framed.slice(start..records.end));
+    Ok(())
+}
+
+/// Counts and checksums what passes.
+#[derive(Debug)]
+struct Sink<W> {
+    inner: W,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes.get(..written).unwrap_or(bytes));
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Which shard a row goes to.
+//!
+//! The rules are small state machines without I/O. They see runs of records, however long, and say which pieces of a
+//! run go to which shard. What they say depends on the records before, never on where one run ends and the next begins,
+//! so the same rows give the same shards for any batch size.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// How the rows of a set are spread over its shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Sharding {
+    /// Exactly this many shards, balanced by rows.
+    Count(NonZeroUsize),
+    /// As many as it takes for none to hold more than this many framed bytes, unless a single record does.
+    Bytes(u64),
+    /// As many as it takes for none to hold more than this many rows.
+    Rows(u64),
+}
+
+impl Default for Sharding {
+    /// 128 MiB: large enough to read a shard in one stream from a remote store, small enough for some per reader.
+    fn default() -> Self {
+        Self::Bytes(128 << 20)
+    }
+}
+
+/// Some neighbouring records of a run, and the shard they go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The shard, from 0.
+    pub shard: usize,
+    /// The records, counted from the start of the run. Never empty.
+    pub records: Range<usize>,
+}
+
+/// The rows that one shard gets in one turn of a [`ShardDeal`], or a part of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// The shard, from 0.
+    pub shard: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Whether the turn ends with these rows.
+    pub complete: bool,
+}
+
+/// Collects pieces, joining neighbours that go to the same shard.
+#[derive(Default)]
+struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    fn push(&mut self, shard: usize, records: Range<usize>) {
+        match self.0.last_mut() {
+            Some(last) if last.shard == shard => last.records.end = records.end,
+            _ => self.0.push(Piece { shard, records }),
+        }
+    }
+}
+
+/// Deals rows to a fixed number of shards in blocks, as one deals cards.
+///
+/// Round `r` gives every shard one block, shard 0 first. Blocks are a 32nd of what a shard has so far, at least one row
+/// and at most 256. So no shard is ever more than a block ahead of another, which is within 5 % from 20 rows a
+/// shard on, and blocks become long enough to be worth a write of their own.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use tfrecord_shards::{Piece, ShardDeal};
+///
+/// let mut deal = ShardDeal::new(NonZeroUsize::new(2).ok_or("two is not zero")?);
+/// let pieces = deal.deal(3);
+/// assert_eq!(pieces[0], Piece { shard: 0, records: 0..1 });
+/// assert_eq!(pieces[1], Piece { shard: 1, records: 1..2 });
+/// assert_eq!(pieces[2], Piece { shard: 0, records: 2..3 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ShardDeal {
+    shards: usize,
+    /// Whose turn it is.
+    shard: usize,
+    /// Rows that every shard had before this round.
+    rows_per_shard: u64,
+    /// Rows that the current shard still gets in this round.
+    left: usize,
+}
+
+impl ShardDeal {
+    /// Longest block, in rows: about 100 KiB of usual records.
+    pub const MAX_BLOCK: usize = 256;
+    /// A block is at most this part of what a shard has, so that small sets balance too.
+    const BLOCK_SHARE: u64 = 32;
+
+    /// Deals to this many shards.
+    pub fn new(shards: NonZeroUsize) -> Self {
+        let mut deal = Self { shards: shards.get(), shard: 0, rows_per_shard: 0, left: 0 };
+        deal.left = deal.block();
+        deal
+    }
+
+    /// Rows of a block in this round.
+    fn block(&self) -> usize {
+        usize::try_from(self.rows_per_shard / Self::BLOCK_SHARE)
+            .map_or(Self::MAX_BLOCK, |rows| rows.clamp(1, Self::MAX_BLOCK))
+    }
+
+    /// Deals the next `rows` rows.
+    pub fn deal(&mut self, rows: usize) -> Vec<Piece> {
+        let mut pieces = Pieces::default();
+        let mut start = 0;
+        while start < rows {
+            let block = self.deal_block(rows - start);
+            pieces.push(block.shard, start..start + block.rows);
+            start += block.rows;
+        }
+        pieces.0
+    }
+
+    /// Deals the next block, or as much of it as `rows` rows fill. For exchanges, which have to know where a turn ends.
+    pub fn deal_block(&mut self, rows: usize) -> Block {
+        let rows = self.left.min(rows);
+        let shard = self.shard;
+        self.left -= rows;
+        let complete = self.left == 0;
+        if complete {
+            self.next_turn();
+        }
+        Block { shard, rows, complete }
+    }
+
+    fn next_turn(&mut self) {
+        self.shard += 1;
+        if self.shard == self.shards {
+            self.shard = 0;
+            self.rows_per_shard += self.block() as u64;
+        }
+        self.left = self.block();
+    }
+}
+
+/// Cuts a run of records into as many shards as it takes.
+///
+/// ```
+/// use tfrecord_shards::{Piece, ShardCut};
+///
+/// // Records of 40, 40, 200 and 10 bytes, at most 100 bytes a shard.
+/// let ends = [40, 80, 280, 290];
+/// let mut cut = ShardCut::at_bytes(100);
+/// let pieces = cut.cut(4, |record| ends[record]);
+/// assert_eq!(pieces[0], Piece { shard: 0, records: 0..2 });
+/// assert_eq!(pieces[1], Piece { shard: 1, records: 2..3 });
+/// assert_eq!(pieces[2], Piece { shard: 2, records: 3..4 });
+/// ```
+#[derive(Debug, Clone)]
+pub struct ShardCut {
+    max_bytes: u64,
+    max_rows: u64,
+    shard: usize,
+    bytes: u64,
+    rows: u64,
+}
+
+impl ShardCut {
+    /// A shard takes records while it stays at or below `max_bytes` framed bytes; a longer record has a shard of its
+    /// own.
+    pub fn at_bytes(max_bytes: u64) -> Self {
+        Self { max_bytes, max_rows: u64::MAX, shard: 0, bytes: 0, rows: 0 }
+    }
+
+    /// A shard takes `max_rows` records, at least one.
+    pub fn at_rows(max_rows: u64) -> Self {
+        Self { max_bytes: u64::MAX, max_rows: max_rows.max(1), shard: 0, bytes: 0, rows: 0 }
+    }
+
+    /// Cuts the next `records` records, of which record `i` ends at byte `record_end(i)` of the run. Ends must not
+    /// decrease. They are asked for where a cut may be, not for every record.
+    pub fn cut(&mut self, records: usize, record_end: impl Fn(usize) -> usize) -> Vec<Piece> {
+        let mut pieces = Pieces::default();
+        let mut start = 0;
+        while start < records {
+            let start_byte = if start == 0 { 0 } else { record_end(start - 1) };
+            let room = usize::try_from(self.max_rows - self.rows).unwrap_or(usize::MAX);
+            let until = start + room.min(records - start);
+            let fits =
+                |record: usize| self.bytes.saturating_add((record_end(record) - start_byte) as u64) <= self.max_bytes;
+            let mut end = partition_point(start..until, fits);
+            if end == start && self.rows == 0 {
+                end = start + 1;
+            }
+            if end > start {
+                pieces.push(self.shard, start..end);
+                self.rows += (end - start) as u64;
+                self.bytes += (record_end(end - 1) - start_byte) as u64;
+                start = end;
+            }
+            if start < records {
+                self.shard += 1;
+                self.rows = 0;
+                self.bytes = 0;
+            }
+        }
+        pieces.0
+    }
+}
+
+/// The first index of `range` for which `holds` is false, if it is true up to some index and false from there on.
+fn partition_point(range: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
+    let Range { mut start, mut end } = range;
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle) {
+            start = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    start
+}
+
+/// Gives every shard a contiguous range of rows, so that an ordered input stays ordered over the shards. The number of
+/// rows must be known; sizes of shards differ by at most one row.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use tfrecord_shards::{Piece, ShardRanges};
+///
+/// let mut ranges = ShardRanges::new(NonZeroUsize::new(2).ok_or("two is not zero")?, 5);
+/// assert_eq!(ranges.place(2), [Piece { shard: 0, records: 0..2 }]);
+/// assert_eq!(ranges.place(3), [Piece { shard: 1, records: 0..3 }]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ShardRanges {
+    shards: usize,
+    total_rows: u64,
+    shard: usize,
+    rows: u64,
+}
+
+impl ShardRanges {
+    /// Spreads `total_rows` rows over this many shards. If more rows come, the last shard takes them.
+    pub fn new(shards: NonZeroUsize, total_rows: u64) -> Self {
+        Self { shards: shards.get(), total_rows, shard: 0, rows: 0 }
+    }
+
+    /// The row that the current shard ends before.
+    fn shard_end(&self) -> u64 {
+        if self.shard + 1 == self.shards {
+            return u64::MAX;
+        }
+        let end = u128::from(self.total_rows) * (self.shard as u128 + 1) / self.shards as u128;
+        u64::try_from(end).unwrap_or(u64::MAX)
+    }
+
+    /// Places the next `rows` rows.
+    pub fn place(&mut self, rows: usize) -> Vec<Piece> {
+        let mut pieces = Pieces::default();
+        let mut start = 0;
+        while start < rows {
+            let room = usize::try_from(self.shard_end() - self.rows).unwrap_or(usize::MAX);
+            let end = start + room.min(rows - start);
+            if end > start {
+                pieces.push(self.shard, start..end);
+                self.rows += (end - start) as u64;
+                start = end;
+            }
+            if start < rows {
+                self.shard += 1;
+            }
+        }
+        pieces.0
+    }
+}
+
+/// Any of the rules, for a writer that has records in hand.
+#[derive(Debug, Clone)]
+pub enum ShardRule {
+    /// Blocks to a fixed number of shards.
+    Deal(ShardDeal),
+    /// As many shards as it takes.
+    Cut(ShardCut),
+    /// Contiguous ranges of a known number of rows.
+    Ranges(ShardRanges),
+}
+
+impl ShardRule {
+    /// The rule of a set whose number of rows is not known.
+    pub fn new(sharding: Sharding) -> Self {
+        match sharding {
+            Sharding::Count(shards) => Self::Deal(ShardDeal::new(shards)),
+            Sharding::Bytes(max) => Self::Cut(ShardCut::at_bytes(max)),
+            Sharding::Rows(max) => Self::Cut(ShardCut::at_rows(max)),
+        }
+    }
+
+    /// Places the next `records` records, of which record `i` ends at byte `record_end(i)` of the run.
+    pub fn place(&mut self, records: usize, record_end: impl Fn(usize) -> usize) -> Vec<Piece> {
+        match self {
+            Self::Deal(deal) => deal.deal(records),
+            Self::Cut(cut) => cut.cut(records, record_end),
+            Self::Ranges(ranges) => ranges.place(records),
+        }
+    }
+
+    /// Whether a shard is complete once records go to a later one.
+    pub fn is_sequential(&self) -> bool {
+        !matches!(self, Self::Deal(_))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Staging directories: what they are called, whose they are, and how they are removed.
+//!
+//! | directory | holds |
+//! |---|---|
+//! | `.tfr-<run>-<name>` beside target `<name>` | what the run has written; after an exchange, what it has replaced |
+//! | `.tfr-<run>.replaced-<name>` | what the run is about to replace, where directories cannot be exchanged |
+//! | `.tfr-<run>` in the target | what the run has written, and in `replaced` what it is about to replace |
+//!
+//! A run holds a lock on its staging directory as long as it lives, and the system releases it when it dies.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::commit::Leftover;
+use crate::error::{AtPath, Result};
+use crate::manifest::Manifest;
+use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
+use crate::target::Survey;
+
+/// What the names of staging directories start with. The dot hides them from globs and from other tools' listings.
+const PREFIX: &str = ".tfr-";
+
+/// In a staging directory within the target: where the old files are kept.
+pub(crate) const REPLACED_NAME: &str = "replaced";
+
+/// What the names of shards end in until they have their final name.
+const STAGED_SUFFIX: &str = ".staged";
+
+/// The name of a shard in the staging directory.
+pub(crate) fn shard_name(partition: u32, sequence: u32) -> String {
+    format!("{partition:05}-{sequence:05}{STAGED_SUFFIX}")
+}
+
+fn is_shard_name(name: &str) -> bool {
+    let parse = || {
+        let (partition, sequence) = name.strip_suffix(STAGED_SUFFIX)?.split_once('-')?;
+        Some(shard_name(partition.parse().ok()?, sequence.parse().ok()?) == name)
+    };
+    parse().unwrap_or(false)
+}
+
+/// The staging directory of `run` beside `target`.
+pub(crate) fn path_beside(parent: &Path, target: &OsStr, run: &RunId) -> PathBuf {
+    let mut name = OsString::from(format!("{PREFIX}{run}-"));
+    name.push(target);
+    parent.join(name)
+}
+
+/// Where `run` puts what it replaces, when it cannot exchange directories.
+pub(crate) fn replaced_beside(parent: &Path, target: &OsStr, run: &RunId) -> PathBuf {
+    let mut name = OsString::from(format!("{PREFIX}{run}.{REPLACED_NAME}-"));
+    name.push(target);
+    parent.join(name)
+}
+
+/// The staging directory of `run` in the target.
+pub(crate) fn path_inside(target: &Path, run: &RunId) -> PathBuf {
+    target.join(format!("{PREFIX}{run}"))
+}
+
+/// The run whose staging directory, in a target, has this name.
+pub(crate) fn run_inside(name: &OsStr) -> Option<RunId> {
+    name.to_str()?.strip_prefix(PREFIX)?.parse().ok()
+}
+
+/// The run whose staging directory, beside `target`, has this name.
+fn run_beside(name: &OsStr, target: &OsStr) -> Option<RunId> {
+    let rest = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
+    let run = str::from_utf8(rest.strip_suffix(target.as_encoded_bytes())?.strip_suffix(b"-")?).ok()?;
+    run.strip_suffix(REPLACED_NAME).and_then(|run| run.strip_suffix('.')).unwrap_or(run).parse().ok()
+}
+
+/// Makes a staging directory and locks it.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    fs::create_dir(path)?;
+    let directory = File::open(path)?;
+    match directory.try_lock() {
+        // A file system without locks: others will take the run for a live one, which errs on the safe side.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(directory),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+/// The lock on a staging directory, if nobody holds it.
+fn lock(path: &Path) -> Option<File> {
+    let directory = File::open(path).ok()?;
+    directory.try_lock().ok()?;
+    Some(directory)
+}
+
+/// What runs that were killed, or are going on, have beside and in `out`.
+///
+/// # Errors
+/// When a directory cannot be listed.
+pub fn leftovers(out: impl AsRef<Path>) -> Result<Vec<Leftover>> {
+    let (out, _) = crate::target::resolve(out.as_ref())?;
+    let mut found = beside(&out)?;
+    found.extend(inside(&out)?);
+    Ok(found)
+}
+
+fn beside(out: &Path) -> Result<Vec<Leftover>> {
+    let (Some(parent), Some(target)) = (out.parent(), out.file_name()) else { return Ok(Vec::new()) };
+    find(parent, |name| run_beside(name, target), |run| path_beside(parent, target, run))
+}
+
+/// Staging directories in `out`.
+pub(crate) fn inside(out: &Path) -> Result<Vec<Leftover>> {
+    find(out, run_inside, |run| path_inside(out, run))
+}
+
+fn find(
+    dir: &Path,
+    run_of: impl Fn(&OsStr) -> Option<RunId>,
+    locked: impl Fn(&RunId) -> PathBuf,
+) -> Result<Vec<Leftover>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        // Where nothing can be seen, nothing of ours has been written.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error).at("list", dir),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.at("list", dir)?;
+        let Some(run) = run_of(&entry.file_name()) else { continue };
+        if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
+            // What is replaced has no lock of its own.
+            let staging = locked(&run);
+            let live = staging.exists() && lock(&staging).is_none();
+            found.push(Leftover { path: entry.path(), run: run.to_string(), live });
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// Removes what killed runs have left of `out`.
+pub(crate) fn remove_leftovers(out: &Path, run: &RunId) -> Result<()> {
+    let dead = |leftover: &Leftover| !leftover.live && leftover.run != run.as_str();
+    for Leftover { path, .. } in beside(out)?.into_iter().filter(dead) {
+        if let Some(_lock) = lock(&path) {
+            // After an exchange this is what was replaced: of that, only what it lists is ours.
+            let listed = Manifest::read(&path).map(|manifest| manifest.file_names()).unwrap_or_default();
+            remove_files(&path, listed)?;
+        }
+    }
+    remove_inside(out)
+}
+
+/// Removes what killed runs have left in `out`. They have put there nothing but what is ours.
+fn remove_inside(out: &Path) -> Result<()> {
+    for Leftover { path, .. } in inside(out)? {
+        if let Some(_lock) = lock(&path) {
+            fs::remove_dir_all(&path).at("remove", &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes from a staging directory the shards that are not to be kept.
+pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
+    let except: BTreeSet<_> = except.iter().cloned().collect();
+    let given_up = Survey::of(dir, &except)?.foreign;
+    given_up.iter().try_for_each(|name| remove_file(&dir.join(name)))
+}
+
+/// Removes these files of a directory, shards that were staged there, and what killed runs have left in it. If anything
+/// else is there, it stays, and the directory with it.
+pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
+    let mut files: BTreeSet<_> = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
+    files.extend(Survey::of(dir, &files)?.foreign.into_iter().filter(|name| is_shard_name(name)));
+    // The manifest last: whoever finds a half-removed directory still knows what is ours.
+    files.remove(MANIFEST_NAME);
+    files.iter().map(String::as_str).chain([MANIFEST_NAME]).try_for_each(|name| remove_file(&dir.join(name)))?;
+    remove_inside(dir)?;
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error).at("remove", dir),
+        _ => Ok(()),
+    }
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at("remove", path),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,225 @@
+//! What is where a set goes, whether it may be replaced, and whether it is whole.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::commit::{Leftover, SaveMode, SetState, Target};
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::manifest::Manifest;
+use crate::names::{RunId, SUCCESS_NAME};
+use crate::staging;
+
+/// How many names a message lists.
+const NAMES_SHOWN: usize = 3;
+
+/// The target's path without links, and those of its parent directories that do not exist yet, outermost first.
+///
+/// A link to a directory is followed: renaming onto it would replace the link.
+pub(crate) fn resolve(out: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let absolute = std::path::absolute(out).at("resolve", out)?;
+    let existing = absolute.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(&absolute);
+    let mut resolved = fs::canonicalize(existing).at("resolve", existing)?;
+    let missing: Vec<_> = absolute.strip_prefix(existing).unwrap_or(Path::new("")).components().collect();
+    let mut missing_parents = Vec::new();
+    for (index, component) in missing.iter().enumerate() {
+        let Component::Normal(name) = component else {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "a directory that does not exist has no parent");
+            return Err(source).at("resolve", out);
+        };
+        resolved.push(name);
+        if index + 1 < missing.len() {
+            missing_parents.push(resolved.clone());
+        }
+    }
+    Ok((resolved, missing_parents))
+}
+
+/// Tells what [`LocalCommit::begin`](crate::LocalCommit::begin) would refuse, without making anything.
+///
+/// # Errors
+/// As `begin`, as far as it can be told beforehand.
+pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<()> {
+    let (out, _) = resolve(out.as_ref())?;
+    guard(&out, inputs)?;
+    inspect(&out, mode, None)?;
+    Ok(())
+}
+
+/// Refuses targets that are not for sets, whatever they hold.
+pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let protected = |what| Err(ErrorKind::Protected { path: out.to_owned(), what }.into());
+    if out.parent().is_none() {
+        return protected("the root of the file system");
+    }
+    let home = env::home_dir().and_then(|home| fs::canonicalize(home).ok());
+    if home.is_some_and(|home| home.starts_with(out)) {
+        return protected("a home directory, or one that holds it,");
+    }
+    // The homes of other users, on Linux and on macOS.
+    if [Path::new("/home"), Path::new("/Users")].iter().any(|homes| out.parent() == Some(homes)) {
+        return protected("a home directory");
+    }
+    for input in inputs {
+        // An input that is not there will be missed by whoever opens it.
+        let resolved = fs::canonicalize(input).or_else(|_| std::path::absolute(input)).at("resolve", input)?;
+        if out.starts_with(&resolved) || resolved.starts_with(out) {
+            return Err(ErrorKind::Overlap { path: out.to_owned(), input: input.clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory can be put in the place of `out`. It cannot where another file system begins, and must not where
+/// somebody works: their shell would find itself in a directory that is no longer there.
+pub(crate) fn can_be_renamed(out: &Path) -> bool {
+    let is_occupied = env::current_dir().is_ok_and(|current| current.starts_with(out));
+    !is_occupied && !is_mount_point(out)
+}
+
+#[cfg(target_os = "linux")]
+fn is_mount_point(dir: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    // Device numbers would not tell bind mounts. Since Linux 5.8; before, the rename fails and says so.
+    statx(CWD, dir, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mount_point(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    dir.parent().is_some_and(|parent| dir.exists() && device(dir) != device(parent))
+}
+
+/// Some names in a directory, for a message.
+pub(crate) fn some_names(dir: &Path) -> Result<Vec<String>> {
+    let mut names = Survey::of(dir, &BTreeSet::new())?.foreign;
+    names.truncate(NAMES_SHOWN);
+    Ok(names)
+}
+
+/// What the target holds, if it may be replaced. The staging directory of `run` itself does not count.
+pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result<Target> {
+    match fs::metadata(out) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(ErrorKind::NotADirectory { path: out.to_owned() }.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Vacant),
+        Err(error) => return Err(error).at("inspect", out),
+    }
+    let mut others = staging::inside(out)?;
+    others.retain(|leftover| run.is_none_or(|run| leftover.run != run.as_str()));
+    if let Some(Leftover { run, .. }) = others.iter().find(|leftover| leftover.live) {
+        return Err(ErrorKind::Busy { path: out.to_owned(), run: run.clone() }.into());
+    }
+    let listed = if mode == SaveMode::Overwrite { listed_in(out, &others)? } else { BTreeSet::new() };
+    let Survey { ours, mut foreign } = Survey::of(out, &listed)?;
+    foreign.truncate(NAMES_SHOWN);
+    match mode {
+        SaveMode::Error if foreign.is_empty() => Ok(Target::Vacant),
+        SaveMode::Error => Err(ErrorKind::NotEmpty { path: out.to_owned(), found: foreign }.into()),
+        SaveMode::Overwrite if !foreign.is_empty() => {
+            Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into())
+        }
+        SaveMode::Overwrite if ours.is_empty() && others.is_empty() => Ok(Target::Vacant),
+        SaveMode::Overwrite => Ok(Target::Occupied(ours)),
+    }
+}
+
+/// The paths that manifests say are ours: the one in `out`, and those of runs that were killed while they replaced it.
+fn listed_in(out: &Path, leftovers: &[Leftover]) -> Result<BTreeSet<String>> {
+    let mut listed = match Manifest::read(out) {
+        Ok(manifest) => manifest.file_names(),
+        Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => BTreeSet::new(),
+        Err(error) => return Err(error),
+    };
+    for Leftover { path, .. } in leftovers {
+        // A run that was killed while it wrote its manifest has published nothing yet.
+        for manifest in [Manifest::read(path), Manifest::read(path.join(staging::REPLACED_NAME))].into_iter().flatten()
+        {
+            listed.extend(manifest.file_names());
+        }
+    }
+    Ok(listed)
+}
+
+/// What is in a directory, staging directories aside.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Names of files that are listed.
+    pub(crate) ours: Vec<String>,
+    /// Names of everything else. Those of directories end with `/`.
+    pub(crate) foreign: Vec<String>,
+}
+
+impl Survey {
+    /// Sorts what is in `dir`. Links are not followed.
+    pub(crate) fn of(dir: &Path, listed: &BTreeSet<String>) -> Result<Self> {
+        let mut survey = Self::default();
+        for entry in fs::read_dir(dir).at("list", dir)? {
+            let entry = entry.at("list", dir)?;
+            let is_dir = entry.file_type().at("inspect", &entry.path())?.is_dir();
+            // A name that is not UTF-8 becomes one that no manifest of ours lists.
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_dir && staging::run_inside(&entry.file_name()).is_some() {
+                continue;
+            }
+            match (is_dir, listed.contains(&name)) {
+                (true, _) => survey.foreign.push(name + "/"),
+                (false, true) => survey.ours.push(name),
+                (false, false) => survey.foreign.push(name),
+            }
+        }
+        survey.ours.sort();
+        survey.foreign.sort();
+        Ok(survey)
+    }
+}
+
+/// Tells whether a directory is a whole set: a `_SUCCESS`, a manifest, and every file that it lists, as long as it says.
+///
+/// What the files hold is not looked at.
+///
+/// # Errors
+/// When the directory or the manifest cannot be read.
+pub fn check(dir: impl AsRef<Path>) -> Result<SetState> {
+    let dir = dir.as_ref();
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Ok(SetState::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SetState::Absent),
+        Err(error) => return Err(error).at("inspect", dir),
+    }
+    let incomplete = |why: String| Ok(SetState::Incomplete { why });
+    let manifest = match Manifest::read(dir) {
+        Ok(manifest) => manifest,
+        Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => {
+            return match staging::inside(dir)?.first() {
+                Some(Leftover { run, .. }) => incomplete(format!("run {run} has not published its shards")),
+                None if fs::read_dir(dir).at("list", dir)?.next().is_none() => Ok(SetState::Absent),
+                None => Ok(SetState::Foreign),
+            };
+        }
+        Err(error) => return Err(error),
+    };
+    if !dir.join(SUCCESS_NAME).is_file() {
+        return incomplete(format!("{SUCCESS_NAME} is missing"));
+    }
+    for shard in &manifest.shards {
+        let path = dir.join(&shard.path);
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == shard.file_bytes => {}
+            Ok(metadata) => {
+                let (expected, found) = (shard.file_bytes, metadata.len());
+                return incomplete(format!("{}: expected {expected} bytes, found {found}", shard.path));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return incomplete(format!("{} is missing", shard.path));
+            }
+            Err(error) => return Err(error).at("inspect", &path),
+        }
+    }
+    Ok(SetState::Whole(Box::new(manifest)))
+}

@@ -1,0 +1,400 @@
+//! [`ShardedWriter`]: record batches in, a published set out.
+
+mod job;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchWriter};
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use serde_json::json;
+use tfrecord_framing::{Compression, Level};
+
+use self::job::Job;
+use crate::commit::{Leftover, SaveMode, StagedShard, check_prefix};
+use crate::error::{ErrorKind, Result};
+use crate::local::{LocalCommit, ShardFile};
+use crate::manifest::{Manifest, SetDescription};
+use crate::names::RunId;
+use crate::shard_writer::ShardWriter;
+use crate::sharding::{Piece, ShardRule, Sharding};
+
+/// Framed bytes to encode in one job: long against the price of a job, short enough for the second-level cache and for
+/// some jobs a thread.
+const BLOCK_BYTES: usize = 2 << 20;
+
+/// Rows of the first block, when nothing is known of their length.
+const FIRST_BLOCK_ROWS: usize = 1 << 10;
+
+/// Most rows of a block, for records of a few bytes.
+const MAX_BLOCK_ROWS: usize = 1 << 16;
+
+/// Most shards that are open, or being synced, beside the one that is being filled.
+const MAX_CLOSING: usize = 16;
+
+/// Builds a [`ShardedWriter`].
+#[derive(Debug, Clone)]
+pub struct ShardedWriterBuilder {
+    schema: SchemaRef,
+    mapping: MappingOptions,
+    sharding: Sharding,
+    prefix: String,
+    compression: Compression,
+    level: Level,
+    mode: SaveMode,
+    pool: Option<Arc<ThreadPool>>,
+    query: Option<String>,
+    inputs: Vec<PathBuf>,
+}
+
+impl ShardedWriterBuilder {
+    /// For batches of this schema: uncompressed shards of 128 MiB named `part-...`, in a directory that is not there
+    /// yet, encoded on as many threads as there are cores.
+    pub fn new(schema: SchemaRef) -> Self {
+        Self {
+            schema,
+            mapping: MappingOptions::default(),
+            sharding: Sharding::default(),
+            prefix: "part".to_owned(),
+            compression: Compression::default(),
+            level: Level::default(),
+            mode: SaveMode::default(),
+            pool: None,
+            query: None,
+            inputs: Vec::new(),
+        }
+    }
+
+    /// Sets what columns become.
+    #[must_use]
+    pub fn with_mapping(mut self, options: MappingOptions) -> Self {
+        self.mapping = options;
+        self
+    }
+
+    /// Sets how rows are spread over shards.
+    #[must_use]
+    pub fn with_sharding(mut self, sharding: Sharding) -> Self {
+        self.sharding = sharding;
+        self
+    }
+
+    /// Sets what shard names start with.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets how shards are compressed, and how hard.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression, level: Level) -> Self {
+        self.compression = compression;
+        self.level = level;
+        self
+    }
+
+    /// Sets what to do when the target is there already.
+    #[must_use]
+    pub fn with_mode(mut self, mode: SaveMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets the threads that encode and compress.
+    #[must_use]
+    pub fn with_pool(mut self, pool: Arc<ThreadPool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Sets the query that the rows come from, for the manifest.
+    #[must_use]
+    pub fn with_query(mut self, query: impl Into<String>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// Sets the files and directories that the rows come from, for the manifest, and so that none is overwritten.
+    #[must_use]
+    pub fn with_inputs(mut self, inputs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.inputs = inputs.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Begins a set in the directory `out`. Its parent directories are made if need be.
+    ///
+    /// # Errors
+    /// When a column cannot be mapped, or the target cannot be written to: see [`LocalCommit::begin`].
+    pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
+        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        check_prefix(&self.prefix)?;
+        let pool = match &self.pool {
+            Some(pool) => Arc::clone(pool),
+            None => Arc::new(ThreadPoolBuilder::new().thread_name(|index| format!("tfrecord-{index}")).build()?),
+        };
+        let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
+        let description = self.describe(&mapping);
+        let mut writer = ShardedWriter {
+            encoder: Encoder::new(Arc::new(mapping)),
+            // One block under way on each thread, and one more for each to go on with.
+            window: 2 * pool.current_num_threads(),
+            pool,
+            rule: ShardRule::new(self.sharding),
+            rows: 0,
+            record_len: BLOCK_BYTES / FIRST_BLOCK_ROWS,
+            encoding: VecDeque::new(),
+            buffers: Vec::new(),
+            shards: OpenShards { commit, compression: self.compression, level: self.level, open: BTreeMap::new() },
+            closing: VecDeque::new(),
+            staged: Vec::new(),
+            description,
+            failed: false,
+        };
+        // The shards that there will be whatever comes: all of them, or the first.
+        let count = if let Sharding::Count(count) = self.sharding { count.get() } else { 1 };
+        (0..count).try_for_each(|shard| writer.shards.open(shard))?;
+        Ok(writer)
+    }
+
+    fn describe(&self, mapping: &Mapping) -> SetDescription {
+        let mut description = SetDescription::new(mapping, &self.mapping);
+        description.prefix.clone_from(&self.prefix);
+        description.compression = self.compression;
+        description.sharding = self.sharding;
+        description.query.clone_from(&self.query);
+        description.inputs = self.inputs.iter().map(|input| input.display().to_string()).collect();
+        if self.compression != Compression::None {
+            description.options.insert("level".to_owned(), json!(self.level.get()));
+        }
+        description
+    }
+}
+
+/// Record batches in, a set of shards out: encoded on a rayon pool, staged out of sight, and published by
+/// [`finish`](Self::finish), all or nothing.
+///
+/// The shards depend on the rows, their order and the options, not on batches or threads. A writer that is dropped
+/// without `finish`, or after an error, leaves nothing behind.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+/// use tfrecord_shards::{Sharding, ShardedWriterBuilder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// let batch = RecordBatch::try_from_iter([
+///     ("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef),
+///     ("label", Arc::new(StringArray::from(vec!["cat", "dog", "cat"]))),
+/// ])?;
+/// let two = NonZeroUsize::new(2).ok_or("two is not zero")?;
+/// let mut writer = ShardedWriterBuilder::new(batch.schema()).with_sharding(Sharding::Count(two)).build(&out)?;
+/// writer.write(&batch)?;
+/// let manifest = writer.finish()?;
+/// assert_eq!(manifest.shards[0].rows, 2);
+/// assert_eq!(manifest.shards[1].path, "part-00001-of-00002.tfrecord");
+/// # Ok(())
+/// # }
+/// ```
+pub struct ShardedWriter {
+    pool: Arc<ThreadPool>,
+    encoder: Encoder,
+    rule: ShardRule,
+    /// Rows taken.
+    rows: u64,
+    /// Mean framed length of the last block's records, to tell the next block's size.
+    record_len: usize,
+    /// Blocks being encoded, oldest first.
+    encoding: VecDeque<Job<arrow_tfrecord::Result<RecordBuffer>>>,
+    /// How many of them there may be.
+    window: usize,
+    /// Buffers to use again.
+    buffers: Vec<RecordBuffer>,
+    shards: OpenShards,
+    /// Shards being finished and synced.
+    closing: VecDeque<Job<Result<StagedShard>>>,
+    staged: Vec<StagedShard>,
+    description: SetDescription,
+    failed: bool,
+}
+
+impl ShardedWriter {
+    /// What columns become.
+    pub fn mapping(&self) -> &Mapping {
+        self.encoder.mapping()
+    }
+
+    /// What earlier runs have left behind beside the target, or in it.
+    pub fn leftovers(&self) -> &[Leftover] {
+        self.shards.commit.leftovers()
+    }
+
+    /// Adds the rows of a batch. They may still be on their way when this returns.
+    ///
+    /// # Errors
+    /// When a row cannot be encoded, of this batch or of one before, or a shard not be written. There will be no set
+    /// then: the writer can only be dropped. Rows in messages are counted from the first batch on.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.unless_failed(|writer| writer.encode(batch))
+    }
+
+    /// Writes what is left and publishes the set.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), or when the set cannot be published. The target is as before then.
+    pub fn finish(mut self) -> Result<Manifest> {
+        self.unless_failed(|writer| {
+            while let Some(block) = writer.encoding.pop_front() {
+                writer.append(block)?;
+            }
+            while let Some(closing) = writer.closing.pop_front() {
+                writer.staged.push(closing.wait()??);
+            }
+            let open = std::mem::take(&mut writer.shards.open);
+            let staged: Result<Vec<_>> = writer.pool.install(|| open.into_par_iter().map(close).collect());
+            writer.staged.extend(staged?);
+            Ok(())
+        })?;
+        self.shards.commit.publish(self.staged, self.description)
+    }
+
+    /// Runs a part of the work, once only after it has failed: a set that lacks some rows must not be published.
+    fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if std::mem::replace(&mut self.failed, true) {
+            return Err(ErrorKind::Failed.into());
+        }
+        work(self)?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Hands a batch to the pool, block by block.
+    fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            if self.encoding.len() >= self.window
+                && let Some(oldest) = self.encoding.pop_front()
+            {
+                self.append(oldest)?;
+            }
+            let room = (BLOCK_BYTES / self.record_len.max(1)).clamp(1, MAX_BLOCK_ROWS);
+            let block = batch.slice(start, room.min(batch.num_rows() - start));
+            let (encoder, rows_before) = (self.encoder.clone(), self.rows);
+            let mut buffer = self.buffers.pop().unwrap_or_default();
+            start += block.num_rows();
+            self.rows += block.num_rows() as u64;
+            self.encoding.push_back(Job::start(&self.pool, move || {
+                encoder.encode(&block, &mut buffer).map_err(|error| error.with_row_offset(rows_before))?;
+                Ok(buffer)
+            }));
+        }
+        Ok(())
+    }
+
+    /// Writes the records of the oldest block to their shards.
+    fn append(&mut self, block: Job<arrow_tfrecord::Result<RecordBuffer>>) -> Result<()> {
+        let mut buffer = block.wait()??;
+        self.record_len = buffer.bytes().len() / buffer.len().max(1);
+        let pieces = self.rule.place(buffer.len(), |record| buffer.record_end(record));
+        if self.rule.is_sequential() {
+            // Not all at once: shards of a row each would need a file handle for each row of the block.
+            for pieces in pieces.chunks(MAX_CLOSING) {
+                self.append_pieces(&buffer, pieces)?;
+                self.close_before(pieces.last().map_or(0, |piece| piece.shard))?;
+            }
+        } else {
+            self.append_pieces(&buffer, &pieces)?;
+        }
+        buffer.clear();
+        self.buffers.push(buffer);
+        Ok(())
+    }
+
+    fn append_pieces(&mut self, buffer: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
+        let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+        for Piece { shard, records } in pieces {
+            ranges.entry(*shard).or_default().push(records.clone());
+        }
+        ranges.keys().try_for_each(|&shard| self.shards.open(shard))?;
+        let open = &mut self.shards.open;
+        let mut work: Vec<_> = open.iter_mut().filter_map(|(shard, open)| Some((open, ranges.get(shard)?))).collect();
+        self.pool.install(|| {
+            work.par_iter_mut().try_for_each(|(OpenShard { writer, path }, ranges)| {
+                let mut ranges = ranges.iter().cloned();
+                ranges.try_for_each(|records| writer.append(buffer, records)).map_err(|error| error.with_path(path))
+            })
+        })
+    }
+
+    /// Closes the shards that no more records go to.
+    fn close_before(&mut self, current: usize) -> Result<()> {
+        while let Some(first) = self.shards.open.first_entry().filter(|first| *first.key() < current) {
+            let complete = first.remove_entry();
+            if self.closing.len() >= MAX_CLOSING
+                && let Some(oldest) = self.closing.pop_front()
+            {
+                self.staged.push(oldest.wait()??);
+            }
+            self.closing.push_back(Job::start(&self.pool, move || close(complete)));
+        }
+        Ok(())
+    }
+}
+
+impl RecordBatchWriter for ShardedWriter {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        Self::write(self, batch).map_err(ArrowError::from)
+    }
+
+    fn close(self) -> Result<(), ArrowError> {
+        self.finish().map(drop).map_err(ArrowError::from)
+    }
+}
+
+impl fmt::Debug for ShardedWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardedWriter").field("commit", &self.shards.commit).field("rows", &self.rows).finish()
+    }
+}
+
+/// Shards that records can still go to, by their number.
+struct OpenShards {
+    commit: LocalCommit,
+    compression: Compression,
+    level: Level,
+    open: BTreeMap<usize, OpenShard>,
+}
+
+struct OpenShard {
+    writer: ShardWriter<ShardFile>,
+    path: PathBuf,
+}
+
+impl OpenShards {
+    /// Opens a shard, if it is not open yet.
+    fn open(&mut self, shard: usize) -> Result<()> {
+        if !self.open.contains_key(&shard) {
+            let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
+            let file = self.commit.create_shard(0, sequence)?;
+            let path = file.path();
+            let writer = ShardWriter::new(file, self.compression, self.level);
+            self.open.insert(shard, OpenShard { writer, path });
+        }
+        Ok(())
+    }
+}
+
+/// Finishes a shard and syncs it.
+fn close((_, OpenShard { writer, path }): (usize, OpenShard)) -> Result<StagedShard> {
+    let (file, stats) = writer.finish().map_err(|error| error.with_path(&path))?;
+    file.seal(stats)
+}

@@ -1,0 +1,16 @@
+//! Sets on a real file system: how they appear, how they do not, and what dies in between.
+
+#[cfg(test)]
+mod child;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod staging;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod target;
+#[cfg(test)]
+mod writer;

@@ -1,0 +1,102 @@
+//! Sets to write and ways to look at them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::{
+    Capabilities, LocalCommit, Manifest, RunId, SaveMode, SetDescription, SetState, ShardWriter, Sharding, StagedShard,
+    check,
+};
+
+pub const SHARDS: u32 = 2;
+
+pub fn count(shards: usize) -> Sharding {
+    Sharding::Count(NonZeroUsize::new(shards).unwrap())
+}
+
+pub fn ids(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let ids = Int64Array::from_iter_values(values);
+    RecordBatch::try_from_iter([("id", Arc::new(ids) as ArrayRef)]).unwrap()
+}
+
+pub fn encode(batch: &RecordBatch) -> RecordBuffer {
+    let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap();
+    let mut records = RecordBuffer::default();
+    Encoder::new(Arc::new(mapping)).encode(batch, &mut records).unwrap();
+    records
+}
+
+/// A set that can be told from others by its query, while all sets have files of the same names and lengths.
+pub fn describe(tag: &str) -> SetDescription {
+    let options = MappingOptions::default();
+    let mut description = SetDescription::new(&Mapping::try_new(&ids([]).schema(), &options).unwrap(), &options);
+    description.query = Some(tag.to_owned());
+    description
+}
+
+/// Stages the shards of the set `tag`.
+pub fn stage(commit: &LocalCommit, tag: &str) -> Vec<StagedShard> {
+    let first = tag.bytes().map(i64::from).sum::<i64>() * 16; // two varint bytes each
+    let stage = |sequence| {
+        let records = encode(&ids(first..first + 10));
+        let mut shard =
+            ShardWriter::new(commit.create_shard(0, sequence).unwrap(), Compression::None, Level::default());
+        shard.append(&records, 0..records.len()).unwrap();
+        let (file, stats) = shard.finish().unwrap();
+        file.seal(stats).unwrap()
+    };
+    (0..SHARDS).map(stage).collect()
+}
+
+/// Writes the set `tag`.
+pub fn write(out: &Path, mode: SaveMode, tag: &str) -> tfrecord_shards::Result<Manifest> {
+    let commit = LocalCommit::begin(out, mode, RunId::new(), &[])?;
+    let shards = stage(&commit, tag);
+    commit.publish(shards, describe(tag))
+}
+
+pub fn begin(out: &Path, mode: SaveMode, capabilities: Capabilities) -> tfrecord_shards::Result<LocalCommit> {
+    LocalCommit::begin_with(out, mode, RunId::new(), &[], capabilities)
+}
+
+/// What the target can only be staged inside.
+pub const IN_PLACE: Capabilities = Capabilities { beside: false, exchange: true };
+
+/// The tag of the set in `dir`, if it is whole; every byte of it is compared with the manifest.
+pub fn whole(dir: &Path) -> Option<String> {
+    let SetState::Whole(manifest) = check(dir).unwrap() else { return None };
+    for shard in &manifest.shards {
+        let bytes = fs::read(dir.join(&shard.path)).unwrap();
+        assert_eq!(crc32c::crc32c(&bytes), shard.crc32c, "{} is of another set", shard.path);
+    }
+    manifest.query
+}
+
+/// Every file under `dir`, and what it holds.
+pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.insert(format!("{name}/"), Vec::new());
+            found.extend(files(&entry.path()).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+        } else {
+            found.insert(name, fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+pub fn names(dir: &Path) -> Vec<String> {
+    files(dir).into_keys().collect()
+}
+
+/// The names of the files of a set of [`SHARDS`] shards.
+pub const SET: [&str; 4] =
+    ["_SUCCESS", "_manifest.json", "part-00000-of-00002.tfrecord", "part-00001-of-00002.tfrecord"];

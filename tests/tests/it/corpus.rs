@@ -1,0 +1,225 @@
+//! Real files that other systems wrote: `../shared/corpus`, where it is there.
+//!
+//! Every Parquet and CSV file of its `MANIFEST.csv` is converted by the command. TensorFlow then reads what came out,
+//! against the corpus's own expectations. `tests/interop/corpus_table.txt` holds the summary that must come out, and
+//! `corpus_exceptions.txt` the files that differ from their expectation, each with the reason.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::csv::ReaderBuilder;
+use arrow::csv::reader::Format;
+use arrow::datatypes::{DataType, Field, Schema};
+use parquet::basic::{ConvertedType, Type};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+use serde_json::Value;
+use tfr_tests::{Run, Scratch, repository, run, skip, tfr_sql};
+
+use crate::checker::{Answer, Job, check};
+
+/// A row of the corpus's `MANIFEST.csv`.
+struct Entry {
+    path: String,
+    kind: String,
+    expect: String,
+    rows: Option<u64>,
+    expected: String,
+    dialect: Value,
+}
+
+#[test]
+fn corpus() {
+    let corpus = repository().join("../shared/corpus");
+    if !corpus.join("MANIFEST.csv").exists() {
+        skip("the corpus is not there");
+        return;
+    }
+    let entries = entries(&corpus);
+    let scratch = Scratch::default();
+    let outcomes = convert_all(&corpus, &entries, &scratch);
+
+    let (mut jobs, mut answers) = (Vec::new(), Vec::new());
+    for (number, (entry, outcome)) in entries.iter().zip(outcomes).enumerate() {
+        match judge(entry, outcome, &corpus, &output(&scratch, number)) {
+            Verdict::Compare(job) => jobs.push(job),
+            Verdict::Said(outcome, reason) => {
+                answers.push(Answer { name: entry.path.clone(), outcome: outcome.to_owned(), reason });
+            }
+        }
+    }
+    let Some(compared) = check(&jobs) else { return };
+    answers.extend(compared);
+    compare_with_record(&entries, &answers);
+}
+
+enum Verdict {
+    /// TensorFlow and the oracle have the word.
+    Compare(Job),
+    /// There is nothing to compare.
+    Said(&'static str, String),
+}
+
+/// What the command's run says by itself.
+fn judge(entry: &Entry, outcome: Run, corpus: &Path, out: &Path) -> Verdict {
+    let file_name = Path::new(&entry.path).file_name().unwrap().to_str().unwrap();
+    let failed = |reason: &str| Verdict::Said("failed", format!("{reason}: {}", outcome.stderr.trim()));
+    if outcome.stderr.contains("panicked at") || !matches!(outcome.code, Some(0 | 1)) {
+        return failed("crashed");
+    }
+    if outcome.code == Some(1) && fs::read_dir(out.parent().unwrap()).unwrap().next().is_some() {
+        return failed("left something behind");
+    }
+    match (entry.expect.as_str(), outcome.code) {
+        ("error", Some(0)) => failed("converted a file that is not sound"),
+        // A type is refused before the damage is met.
+        ("error" | "either", Some(1)) if outcome.stderr.contains("has no feature to go to") => {
+            Verdict::Said("type", outcome.stderr.trim().to_owned())
+        }
+        ("error" | "either", Some(1)) if !outcome.stderr.contains(file_name) => failed("does not name the file"),
+        ("error" | "either", Some(1)) => Verdict::Said("refused", outcome.stderr.trim().to_owned()),
+        (_, Some(0)) if entry.expected.is_empty() => Verdict::Said("converted", "nothing to compare it with".to_owned()),
+        _ => {
+            let mut job = Job::new(&entry.path, corpus.join(&entry.expected), out, outcome);
+            job = entry.rows.into_iter().fold(job, Job::rows);
+            let source = corpus.join(&entry.path);
+            let int96 = columns_of(&source, |column| column.physical_type() == Type::INT96);
+            let intervals = columns_of(&source, |column| column.converted_type() == ConvertedType::INTERVAL);
+            Verdict::Compare(job.int96(int96).intervals(intervals))
+        }
+    }
+}
+
+/// Runs the command on every file, two at a time.
+fn convert_all(corpus: &Path, entries: &[Entry], scratch: &Scratch) -> Vec<Run> {
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<Mutex<Option<Run>>> = entries.iter().map(|_| Mutex::new(None)).collect();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(entry) = entries.get(number) else { break };
+                    let out = output(scratch, number);
+                    fs::create_dir_all(out.parent().unwrap()).unwrap();
+                    *outcomes[number].lock().unwrap() = Some(run(&mut convert(corpus, entry, &out)));
+                }
+            });
+        }
+    });
+    outcomes.into_iter().map(|outcome| outcome.into_inner().unwrap().expect("every file was run")).collect()
+}
+
+fn output(scratch: &Scratch, number: usize) -> PathBuf {
+    scratch.join(format!("{number}/out"))
+}
+
+/// The command for one file, under a limit of memory that no small file has a reason to reach.
+fn convert(corpus: &Path, entry: &Entry, out: &Path) -> Command {
+    let inner = tfr_sql();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 8000000; exec \"$@\"", "sh"]).arg(inner.get_program()).current_dir(repository());
+    command
+        .args(["SELECT * FROM t", "--table", &table(corpus, entry), "--shards", "1", "--threads", "1", "--quiet", "--out"])
+        .arg(out);
+    command
+}
+
+/// The value of `--table`. Cells of CSV stay text, and the header line is a row, as in the expectations.
+fn table(corpus: &Path, entry: &Entry) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let path = corpus.join(&entry.path).display().to_string();
+    let mut table = format!("t={},format={}", quoted(&path), entry.kind);
+    if entry.kind == "csv" {
+        table += ",header=false,types=string";
+        for option in ["delimiter", "quote", "escape", "encoding"] {
+            let value = entry.dialect[option].as_str();
+            // Other encodings are refused with or without their names.
+            let value = value.filter(|value| option != "encoding" || matches!(*value, "latin1" | "utf-16"));
+            if let Some(value) = value {
+                write!(table, ",{option}={}", quoted(value)).unwrap();
+            }
+        }
+    }
+    table
+}
+
+fn entries(corpus: &Path) -> Vec<Entry> {
+    let manifest = corpus.join("MANIFEST.csv");
+    let (header, _) = Format::default().with_header(true).infer_schema(File::open(&manifest).unwrap(), Some(0)).unwrap();
+    let columns: Vec<_> = header.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
+    let batches: Vec<RecordBatch> = ReaderBuilder::new(Arc::new(Schema::new(columns)))
+        .with_header(true)
+        .build(File::open(&manifest).unwrap())
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut entries = Vec::new();
+    for batch in &batches {
+        let cell = |column: &str, row: usize| {
+            let cells = batch.column_by_name(column).unwrap().as_string::<i32>();
+            if cells.is_null(row) { "" } else { cells.value(row) }.to_owned()
+        };
+        for row in 0..batch.num_rows() {
+            let entry = Entry {
+                path: cell("path", row),
+                kind: cell("kind", row),
+                expect: cell("expect", row),
+                rows: cell("rows", row).parse().ok(),
+                expected: cell("expected", row),
+                dialect: serde_json::from_str(&cell("dialect", row)).unwrap_or_default(),
+            };
+            if matches!(entry.kind.as_str(), "parquet" | "csv") && entry.expect != "n/a" {
+                entries.push(entry);
+            }
+        }
+    }
+    entries
+}
+
+/// The top-level columns of a Parquet file with a leaf of some kind; none if the file is no sound one.
+fn columns_of(path: &Path, is_meant: impl Fn(&ColumnDescriptor) -> bool) -> Vec<String> {
+    let Ok(reader) = SerializedFileReader::new(File::open(path).unwrap()) else { return Vec::new() };
+    let leaves = reader.metadata().file_metadata().schema_descr().columns().iter();
+    leaves.filter(|leaf| is_meant(leaf)).map(|leaf| leaf.path().parts()[0].clone()).collect()
+}
+
+/// Prints the table and compares it, and the files that failed, with what is on record.
+fn compare_with_record(entries: &[Entry], answers: &[Answer]) {
+    let mut counts = BTreeMap::<(&str, &str, &str), usize>::new();
+    for answer in answers {
+        let entry = entries.iter().find(|entry| entry.path == answer.name).unwrap();
+        *counts.entry((&entry.kind, &entry.expect, &answer.outcome)).or_default() += 1;
+    }
+    let mut table = String::from("kind     expect  outcome    files\n");
+    for ((kind, expect, outcome), files) in counts {
+        writeln!(table, "{kind:<8} {expect:<7} {outcome:<10} {files:>5}").unwrap();
+    }
+    println!("{table}");
+
+    let record = |name: &str| repository().join("tests/interop").join(name);
+    let exceptions = fs::read_to_string(record("corpus_exceptions.txt")).unwrap();
+    let mut known: BTreeMap<&str, &str> = exceptions
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.split_once(": ").expect("path: reason"))
+        .collect();
+    let mut unexpected = String::new();
+    for answer in answers.iter().filter(|answer| answer.outcome == "failed") {
+        match known.remove(answer.name.as_str()) {
+            Some(reason) => println!("{}: {reason}", answer.name),
+            None => writeln!(unexpected, "{}: {}\n", answer.name, answer.reason).unwrap(),
+        }
+    }
+    assert!(unexpected.is_empty(), "not as expected:\n\n{unexpected}");
+    assert!(known.is_empty(), "no longer an exception: {known:#?}");
+    let recorded = fs::read_to_string(record("corpus_table.txt")).unwrap();
+    assert_eq!(table, recorded, "tests/interop/corpus_table.txt is another");
+}

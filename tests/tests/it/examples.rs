@@ -1,0 +1,42 @@
+//! The programs and the data of `examples/`.
+
+use std::fs::File;
+
+use arrow::compute::concat_batches;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use tfr_examples::{TRIPS, trips, trips_path};
+use tfr_tests::{Feature, Scratch, example, read_shards, run, shard_files};
+
+#[test]
+fn trips_are_what_their_generator_makes() {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(trips_path()).unwrap()).unwrap();
+    let schema = reader.schema().clone();
+    let batches: Vec<_> = reader.build().unwrap().collect::<Result<_, _>>().unwrap();
+    let stored = concat_batches(&schema, &batches).unwrap();
+    let made = trips().unwrap();
+    assert_eq!(stored.schema().fields(), made.schema().fields());
+    assert!(stored.columns() == made.columns(), "run `cargo run --example generate_trips`");
+}
+
+#[test]
+fn library_without_an_engine() {
+    let scratch = Scratch::default();
+    let out = scratch.join("shards");
+    let finished = run(example("write_shards").arg(&out)).success();
+    assert!(finished.stdout.starts_with("2000 rows in 4 shards"), "{}", finished.stdout);
+    assert_eq!(shard_files(&out).len(), 4);
+    let records = read_shards(&out);
+    assert_eq!(records.len(), TRIPS as usize);
+    let (name, fare) = records[0].iter().find(|(name, _)| name == "fare").unwrap();
+    assert!(matches!(fare, Feature::Int64(cents) if cents.len() == 1), "{name}: {fare:?}");
+}
+
+#[test]
+fn library_with_datafusion() {
+    let scratch = Scratch::default();
+    let out = scratch.join("shards");
+    let finished = run(example("copy_to").arg(&out)).success();
+    let records = read_shards(&out);
+    assert!(!records.is_empty());
+    assert!(finished.stdout.contains(&format!("{} rows", records.len())), "{}", finished.stdout);
+}

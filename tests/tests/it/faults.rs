@@ -1,0 +1,233 @@
+//! What a run that cannot succeed leaves behind: nothing that a reader would take for data.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use serde_json::Value;
+use tfr_tests::{Run, Scratch, finish, read_shards, repository, run, shard_files, tfr_sql};
+
+use crate::checker::assert_empty;
+
+/// More rows than any test waits for, and no file to read them from.
+const ENDLESS: &str = "SELECT value, value * 2 AS double FROM generate_series(1, 100000000000)";
+
+fn write(query: &str, out: &Path) -> Command {
+    let mut command = tfr_sql();
+    command.arg(query).arg("--out").arg(out);
+    command
+}
+
+fn integers(rows: impl Iterator<Item = i64>) -> RecordBatch {
+    RecordBatch::try_from_iter([("d", Arc::new(Int64Array::from_iter_values(rows)) as ArrayRef)]).unwrap()
+}
+
+/// A directory beside which nothing else lies, so that a hidden sibling would show too.
+fn target(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let parent = scratch.join("target");
+    fs::create_dir(&parent).unwrap();
+    (parent.join("shards"), parent)
+}
+
+#[test]
+fn division_by_zero_in_the_last_partition() {
+    let scratch = Scratch::default();
+    let (out, parent) = target(&scratch);
+    for part in 0..3 {
+        scratch.parquet(&format!("in/{part}.parquet"), &integers(1..=5_000), 1_000);
+    }
+    scratch.parquet("in/3.parquet", &integers((1..5_000).chain([0])), 1_000);
+    let query = format!("SELECT 100 / d AS ratio FROM '{}'", scratch.join("in").display());
+    let failed = run(write(&query, &out).args(["--threads", "4", "--shards", "8"])).exits_with(1);
+    assert!(failed.stderr.to_lowercase().contains("by zero"), "{}", failed.stderr);
+    assert_empty(&parent);
+}
+
+/// The last page of `bad_checksum.parquet` differs from what was written in one bit; only its checksum tells.
+#[test]
+fn a_page_with_a_bad_checksum() {
+    let scratch = Scratch::default();
+    let (out, parent) = target(&scratch);
+    let table = repository().join("tests/data/bad_checksum.parquet");
+    let failed = run(&mut write(&format!("SELECT * FROM '{}'", table.display()), &out)).exits_with(1);
+    assert!(failed.stderr.contains("bad_checksum.parquet"), "{}", failed.stderr);
+    assert_empty(&parent);
+}
+
+/// A disk that fills up, told by a limit on the size of files.
+#[test]
+fn a_file_that_cannot_grow() {
+    let scratch = Scratch::default();
+    let (out, parent) = target(&scratch);
+    // `ulimit -f` counts blocks of 512 or 1024 bytes. The signal is ignored, so that the write fails instead.
+    let limited = in_shell("trap '' XFSZ; ulimit -f 512; exec \"$@\"", &write(ENDLESS, &out));
+    let failed = run(&mut { limited }).exits_with(1);
+    assert!(failed.stderr.contains("File too large"), "{}", failed.stderr);
+    assert_empty(&parent);
+}
+
+/// A disk that is full, and is its own mount point: the set is staged inside it.
+#[test]
+fn a_full_disk() {
+    let scratch = Scratch::default();
+    let disk = scratch.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=2m tmpfs '{disk}' || exit 99; \"$@\"; code=$?; ls -A '{disk}' | sed 's/^/left: /'; exit $code",
+        disk = disk.display()
+    );
+    for out in [disk.join("shards"), disk.clone()] {
+        let mut private = Command::new("unshare");
+        private.args(["--mount", "--map-root-user"]);
+        let failed = run(wrap(private.args(["sh", "-c", &script, "sh"]), &write(ENDLESS, &out)));
+        if failed.code == Some(99) || failed.stderr.contains("unshare") {
+            eprintln!("skipped: no mount of our own: {}", failed.stderr.trim());
+            return;
+        }
+        let failed = failed.exits_with(1);
+        assert!(failed.stderr.contains("No space left on device"), "{}", failed.stderr);
+        assert!(!failed.stdout.contains("left: "), "{}", failed.stdout);
+    }
+}
+
+#[test]
+fn interrupted_and_terminated() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let scratch = Scratch::default();
+        let (out, parent) = target(&scratch);
+        let child = spawn(&mut write(ENDLESS, &out));
+        until(&scratch, has_staged_bytes);
+        kill(signal, &child);
+        assert_eq!(finish(child), Some(code), "SIG{signal}");
+        assert_empty(&parent);
+    }
+}
+
+#[test]
+fn leftovers_are_reported_and_removed() {
+    let scratch = Scratch::default();
+    let (out, parent) = target(&scratch);
+    let child = spawn(&mut write(ENDLESS, &out));
+    until(&scratch, has_staged_bytes);
+    kill("KILL", &child);
+    assert_eq!(finish(child), None);
+    assert!(!out.exists(), "a part of a set is visible");
+    let left: Vec<_> = scratch.listing().into_iter().filter(|name| is_staging(name)).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let leftover = Path::new(&left[0]).file_name().unwrap().to_str().unwrap();
+
+    let reported = run(&mut write("SELECT 1 AS one", &out)).success();
+    assert!(reported.stderr.contains(leftover), "{}", reported.stderr);
+    assert_eq!(set_rows(&out), Some(1));
+
+    let removed = run(write("SELECT 1 AS one UNION ALL SELECT 2", &out).args(["--mode", "overwrite"])).success();
+    assert!(removed.stderr.contains(leftover), "{}", removed.stderr);
+    assert_eq!(set_rows(&out), Some(2));
+    let names: Vec<_> = fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["shards"]);
+}
+
+/// Killed at every change that can be seen from outside, a run that replaces a set of 3 rows by one of 5 leaves one of
+/// the two, whole.
+#[test]
+fn killed_at_every_visible_step() {
+    let scratch = Scratch::default();
+    let (out, _) = target(&scratch);
+    let (old, new) = (numbers(3), numbers(5));
+    run(&mut write(&old, &out)).success();
+
+    for step in 0.. {
+        let child = spawn(write(&new, &out).args(["--mode", "overwrite", "--shards", "3"]));
+        let code = kill_after_changes(&scratch, child, step);
+        let rows = set_rows(&out);
+        if code == Some(0) {
+            assert_eq!(rows, Some(5), "step {step}");
+            assert!(step > 1, "the test saw no step of the run");
+            break;
+        }
+        assert!(matches!(rows, Some(3 | 5)), "step {step}: {rows:?} rows in {:?}", scratch.listing());
+        run(write(&old, &out).args(["--mode", "overwrite"])).success();
+    }
+}
+
+fn numbers(rows: usize) -> String {
+    format!("SELECT value FROM generate_series(1, {rows})")
+}
+
+/// The rows of a set by its manifest, which must agree with the shards; nothing where there is no set.
+fn set_rows(out: &Path) -> Option<usize> {
+    if !out.join("_SUCCESS").exists() {
+        return None;
+    }
+    let manifest: Value = serde_json::from_reader(File::open(out.join("_manifest.json")).unwrap()).unwrap();
+    let listed: Vec<_> = manifest["shards"].as_array().unwrap().iter().map(|shard| shard["path"].as_str().unwrap()).collect();
+    let found: Vec<_> = shard_files(out).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(listed, found);
+    let rows = read_shards(out).len();
+    assert_eq!(manifest["totals"]["rows"], rows);
+    Some(rows)
+}
+
+/// Kills a process after `steps` changes of what lies in the directory, and gives its exit code if it was quicker.
+fn kill_after_changes(scratch: &Scratch, child: Child, steps: usize) -> Option<i32> {
+    let mut child = child;
+    let mut last = scratch.listing();
+    let mut seen = 0;
+    while seen < steps {
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        let now = scratch.listing();
+        if now != last {
+            seen += 1;
+            last = now;
+        }
+        thread::yield_now();
+    }
+    kill("KILL", &child);
+    finish(child)
+}
+
+fn is_staging(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tfr-"))
+}
+
+/// Whether a shard that is not yet part of a set holds anything.
+fn has_staged_bytes(scratch: &Scratch) -> bool {
+    let staged = scratch.listing().into_iter().filter(|name| name.split('/').any(|part| part.starts_with(".tfr-")));
+    staged.map(|name| scratch.join(name)).any(|path| path.is_file() && path.metadata().is_ok_and(|file| file.len() > 0))
+}
+
+/// Waits for something to happen.
+#[track_caller]
+fn until(scratch: &Scratch, happened: impl Fn(&Scratch) -> bool) {
+    let started = Instant::now();
+    while !happened(scratch) {
+        assert!(started.elapsed() < Duration::from_secs(60), "did not happen: {:?}", scratch.listing());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn kill(signal: &str, child: &Child) {
+    // The process may be gone already; its exit code tells.
+    let _: Run = run(Command::new("kill").args(["-s", signal, &child.id().to_string()]));
+}
+
+/// The command, run by a line of shell in which it is `"$@"`.
+fn in_shell(line: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    wrap(shell.args(["-c", line, "sh"]), command);
+    shell
+}
+
+fn wrap<'a>(outer: &'a mut Command, inner: &Command) -> &'a mut Command {
+    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(repository())
+}
