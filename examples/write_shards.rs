@@ -13,7 +13,7 @@ use arrow::array::RecordBatchReader;
 use arrow_tfrecord::{Choice, MappingOptions};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tfr_examples::trips_path;
-use tfrecord_shards::{Sharding, ShardedWriterBuilder};
+use tfrecord_shards::{ShardedWriterBuilder, Sharding};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = env::args().nth(1).ok_or("usage: write_shards DIRECTORY")?;

@@ -112,6 +112,13 @@ def compare(job, columns, rows):
     if sorted(listed) != found:
         raise Wrong(f"the manifest lists {listed}, the directory holds {found}")
 
+    mapped = {column["column"]: column["features"] for column in manifest["mapping"]["columns"]}
+    for column in columns:
+        expected = [(column.name, column.kind, column.many)] if column.kind else []
+        features = [(feature["name"], feature["kind"], feature["shape"] != "scalar") for feature in mapped[column.name]]
+        if features != expected:
+            raise Wrong(f"the manifest maps {column.name} to {features}, expected {expected}")
+
     compression = {".gz": "GZIP", ".zlib": "ZLIB"}.get(os.path.splitext(found[0])[1], "")
     counts = []
     records = []

@@ -41,7 +41,8 @@ fn program(name: &str) -> Command {
 fn is_current(program: &Path) -> Result<(), String> {
     let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     let built = modified(program).ok_or("not built")?;
-    let list = fs::read_to_string(program.with_extension("d")).map_err(|error| format!("no list of sources: {error}"))?;
+    let list =
+        fs::read_to_string(program.with_extension("d")).map_err(|error| format!("no list of sources: {error}"))?;
     let (_, sources) = list.split_once(": ").ok_or("an empty list of sources")?;
     let sources = sources.trim().replace("\\ ", "\0"); // a space inside a path
     let mut sources = sources.split(' ').map(|source| source.replace('\0', " "));
@@ -79,11 +80,15 @@ impl Run {
 
 /// Runs a command to its end. One that does not end is killed, and the test fails.
 pub fn run(command: &mut Command) -> Run {
+    run_within(DEADLINE, command)
+}
+
+pub(crate) fn run_within(deadline: Duration, command: &mut Command) -> Run {
     // Files, not pipes: nothing has to be read while the process runs.
     let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let code = finish(child);
+    let code = wait(child, deadline);
     let text = |file: &mut fs::File| {
         let mut bytes = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a temporary file can be read");
@@ -93,17 +98,20 @@ pub fn run(command: &mut Command) -> Run {
 }
 
 /// Waits for a process and gives its exit code. One that does not end is killed, and the test fails.
-pub fn finish(mut child: Child) -> Option<i32> {
+pub fn finish(child: Child) -> Option<i32> {
+    wait(child, DEADLINE)
+}
+
+fn wait(mut child: Child, deadline: Duration) -> Option<i32> {
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return status.code();
         }
-        if started.elapsed() > DEADLINE {
+        if started.elapsed() > deadline {
             child.kill().expect("a child can be killed");
-            panic!("still running after {DEADLINE:?}");
+            panic!("still running after {deadline:?}");
         }
         thread::sleep(Duration::from_millis(2));
     }
 }
-

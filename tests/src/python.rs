@@ -3,10 +3,14 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use crate::programs::{repository, run};
+use crate::programs::{repository, run_within};
 
 const REQUIREMENTS: &str = include_str!("../interop/requirements.txt");
+
+/// Half a gigabyte comes over the network.
+const INSTALLED_WITHIN: Duration = Duration::from_secs(900);
 
 /// Runs a script of `tests/interop` (or another path of the repository) with TensorFlow at hand.
 ///
@@ -30,7 +34,10 @@ pub fn python(script: &str) -> Result<Command, String> {
 /// Says why a test does not run. Where `CI` is set nothing may be left out: the test fails.
 #[track_caller]
 pub fn skip(reason: &str) {
-    assert!(std::env::var_os("CI").is_none_or(|value| value.is_empty()), "cannot be left out where CI is set: {reason}");
+    assert!(
+        std::env::var_os("CI").is_none_or(|value| value.is_empty()),
+        "cannot be left out where CI is set: {reason}"
+    );
     eprintln!("skipped: {reason}");
 }
 
@@ -52,19 +59,21 @@ fn environment() -> Result<PathBuf, String> {
 }
 
 fn install(venv: &Path, interpreter: &Path) -> Result<(), String> {
+    let python3 = || Command::new("python3");
+    // `run` fails the test when a program is missing, but this one may be.
+    python3().arg("--version").output().map_err(|error| format!("python3: {error}"))?;
+    step(python3().args(["-c", "import sys; sys.exit(sys.version_info < (3, 11) and 'python3 is older than 3.11')"]))?;
     eprintln!("installing TensorFlow into {}", venv.display());
-    step(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
-    step(Command::new(interpreter).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(
-        repository().join("tests/interop/requirements.txt"),
-    ))
+    step(python3().args(["-m", "venv", "--clear"]).arg(venv))?;
+    step(
+        Command::new(interpreter)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+            .arg(repository().join("tests/interop/requirements.txt")),
+    )
 }
 
 fn step(command: &mut Command) -> Result<(), String> {
-    // `run` fails the test when a program is missing, but this one may be.
-    if Command::new(command.get_program()).arg("--version").output().is_err() {
-        return Err(format!("{} is not there", command.get_program().display()));
-    }
-    let finished = run(command);
+    let finished = run_within(INSTALLED_WITHIN, command);
     match finished.code {
         Some(0) => Ok(()),
         _ => Err(format!("{command:?}: {}", finished.stderr.trim())),

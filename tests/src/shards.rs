@@ -64,7 +64,7 @@ fn record(payload: &[u8]) -> Record {
 
 fn value(kind: Option<Kind>) -> Feature {
     match kind {
-        Some(Kind::BytesList(list)) => Feature::Bytes(list.value.into_iter().map(Into::into).collect()),
+        Some(Kind::BytesList(list)) => Feature::Bytes(list.value),
         Some(Kind::FloatList(list)) => Feature::Float(list.value),
         Some(Kind::Int64List(list)) => Feature::Int64(list.value),
         None => Feature::Unset,

@@ -24,7 +24,7 @@
 //! let mut writer = WriterBuilder::new(batch.schema()).build(Vec::new())?;
 //! writer.write(&batch)?;
 //! let file: Vec<u8> = writer.finish()?;
-//! assert_eq!(file.len(), 70 + 55); // the null price is absent from the second record
+//! assert_eq!(file.len(), 66 + 51); // the null price is absent from the second record
 //! # Ok(())
 //! # }
 //! ```

@@ -56,10 +56,12 @@ pub(crate) enum Content {
     Text,
 }
 
-/// Magic numbers of formats that would pass for text or garbage otherwise.
+/// How formats start that would pass for text or garbage otherwise.
 const UNSUPPORTED: &[(&[u8], &str)] = &[
     // Apache Parquet, Encryption.md: files with an encrypted footer.
     (b"PARE", "encrypted Parquet files"),
+    // As every writer of JSON lines starts; a CSV file would have to name its first column so.
+    (b"{\"", "JSON files"),
     (b"ARROW1", "Arrow IPC files"),
     (b"FEA1", "Feather V1 files"),
     (b"Obj\x01", "Avro files"),
@@ -87,7 +89,7 @@ impl Content {
         Compression::detect(head).map_or(Self::Text, Self::Compressed)
     }
 
-    fn describe(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match self {
             Self::Parquet => "Parquet".to_owned(),
             Self::Unsupported(name) => format!("that of {name}"),
@@ -114,20 +116,23 @@ pub async fn detect(
     if head.is_empty() && (asked == Some(InputFormat::Parquet) || named == Some(InputFormat::Parquet)) {
         return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
     }
+    let by_content = match content {
+        Content::Unsupported(format) => Some(format),
+        _ => None,
+    };
+    let unsupported = by_content.or_else(|| unsupported_by_name(name)).filter(|_| asked.is_none());
+    if let Some(format) = unsupported {
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
+    }
     let found = match content {
-        Content::Unsupported(format) => {
-            return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
-        }
         Content::Parquet => InputFormat::Parquet,
-        Content::Compressed(_) | Content::Text => InputFormat::Csv,
+        Content::Unsupported(_) | Content::Compressed(_) | Content::Text => InputFormat::Csv,
     };
     match (asked, named) {
-        (Some(asked), _) if asked != found => Err(ErrorKind::WrongFormat {
-            file: name.to_owned(),
-            expected: asked.name(),
-            found: content.describe(),
+        (Some(asked), _) if asked != found => {
+            Err(ErrorKind::WrongFormat { file: name.to_owned(), expected: asked.name(), found: content.describe() }
+                .into())
         }
-        .into()),
         (None, Some(named)) if named != found => {
             Err(ErrorKind::Misnamed { file: name.to_owned(), named: named.name(), found: content.describe() }.into())
         }
@@ -142,6 +147,17 @@ fn by_name(name: &str) -> Option<InputFormat> {
     match last.to_ascii_lowercase().as_str() {
         "parquet" | "parq" | "pqt" => Some(InputFormat::Parquet),
         "csv" | "tsv" | "tab" | "txt" => Some(InputFormat::Csv),
+        _ => None,
+    }
+}
+
+/// Formats without a magic number that pass for text, by the ending of the name.
+fn unsupported_by_name(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit('/').next()?.rsplit_once('.')?;
+    match ending.to_ascii_lowercase().as_str() {
+        "json" | "jsonl" | "ndjson" => Some("JSON files"),
+        "tfrecord" | "tfrecords" => Some("TFRecord files"),
+        "libsvm" | "svm" => Some("libsvm files"),
         _ => None,
     }
 }

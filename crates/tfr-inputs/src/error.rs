@@ -68,12 +68,12 @@ pub enum ErrorKind {
         /// Name of the format.
         format: &'static str,
     },
-    /// The content is not of the format that was asked for.
-    #[error("{file}: {expected} was asked for, but the content is {found}")]
+    /// The content is not of the format that the table is read as.
+    #[error("{file}: the content is {found}, but the table is read as {expected}")]
     WrongFormat {
         /// The file.
         file: String,
-        /// The format asked for.
+        /// The format of the table.
         expected: &'static str,
         /// What the content is.
         found: String,
@@ -93,6 +93,14 @@ pub enum ErrorKind {
     EmptyFile {
         /// The file.
         file: String,
+    },
+    /// A Parquet file with two columns of one name.
+    #[error("{file}: two columns are named {column:?}, so neither can be asked for")]
+    DuplicateColumn {
+        /// The file.
+        file: String,
+        /// The name.
+        column: String,
     },
     /// A Parquet footer that contradicts itself.
     #[error("{file}: the file is damaged: {reason}")]
@@ -121,7 +129,7 @@ pub enum ErrorKind {
         encoding: &'static str,
     },
     /// A record with more or fewer cells than the table has columns.
-    #[error("{file}: {line}: {}{found} cells, expected {expected}", if *.more { "more than " } else { "" })]
+    #[error("{file}: {line}: expected {expected} cells, found {}{found}", if *.more { "more than " } else { "" })]
     Ragged {
         /// The file.
         file: String,
@@ -143,6 +151,14 @@ pub enum ErrorKind {
         line: Line,
         /// What is wrong.
         reason: String,
+    },
+    /// A cell with a line end, though the user promised that there is none.
+    #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
+    LineEnd {
+        /// The file.
+        file: String,
+        /// Where the record starts.
+        line: Line,
     },
     /// A cell that is no value of its column's type.
     #[error("{file}: {line}: column \"{column}\": expected {expected}, found {cell:?}")]
@@ -205,14 +221,18 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self.kind() {
             ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
+            ErrorKind::WrongFormat { .. } => {
+                Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
+            }
             ErrorKind::Misnamed { .. } => Some("say which it is with format=parquet or format=csv".to_owned()),
             ErrorKind::Encoding { encoding: "UTF-8", .. } => {
                 Some("give encoding=latin1 or encoding=utf-16 if the file is in one of these".to_owned())
             }
-            ErrorKind::Ragged { .. } => {
-                Some("check delimiter=, quote=, escape= and comment=; every record needs a cell for every column".to_owned())
-            }
+            ErrorKind::Ragged { .. } => Some(
+                "check delimiter=, quote=, escape= and comment=; every record needs a cell for every column".to_owned(),
+            ),
             ErrorKind::Quote { .. } => Some("give quote=none if quotes have no meaning in this file".to_owned()),
+            ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
             ErrorKind::Cell { column, .. } => Some(format!(
                 "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
             )),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::{TableProvider, TableProviderFactory};
 use datafusion_common::{DataFusionError, plan_err};
@@ -113,16 +113,30 @@ impl TableProviderFactory for InputTableFactory {
     }
 }
 
-/// `PARTITIONED BY` must name the directories that are there; their types are told from the paths.
+/// `PARTITIONED BY` must name the directories that are there, with the types that their values have.
 fn check_partitions(command: &CreateExternalTable, table: &DirectoryTable) -> Result<(), DataFusionError> {
-    let found: Vec<_> = table.listing().partitions().fields().iter().map(|field| field.name().as_str()).collect();
-    if command.table_partition_cols.is_empty() || command.table_partition_cols == found {
-        return Ok(());
+    let found = table.listing().partitions().fields();
+    let names: Vec<_> = found.iter().map(|field| field.name().as_str()).collect();
+    if !command.table_partition_cols.is_empty() && command.table_partition_cols != names {
+        return plan_err!(
+            "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
+            command.name,
+            command.table_partition_cols.join(", "),
+            names.join(", ")
+        );
     }
-    plan_err!(
-        "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
-        command.name,
-        command.table_partition_cols.join(", "),
-        found.join(", ")
-    )
+    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    for found in found {
+        let Ok(declared) = command.schema.field_with_unqualified_name(found.name()) else { continue };
+        let (declared, found_type) = (declared.data_type(), found.data_type());
+        if declared != found_type && !(is_text(declared) && is_text(found_type)) {
+            return plan_err!(
+                "CREATE EXTERNAL TABLE {}: column \"{}\" is declared as {declared}, but its directories hold {found_type}; \
+                 declare it so and CAST it in the query",
+                command.name,
+                found.name()
+            );
+        }
+    }
+    Ok(())
 }

@@ -59,7 +59,8 @@ impl InputOptions {
                 if value.eq_ignore_ascii_case("tsv") {
                     csv.delimiter.get_or_insert(b'\t');
                 }
-                self.format = Some(InputFormat::parse(value).ok_or_else(|| invalid("format", value, "parquet, csv or tsv"))?);
+                self.format =
+                    Some(InputFormat::parse(value).ok_or_else(|| invalid("format", value, "parquet, csv or tsv"))?);
                 return Ok(());
             }
             "delimiter" => csv.delimiter = Some(byte("delimiter", value)?),

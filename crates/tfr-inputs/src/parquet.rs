@@ -1,5 +1,6 @@
 //! The Parquet format, set up to lose nothing and to believe no footer.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -28,7 +29,7 @@ pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFor
     Arc::new(CheckedParquet { inner: ParquetFormat::default().with_options(options), names })
 }
 
-/// The engine's Parquet, but for files whose footer contradicts itself.
+/// The engine's Parquet, but for files whose footer contradicts itself or names two columns alike.
 #[derive(Debug)]
 struct CheckedParquet {
     inner: ParquetFormat,
@@ -42,16 +43,27 @@ impl CheckedParquet {
             .with_file_metadata_cache(Some(session.runtime_env().cache_manager.get_file_metadata_cache()))
             .fetch_metadata()
             .await?;
-        contradiction(&metadata).map_or(Ok(()), |reason| {
-            let file = self.names.name(&file.location);
-            Err(Error::from(ErrorKind::Footer { file, reason }).into())
-        })
+        let file = || self.names.name(&file.location);
+        if let Some(column) = duplicate_column(&metadata) {
+            return Err(Error::from(ErrorKind::DuplicateColumn { file: file(), column }).into());
+        }
+        if let Some(reason) = contradiction(&metadata) {
+            return Err(Error::from(ErrorKind::Footer { file: file(), reason }).into());
+        }
+        Ok(())
     }
 }
 
+/// A name that two columns have. The engine would keep one of them, in silence.
+fn duplicate_column(metadata: &ParquetMetaData) -> Option<String> {
+    let mut names = HashSet::new();
+    let columns = metadata.file_metadata().schema().get_fields();
+    columns.iter().find(|column| !names.insert(column.name())).map(|column| column.name().to_owned())
+}
+
 /// What a reader that believed the footer would come to grief over: a column chunk that holds fewer values than its
-/// row group has rows makes it yield rows without end.
-/// A footer that counts fewer rows than its row groups makes it drop rows.
+/// row group has rows makes it yield rows without end. A footer that counts fewer rows than its row groups makes it drop
+/// rows.
 fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
     let mut total = 0_i64;
     for (index, group) in metadata.row_groups().iter().enumerate() {

@@ -34,7 +34,10 @@ pub type CurrentSession = Arc<dyn Fn() -> Option<Arc<dyn Session>> + Send + Sync
 ///
 /// A name that looks like a path and leads nowhere is an error that says so; a plain word that leads nowhere is left
 /// to the engine's "table not found".
-pub fn paths_as_tables(catalogs: Arc<dyn CatalogProviderList>, session: CurrentSession) -> Arc<dyn CatalogProviderList> {
+pub fn paths_as_tables(
+    catalogs: Arc<dyn CatalogProviderList>,
+    session: CurrentSession,
+) -> Arc<dyn CatalogProviderList> {
     Arc::new(DynamicFileCatalog::new(catalogs, Arc::new(PathTables { session })))
 }
 

@@ -37,9 +37,9 @@ impl FromStr for TableSpec {
         }
         let mut spec = Self { name, locations: vec![location], options: InputOptions::default() };
         for part in parts {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| invalid(&format!("expected key=value, found {part:?}; put a URL with a comma in double quotes")))?;
+            let (key, value) = part.split_once('=').ok_or_else(|| {
+                invalid(&format!("expected key=value, found {part:?}; put a URL with a comma in double quotes"))
+            })?;
             match key.trim() {
                 "path" => spec.locations.push(value.to_owned()),
                 key => spec.options.set(key, value)?,

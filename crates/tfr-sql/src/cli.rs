@@ -3,6 +3,7 @@
 //! [`Cli`] is parsed by clap; the values are already of the types that the crates below use, so a bad size, choice or
 //! level is refused here, with exit code 2 and before anything is opened. Defaults are the library's.
 
+use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -35,7 +36,6 @@ Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 14
 #[command(
     name = "tfr-sql",
     version,
-    about = "Turn the rows of a SQL query over Parquet and CSV into TFRecord shards, or print them",
     after_long_help = EXAMPLES,
     group(ArgGroup::new("text").args(["query", "file"]).required(true)),
     group(ArgGroup::new("target").args(["out", "dry_run"]).multiple(true)),
@@ -170,7 +170,7 @@ pub struct Resources {
 #[command(next_help_heading = "Display")]
 #[group(skip)]
 pub struct Display {
-    /// Rows as table (default on a terminal), csv (default), json, jsonl or markdown
+    /// table (default on a terminal), csv (default otherwise), json, jsonl or markdown
     #[arg(long, value_name = "FORMAT", conflicts_with = "target", hide_possible_values = true)]
     pub format: Option<RowFormat>,
 
@@ -261,7 +261,10 @@ impl Cli {
                 "--level needs --compression gzip or --compression zlib",
             ));
         }
-        if let Some(column) = cli.mapping.contradiction() {
+        if let Some(table) = repeated(cli.tables.iter().map(|table| &table.name)) {
+            return Err(usage(ErrorKind::ArgumentConflict, format!("--table is given twice for {table}")));
+        }
+        if let Some(column) = repeated(cli.mapping.maps.iter().map(|(column, _)| column)) {
             return Err(usage(ErrorKind::ArgumentConflict, format!("--map is given twice for column {column:?}")));
         }
         Ok(cli)
@@ -286,16 +289,6 @@ impl MappingArgs {
             strict: self.strict,
             ..MappingOptions::default()
         }
-    }
-
-    /// A column that has two choices.
-    fn contradiction(&self) -> Option<&str> {
-        let later = |i: usize| self.maps.iter().skip(i + 1);
-        self.maps
-            .iter()
-            .enumerate()
-            .find(|(i, map)| later(*i).any(|other| other.0 == map.0))
-            .map(|(_, map)| map.0.as_str())
     }
 }
 
@@ -352,6 +345,12 @@ fn refuse_table_file(out: &std::path::Path) -> Result<(), clap::Error> {
         )),
         None => Ok(()),
     }
+}
+
+/// A name that occurs more than once.
+fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
 }
 
 fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> clap::Error {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
+use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::directory;
 
@@ -43,6 +44,9 @@ pub enum Error {
     /// A statement that has no business before the query.
     #[error("only SET and CREATE EXTERNAL TABLE may stand before the query, found: {0}")]
     Preamble(String),
+    /// A table of a format that is not read.
+    #[error("CREATE EXTERNAL TABLE: reading {0} is not supported yet")]
+    UnsupportedFormat(String),
     /// The last statement yields no rows.
     #[error("the last statement must be a query, found: {0}")]
     NotAQuery(String),
@@ -56,14 +60,17 @@ pub enum Error {
         /// All registered names.
         known: Vec<String>,
     },
-    /// Threads, the runtime or its memory.
+    /// Threads or the watch for signals.
     #[error("cannot start {what}")]
     Start {
         /// The part that did not start.
         what: &'static str,
         /// Why.
-        source: Box<dyn StdError + Send + Sync>,
+        source: io::Error,
     },
+    /// The default of `--memory-limit` is a share of something unknown.
+    #[error("cannot tell how much memory there is")]
+    UnknownMemory(#[source] sysinfo::Error),
     /// A bug.
     #[error("internal error: {0}")]
     Panic(String),
@@ -96,7 +103,9 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
+            Self::UnknownMemory(_) => Some("say how much the query may use with --memory-limit".to_owned()),
             Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),
+            Self::UnsupportedFormat(_) => Some("the formats are STORED AS PARQUET and STORED AS CSV".to_owned()),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())
             }
@@ -129,7 +138,7 @@ impl Explanation {
         while let Some(error) = next {
             let link = Link::of(error);
             if let Some(text) = link.text {
-                explanation.add(text);
+                explanation.add(&text);
             }
             // The innermost hint is the most precise one.
             explanation.hint = link.hint.or(explanation.hint);
@@ -141,8 +150,8 @@ impl Explanation {
         explanation
     }
 
-    fn add(&mut self, text: String) {
-        let text = text.trim();
+    fn add(&mut self, text: &str) {
+        let text = without_prefixes(text.trim());
         if !text.is_empty() && !self.causes.iter().any(|said| said.contains(text)) {
             self.causes.push(text.to_owned());
         }
@@ -173,6 +182,9 @@ impl<'a> Link<'a> {
         if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             return Self { text: None, hint: None, source: Some(inner) };
         }
+        if let Some(object_store::Error::Generic { source, .. }) = error.downcast_ref() {
+            return Self { text: None, hint: None, source: Some(source.as_ref()) };
+        }
         if let Some(SchemaError::FieldNotFound { field, valid_fields }) = error.downcast_ref::<SchemaError>() {
             return Self::unknown_column(&error.to_string(), field, valid_fields);
         }
@@ -190,7 +202,10 @@ impl<'a> Link<'a> {
     fn engine(error: &'a DataFusionError) -> Self {
         let source = error.source();
         match error {
-            DataFusionError::Context(context, _) => Self { text: Some(context.clone()), hint: None, source },
+            DataFusionError::Context(context, _) => {
+                let text = (!names_a_rule(context)).then(|| context.clone());
+                Self { text, hint: None, source }
+            }
             DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
                 let (text, hint) = split_suggestion(text);
                 Self { text: Some(text), hint, source }
@@ -199,7 +214,7 @@ impl<'a> Link<'a> {
                 Self { text: Some(format!("not supported: {text}")), hint: None, source }
             }
             DataFusionError::ResourcesExhausted(text) => {
-                Self { text: Some(first_line(text)), hint: Some(memory_hint(text)), source }
+                Self { text: Some(memory_text(text)), hint: Some(memory_hint(text)), source }
             }
             DataFusionError::Internal(text) => Self {
                 text: Some(format!("the query engine broke one of its own rules: {}", first_line(text))),
@@ -304,8 +319,26 @@ fn memory_hint(text: &str) -> String {
     }
 }
 
-/// `Invalid function 'cont'.\nDid you mean 'count'?`: the text, and the guess as a hint.
+/// `Additional allocation failed for ... consumers ... as:`, a line for each, then what was asked for: which is the
+/// sentence that names the operator.
+fn memory_text(text: &str) -> String {
+    let asked = text.lines().find_map(|line| line.trim().strip_prefix("Error: "));
+    asked.map(str::to_owned).unwrap_or_else(|| first_line(text))
+}
+
+/// The engine's analyzer and optimizer say which of their rules met an error, which helps nobody outside.
+fn names_a_rule(context: &str) -> bool {
+    context.contains("ptimizer rule '") || context.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+/// Text in which the engine guesses what was meant: the text, and the guess as a hint.
 fn split_suggestion(text: &str) -> (String, Option<String>) {
+    // Every signature that did not fit is told before the sentence that counts.
+    if let Some((_, call)) = text.split_once("No function matches the given name and argument types ") {
+        let (call, candidates) = call.split_once(". You might need to add explicit type casts.").unwrap_or((call, ""));
+        let candidates = one_line(candidates).replace("Candidate functions:", "the candidates are");
+        return (format!("no function matches {}", one_line(call)), Some(format!("cast the arguments: {candidates}")));
+    }
     match text.split_once("Did you mean ") {
         Some((text, guess)) => {
             (one_line(text).trim_end_matches('.').to_owned(), Some(format!("did you mean {}", one_line(guess))))
@@ -337,6 +370,25 @@ fn first_line(text: &str) -> String {
 
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Takes off the names of error types that texts begin with when they were made from another error's text.
+fn without_prefixes(mut text: &str) -> &str {
+    const PREFIXES: [&str; 9] = [
+        "Arrow error: ",
+        "Arrow: ",
+        "EOF: ",
+        "Error during planning: ",
+        "Execution error: ",
+        "External error: ",
+        "External: ",
+        "Parquet argument error: ",
+        "Parquet error: ",
+    ];
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    text
 }
 
 /// The first names of a list that may be very long.

@@ -1,5 +1,7 @@
-//! Ctrl-C and SIGTERM: the first asks the run to clean up and leave, the second ends the process at once.
+//! Ctrl-C and SIGTERM: the first asks the run to clean up and leave, the second ends the process at once. And SIGXFSZ,
+//! which would end it in the middle of a write.
 
+use std::future;
 use std::io;
 use std::thread;
 
@@ -9,13 +11,33 @@ use tokio::sync::oneshot;
 
 use crate::exit::ExitStatus;
 
-/// Takes over both signals. The receiver gets the first; `kill` is called with the second and does not return.
+/// A file has reached the limit that `ulimit -f` sets; 25 on Linux and macOS (signal(7)). The write fails with an error
+/// of its own if the signal does not end the process.
+const SIGXFSZ: i32 = 25;
+
+/// The first Ctrl-C or SIGTERM.
+pub struct Interrupt(oneshot::Receiver<ExitStatus>);
+
+impl Interrupt {
+    /// Waits for the signal and tells how the run is to end. Not to be awaited again after that.
+    pub async fn received(&mut self) -> ExitStatus {
+        match (&mut self.0).await {
+            Ok(status) => status,
+            Err(_) => future::pending().await,
+        }
+    }
+}
+
+/// Takes over these signals. `kill` is called with the second
+/// Ctrl-C or SIGTERM and does not return.
 ///
 /// The watch has a thread of its own, so that it answers while the query's runtime is busy or shutting down.
-pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<oneshot::Receiver<ExitStatus>> {
+pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();
+        // What is watched stays taken over when nobody waits for it.
+        drop(signal(SignalKind::from_raw(SIGXFSZ))?);
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
     let (first, received) = oneshot::channel();
@@ -35,5 +57,5 @@ pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<oneshot::
             }
         });
     })?;
-    Ok(received)
+    Ok(Interrupt(received))
 }

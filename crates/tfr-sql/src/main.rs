@@ -36,6 +36,8 @@ fn main() -> ExitCode {
     printer.log(cli.display.verbose);
     // A panic ends as an error that is printed once; where it came from is for those who look for it.
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
+    // The shards of `--shards N` are all open until the last row. Where the limit cannot be raised, opening them says so.
+    let _ = rlimit::increase_nofile_limit(u64::MAX);
     let status = match run::command(&cli, &printer, quit) {
         Ok(status) => status,
         Err(error) if error.is_closed_pipe() => ExitStatus::Done,

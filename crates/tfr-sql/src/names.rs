@@ -129,6 +129,9 @@ impl Relations {
         let mut relations = Self::default();
         if let Some(statement) = sql_mut(statement) {
             let _ = statement.visit(&mut relations);
+            if let SqlStatement::ExplainTable { table_name, .. } = statement {
+                relations.used.extend(sole_part(table_name).cloned());
+            }
         }
         relations
     }
@@ -145,14 +148,25 @@ impl VisitorMut for Relations {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        // A table with arguments is a function.
-        if let TableFactor::Table { name, args: None, alias, .. } = table
-            && let [ObjectNamePart::Identifier(ident)] = name.0.as_slice()
-        {
-            self.used.push(ident.clone());
-            self.aliases.extend(alias.iter().map(|alias| alias.name.value.clone()));
-        }
+        let alias = match table {
+            // A table with arguments is a function.
+            TableFactor::Table { name, args: None, alias, .. } => {
+                self.used.extend(sole_part(name).cloned());
+                alias
+            }
+            TableFactor::Derived { alias, .. } => alias,
+            _ => &None,
+        };
+        self.aliases.extend(alias.iter().map(|alias| alias.name.value.clone()));
         ControlFlow::Continue(())
+    }
+}
+
+/// A name without catalog and schema.
+fn sole_part(name: &ObjectName) -> Option<&Ident> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(ident)] => Some(ident),
+        _ => None,
     }
 }
 

@@ -199,7 +199,7 @@ pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -215,4 +215,21 @@ pub fn counted(count: u64, noun: &str) -> String {
 /// `3.2 MiB`.
 pub fn bytes(count: u64) -> String {
     bytesize::ByteSize(count).display().iec().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counted, escape_controls, grouped};
+
+    #[test]
+    fn a_terminal_obeys_nothing_in_the_data() {
+        assert_eq!(escape_controls("tab\tand\nline stay"), "tab\tand\nline stay");
+        assert_eq!(escape_controls("\u{1b}[31mred\u{7} \r\u{9b}2J é"), "\\u{1b}[31mred\\u{7} \\r\\u{9b}2J é");
+    }
+
+    #[test]
+    fn counts_are_easy_to_read() {
+        assert_eq!([0, 999, 1000, 6_001_215].map(grouped), ["0", "999", "1,000", "6,001,215"]);
+        assert_eq!([0, 1, 2].map(|rows| counted(rows, "row")), ["0 rows", "1 row", "2 rows"]);
+    }
 }

@@ -40,8 +40,16 @@ impl Progress {
         if let Ok(style) = BarStyle::with_template(template) {
             bar.set_style(style);
         }
-        let bar = printer.add_bar(bar);
-        let watch = SpawnedTask::spawn(redraw(printer.clone(), bar.clone(), plan, every));
+        let view = View { printer: printer.clone(), bar: printer.add_bar(bar), plan, started: Instant::now() };
+        view.show();
+        let bar = view.bar.clone();
+        let watch = SpawnedTask::spawn(async move {
+            let mut tick = tokio::time::interval_at((view.started + every).into(), every);
+            loop {
+                tick.tick().await;
+                view.show();
+            }
+        });
         Self { bar, _watch: Some(watch) }
     }
 }
@@ -52,15 +60,20 @@ impl Drop for Progress {
     }
 }
 
-async fn redraw(printer: Printer, bar: ProgressBar, plan: Arc<dyn ExecutionPlan>, every: Duration) {
-    let started = Instant::now();
-    let mut tick = tokio::time::interval(every);
-    loop {
-        tick.tick().await;
-        let message = Counters::read(plan.as_ref()).message(started.elapsed(), &bar);
-        match printer.progress_style() {
-            ProgressStyle::Lines => printer.progress_line(&message),
-            _ => bar.set_message(message),
+/// A plan, and where its progress is shown.
+struct View {
+    printer: Printer,
+    bar: ProgressBar,
+    plan: Arc<dyn ExecutionPlan>,
+    started: Instant,
+}
+
+impl View {
+    fn show(&self) {
+        let message = Counters::read(self.plan.as_ref()).message(self.started.elapsed(), &self.bar);
+        match self.printer.progress_style() {
+            ProgressStyle::Lines => self.printer.progress_line(&message),
+            ProgressStyle::Bar | ProgressStyle::Hidden => self.bar.set_message(message),
         }
     }
 }

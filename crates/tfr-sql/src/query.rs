@@ -28,18 +28,18 @@ pub struct Query {
 }
 
 impl Query {
-    /// Registers the tables, runs the statements before the query and plans it.
+    /// Parses `text`, registers the tables, runs the statements before the query and plans it.
     pub async fn plan(context: &SessionContext, cli: &Cli, text: &str) -> Result<Self> {
+        let mut statements = DFParserBuilder::new(text).build()?.parse_statements()?;
+        let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
+        if !is_query(&query, cli.output.out.is_none()) {
+            return Err(Error::NotAQuery(query.to_string()));
+        }
         let mut inputs = BTreeSet::new();
         for table in &cli.tables {
             let opened = open_table(&context.state(), table).await?;
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
             inputs.extend(table.locations.iter().cloned());
-        }
-        let mut statements = DFParserBuilder::new(text).build()?.parse_statements()?;
-        let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
-        if !is_query(&query, cli.output.out.is_none()) {
-            return Err(Error::NotAQuery(query.to_string()));
         }
         for statement in statements {
             inputs.extend(run_preamble(context, statement).await?);
@@ -90,7 +90,13 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
     if !allowed {
         return Err(Error::Preamble(statement.to_string()));
     }
-    let plan = context.state().statement_to_plan(statement).await?;
+    let state = context.state();
+    if let Statement::CreateExternalTable(table) = &statement
+        && !state.table_factories().contains_key(&table.file_type.to_uppercase())
+    {
+        return Err(Error::UnsupportedFormat(table.file_type.clone()));
+    }
+    let plan = state.statement_to_plan(statement).await?;
     let inputs = match &plan {
         LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => table.locations.clone(),
         _ => Vec::new(),

@@ -1,6 +1,6 @@
 //! What a run did: the summary for a person, and `--report json` for a program.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct Report {
     version: u32,
     tool: Tool,
     /// The directory of the shards, as the user wrote it.
-    pub out: PathBuf,
+    pub out: String,
     /// The run's id, which the manifest has too.
     pub run: String,
     /// Records written.
@@ -42,12 +42,12 @@ struct Tool {
 
 impl Report {
     /// The report of a run that published `manifest` after `elapsed`.
-    pub fn new(out: PathBuf, manifest: &Manifest, elapsed: Duration, warnings: Vec<String>) -> Self {
+    pub fn new(out: &Path, manifest: &Manifest, elapsed: Duration, warnings: Vec<String>) -> Self {
         let totals = manifest.totals;
         Self {
             version: VERSION,
             tool: Tool { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") },
-            out,
+            out: out.display().to_string(),
             run: manifest.run.clone(),
             rows: totals.rows,
             shards: totals.shards,
@@ -74,7 +74,7 @@ impl Report {
             counted(self.rows, "row"),
             counted(self.shards, "shard"),
             self.seconds,
-            self.out.display()
+            self.out
         )
     }
 }

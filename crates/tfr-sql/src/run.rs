@@ -1,7 +1,7 @@
 //! The run: SQL text, then a plan, then rows on standard output or shards on disk.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +15,13 @@ use datafusion_tfrecord::{WriteOptions, plan_write};
 use futures::{FutureExt as _, StreamExt as _};
 use tfrecord_shards::Sharding;
 use tokio::runtime;
-use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::cli::{Cli, QuerySource, ReportFormat, RowFormat};
 use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
-use crate::interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::query::Query;
@@ -36,13 +35,13 @@ pub fn command(cli: &Cli, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 
     let text = read_query(cli.query())?;
     let limits = Limits::new(&cli.resources)?;
     log::info!("{limits}");
-    let signal = interrupt::watch(kill).map_err(|error| cannot_start("the watch for Ctrl-C", error))?;
+    let interrupt = interrupt::watch(kill).map_err(|error| cannot_start("the watch for Ctrl-C", error))?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
         .enable_all()
         .build()
         .map_err(|error| cannot_start("the query's threads", error))?;
-    let run = AssertUnwindSafe(run(cli, &text, limits, printer, signal)).catch_unwind();
+    let run = AssertUnwindSafe(run(cli, &text, limits, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
     if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, &cli.output.out) {
         printer.note("stopped; nothing was written");
@@ -52,38 +51,28 @@ pub fn command(cli: &Cli, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 
     status
 }
 
-fn cannot_start(what: &'static str, error: io::Error) -> Error {
-    Error::Start { what, source: error.into() }
+fn cannot_start(what: &'static str, source: io::Error) -> Error {
+    Error::Start { what, source }
 }
 
 fn read_query(source: QuerySource) -> Result<String> {
-    let read = |path: PathBuf, result: io::Result<String>| result.map_err(|source| Error::Read { path, source });
-    match source {
-        QuerySource::Argument(text) => Ok(text),
+    let (path, text) = match source {
+        QuerySource::Argument(text) => return Ok(text),
+        QuerySource::Stdin => (PathBuf::from("standard input"), io::read_to_string(io::stdin())),
         QuerySource::File(path) => {
             let text = fs::read_to_string(&path);
-            read(path, text)
+            (path, text)
         }
-        QuerySource::Stdin => {
-            let mut text = String::new();
-            let result = io::stdin().read_to_string(&mut text).map(|_| text);
-            read("standard input".into(), result)
-        }
-    }
+    };
+    text.map_err(|source| Error::Read { path, source })
 }
 
-async fn run(
-    cli: &Cli,
-    text: &str,
-    limits: Limits,
-    printer: &Printer,
-    mut signal: oneshot::Receiver<ExitStatus>,
-) -> Result<ExitStatus> {
+async fn run(cli: &Cli, text: &str, limits: Limits, printer: &Printer, mut interrupt: Interrupt) -> Result<ExitStatus> {
     let started = Instant::now();
     let context = session::open(limits, &cli.resources)?;
     let query = tokio::select! {
         query = Query::plan(&context, cli, text) => query?,
-        status = &mut signal => return Ok(status.unwrap_or(ExitStatus::Interrupted)),
+        status = interrupt.received() => return Ok(status),
     };
     if cli.output.dry_run {
         if let Some(out) = &cli.output.out {
@@ -96,12 +85,12 @@ async fn run(
     match &cli.output.out {
         Some(out) => {
             let options = write_options(cli, limits, &query, out);
-            Write { cli, printer, started }.run(&context, query, options, signal).await
+            Write { cli, printer, started }.run(&context, query, options, interrupt).await
         }
         None => {
             tokio::select! {
                 printed = print(cli, &context, query, printer) => printed.map(|()| ExitStatus::Done),
-                status = &mut signal => Ok(status.unwrap_or(ExitStatus::Interrupted)),
+                status = interrupt.received() => Ok(status),
             }
         }
     }
@@ -171,14 +160,14 @@ impl Write<'_> {
         context: &SessionContext,
         query: Query,
         mut options: WriteOptions,
-        mut signal: oneshot::Receiver<ExitStatus>,
+        mut interrupt: Interrupt,
     ) -> Result<ExitStatus> {
         let out = options.out.clone();
         if must_count(&options, &query)? {
             check_write(context, &query, options.clone())?;
             options.expected_rows = Some(tokio::select! {
                 rows = self.count_rows(context, &query) => rows?,
-                status = &mut signal => return Ok(status.unwrap_or(ExitStatus::Interrupted)),
+                status = interrupt.received() => return Ok(status),
             });
         }
         let commit = plan_write(query.physical, options, &context.state())?;
@@ -190,19 +179,18 @@ impl Write<'_> {
             let _progress = Progress::watch(self.printer, Arc::clone(&commit) as _);
             tokio::select! {
                 written = collect(Arc::clone(&commit) as _, context.task_ctx()) => Ok(written),
-                status = &mut signal => Err(status.unwrap_or(ExitStatus::Interrupted)),
+                status = interrupt.received() => Err(status),
             }
         };
         // Whatever happened, nothing staged outlives the command.
         commit.settled().await;
+        // Also if the signal came when the set was as good as published.
+        if let Some(manifest) = commit.summary() {
+            self.report(&Report::new(&out, &manifest, self.started.elapsed(), warnings))?;
+            return Ok(ExitStatus::Done);
+        }
         match ended {
-            Ok(written) => {
-                written?;
-                if let Some(manifest) = commit.summary() {
-                    self.report(&Report::new(out, &manifest, self.started.elapsed(), warnings))?;
-                }
-                Ok(ExitStatus::Done)
-            }
+            Ok(written) => written.map(|_| ExitStatus::Done).map_err(Error::from),
             Err(status) => Ok(status),
         }
     }

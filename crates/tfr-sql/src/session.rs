@@ -49,8 +49,7 @@ impl fmt::Display for Limits {
 /// Bytes of memory of the machine, or of the control group that this process is in, if that has less.
 fn available_memory() -> Result<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(memory)
-        .map_err(|error| Error::Start { what: "without knowing the memory there is", source: error.into() })?;
+    let system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
     let group = system.cgroup_limits().map(|limits| limits.total_memory).filter(|total| *total > 0);
     Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
 }
@@ -81,8 +80,8 @@ pub fn open(limits: Limits, resources: &Resources) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features()
-        .with_table_factory("PARQUET".to_owned(), tfr_inputs::table_factory())
-        .with_table_factory("CSV".to_owned(), tfr_inputs::table_factory())
+        // In the place of the engine's own, which also read hidden files and take null partitions for text.
+        .with_table_factories(["PARQUET", "CSV"].map(|format| (format.to_owned(), tfr_inputs::table_factory())).into())
         .build();
     Ok(SessionContext::new_with_state(state))
 }

@@ -104,13 +104,13 @@ pub enum ErrorKind {
     #[error("more than {} shards", u32::MAX)]
     TooManyShards,
     /// A set was to be published while shards were still open.
-    #[error("cannot publish: {count} shards are still being written")]
+    #[error("cannot publish: shards still being written: {count}")]
     OpenShards {
         /// How many.
         count: usize,
     },
     /// Two shards claim the same place.
-    #[error("two shards are number {sequence} of partition {partition}")]
+    #[error("write partition {partition} has two shards numbered {sequence}")]
     ShardTwice {
         /// The write partition.
         partition: u32,
@@ -220,6 +220,10 @@ impl Error {
             ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
             ErrorKind::TooManyShards => "make shards larger",
             ErrorKind::Prefix { .. } => "use one without slashes that starts with a letter or a digit",
+            ErrorKind::NoManifest { .. } => "name the directory of a set that tfr-sql has written",
+            ErrorKind::ManifestSyntax { .. } | ErrorKind::ManifestContent { .. } => {
+                "restore the manifest, or move the directory away and write the set again"
+            }
             ErrorKind::ManifestVersion { .. } => "read it with a newer release",
             _ => return None,
         };
@@ -267,3 +271,6 @@ impl<E: Into<ErrorKind>> From<E> for Error {
         Self(Box::new(kind.into()))
     }
 }
+
+#[cfg(test)]
+mod tests;

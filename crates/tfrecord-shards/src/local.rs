@@ -133,31 +133,11 @@ impl LocalCommit {
         for parent in missing {
             made.create(&parent)?;
         }
-        let beside = out.parent().zip(out.file_name()).filter(|_| {
-            // In the other mode, leftovers stay, and a target that holds some is not empty enough to be renamed onto.
-            let keeps_leftovers = mode == SaveMode::Error && leftovers.iter().any(|left| left.path.starts_with(&out));
-            capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out)
-        });
-        let made_beside = beside.and_then(|(parent, name)| {
-            let dir = staging::path_beside(parent, name, &run);
-            match staging::create(&dir) {
-                Ok(lock) => Some(Ok((lock, dir, staging::replaced_beside(parent, name, &run)))),
-                Err(error) if out.is_dir() && is_no_place(&error) => None,
-                Err(error) => Some(Err(error).at("make staging directory", &dir)),
-            }
-        });
-        let (staging, lock, dir, replaced) = match made_beside.transpose()? {
-            Some((lock, dir, replaced)) => (Staging::Beside, lock, dir, replaced),
-            None => {
-                if !out.exists() {
-                    made.create(&out)?;
-                }
-                let dir = staging::path_inside(&out, &run);
-                let lock = staging::create(&dir).at("make staging directory", &dir)?;
-                let replaced = dir.join(staging::REPLACED_NAME);
-                (Staging::Inside, lock, dir, replaced)
-            }
-        };
+        // In this mode leftovers stay, and a target that holds some is not empty enough to be renamed onto.
+        let keeps_leftovers = mode == SaveMode::Error && leftovers.iter().any(|left| left.path.starts_with(&out));
+        let may_be_beside = capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out);
+        let StagingDirectory { staging, dir, replaced, lock } =
+            StagingDirectory::create(&out, &run, may_be_beside, &mut made)?;
         let set = StagedSet {
             out,
             mode,
@@ -508,6 +488,37 @@ fn remove_if_empty(made: &[PathBuf]) {
         if fs::remove_dir(dir).is_err() {
             break;
         }
+    }
+}
+
+/// A new staging directory, and the lock on it.
+struct StagingDirectory {
+    staging: Staging,
+    dir: PathBuf,
+    replaced: PathBuf,
+    lock: File,
+}
+
+impl StagingDirectory {
+    /// Makes it beside the target, or else inside.
+    fn create(out: &Path, run: &RunId, may_be_beside: bool, made: &mut MadeDirectories) -> Result<Self> {
+        const ACTION: &str = "make staging directory";
+        if may_be_beside && let (Some(parent), Some(name)) = (out.parent(), out.file_name()) {
+            let dir = staging::path_beside(parent, name, run);
+            let replaced = staging::replaced_beside(parent, name, run);
+            match staging::create(&dir) {
+                Ok(lock) => return Ok(Self { staging: Staging::Beside, dir, replaced, lock }),
+                Err(error) if out.is_dir() && is_no_place(&error) => {}
+                Err(error) => return Err(error).at(ACTION, &dir),
+            }
+        }
+        if !out.exists() {
+            made.create(out)?;
+        }
+        let dir = staging::path_inside(out, run);
+        let replaced = dir.join(staging::REPLACED_NAME);
+        let lock = staging::create(&dir).at(ACTION, &dir)?;
+        Ok(Self { staging: Staging::Inside, dir, replaced, lock })
     }
 }
 

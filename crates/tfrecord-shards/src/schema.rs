@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::panic::catch_unwind;
 
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,9 @@ impl SchemaDescription {
     /// When the IPC form is damaged.
     pub fn to_schema(&self) -> Result<SchemaRef> {
         let stream = BASE64_STANDARD.decode(&self.ipc)?;
-        Ok(StreamReader::try_new(Cursor::new(stream), None)?.schema())
+        // The reader panics on types that it does not know, which damage can make of those that it does.
+        let read = catch_unwind(|| StreamReader::try_new(Cursor::new(stream), None).map(|reader| reader.schema()));
+        Ok(read.unwrap_or_else(|_| Err(ArrowError::IpcError("unknown or incomplete type".to_owned())))?)
     }
 }
 

@@ -93,6 +93,16 @@ impl<W: Write> ShardWriter<W> {
         Self { encoding, rows: 0, framed_bytes: 0 }
     }
 
+    /// What one open shard holds in memory, at most and about: for those who book it.
+    pub fn memory(compression: Compression) -> usize {
+        match compression {
+            Compression::None => COALESCE_LEN,
+            Compression::Gzip => GZIP_BLOCK_LEN,
+            // The state of a deflate stream, by zlib's own documentation (zconf.h): 256 KiB.
+            Compression::Zlib => 256 << 10,
+        }
+    }
+
     /// Adds some of the records of a buffer.
     ///
     /// # Errors

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -21,7 +21,7 @@ use parquet::basic::{ConvertedType, Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use serde_json::Value;
-use tfr_tests::{Run, Scratch, repository, run, skip, tfr_sql};
+use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
 
 use crate::checker::{Answer, Job, check};
 
@@ -39,7 +39,7 @@ struct Entry {
 fn corpus() {
     let corpus = repository().join("../shared/corpus");
     if !corpus.join("MANIFEST.csv").exists() {
-        skip("the corpus is not there");
+        println!("skipped: {} is not there", corpus.display());
         return;
     }
     let entries = entries(&corpus);
@@ -85,7 +85,9 @@ fn judge(entry: &Entry, outcome: Run, corpus: &Path, out: &Path) -> Verdict {
         }
         ("error" | "either", Some(1)) if !outcome.stderr.contains(file_name) => failed("does not name the file"),
         ("error" | "either", Some(1)) => Verdict::Said("refused", outcome.stderr.trim().to_owned()),
-        (_, Some(0)) if entry.expected.is_empty() => Verdict::Said("converted", "nothing to compare it with".to_owned()),
+        (_, Some(0)) if entry.expected.is_empty() => {
+            Verdict::Said("converted", "nothing to compare it with".to_owned())
+        }
         _ => {
             let mut job = Job::new(&entry.path, corpus.join(&entry.expected), out, outcome);
             job = entry.rows.into_iter().fold(job, Job::rows);
@@ -127,7 +129,17 @@ fn convert(corpus: &Path, entry: &Entry, out: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 8000000; exec \"$@\"", "sh"]).arg(inner.get_program()).current_dir(repository());
     command
-        .args(["SELECT * FROM t", "--table", &table(corpus, entry), "--shards", "1", "--threads", "1", "--quiet", "--out"])
+        .args([
+            "SELECT * FROM t",
+            "--table",
+            &table(corpus, entry),
+            "--shards",
+            "1",
+            "--threads",
+            "1",
+            "--quiet",
+            "--out",
+        ])
         .arg(out);
     command
 }
@@ -153,7 +165,8 @@ fn table(corpus: &Path, entry: &Entry) -> String {
 
 fn entries(corpus: &Path) -> Vec<Entry> {
     let manifest = corpus.join("MANIFEST.csv");
-    let (header, _) = Format::default().with_header(true).infer_schema(File::open(&manifest).unwrap(), Some(0)).unwrap();
+    let (header, _) =
+        Format::default().with_header(true).infer_schema(File::open(&manifest).unwrap(), Some(0)).unwrap();
     let columns: Vec<_> = header.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
     let batches: Vec<RecordBatch> = ReaderBuilder::new(Arc::new(Schema::new(columns)))
         .with_header(true)
@@ -203,6 +216,14 @@ fn compare_with_record(entries: &[Entry], answers: &[Answer]) {
         writeln!(table, "{kind:<8} {expect:<7} {outcome:<10} {files:>5}").unwrap();
     }
     println!("{table}");
+    for answer in answers.iter().filter(|answer| matches!(answer.outcome.as_str(), "type" | "value")) {
+        println!(
+            "{}: refused by {}: {}",
+            answer.name,
+            answer.outcome,
+            answer.reason.lines().next().unwrap_or_default()
+        );
+    }
 
     let record = |name: &str| repository().join("tests/interop").join(name);
     let exceptions = fs::read_to_string(record("corpus_exceptions.txt")).unwrap();

@@ -139,7 +139,10 @@ fn table_of_choices() -> RecordBatch {
         ("time_us", Arc::new(Time64MicrosecondArray::from(vec![Some(0), Some(86_399_999_999), Some(1), None]))),
         ("ts_s", Arc::new(TimestampSecondArray::from(vec![Some(0), Some(1_709_209_801), Some(-1), None]))),
         ("ts_us", Arc::new(TimestampMicrosecondArray::from(micros.to_vec()))),
-        ("ts_ns", Arc::new(TimestampNanosecondArray::from(vec![Some(0), Some(1_709_209_801_000_000_005), Some(-1), None]))),
+        (
+            "ts_ns",
+            Arc::new(TimestampNanosecondArray::from(vec![Some(0), Some(1_709_209_801_000_000_005), Some(-1), None])),
+        ),
         ("ts_utc", Arc::new(TimestampMicrosecondArray::from(micros.to_vec()).with_timezone("UTC"))),
         ("ts_zone", Arc::new(TimestampMicrosecondArray::from(micros.to_vec()).with_timezone("America/New_York"))),
         (

@@ -6,7 +6,7 @@ use std::path::Path;
 use jsonschema::Validator;
 use serde_json::Value;
 use tfr_examples::{TRIPS, trips_path};
-use tfr_tests::{Run, Scratch, repository, run, shard_files, tfr_sql};
+use tfr_tests::{Run, Scratch, read_file, read_shards, repository, run, shard_files, tfr_sql};
 
 fn convert(out: &Path, arguments: &[&str]) -> Run {
     let query = format!("SELECT * FROM '{}' WHERE fare > 10 OR tip IS NULL", trips_path().display());
@@ -51,7 +51,7 @@ fn rows_do_not_depend_on_threads() {
     let sorted = ["1", "2", "5"].map(|threads| {
         let out = scratch.join(threads);
         convert(&out, &["--threads", threads, "--shards", "3"]);
-        let mut records: Vec<_> = tfr_tests::read_shards(&out).iter().map(|record| format!("{record:?}")).collect();
+        let mut records: Vec<_> = read_shards(&out).iter().map(|record| format!("{record:?}")).collect();
         records.sort();
         records
     });
@@ -63,9 +63,13 @@ fn rows_do_not_depend_on_threads() {
 fn shards_are_balanced() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
-    run(tfr_sql().arg(format!("SELECT * FROM '{}'", trips_path().display())).arg("--out").arg(&out).args(["--shards", "16"]))
-        .success();
-    let rows: Vec<_> = shard_files(&out).iter().map(|path| tfr_tests::read_file(path).len()).collect();
+    run(tfr_sql()
+        .arg(format!("SELECT * FROM '{}'", trips_path().display()))
+        .arg("--out")
+        .arg(&out)
+        .args(["--shards", "16"]))
+    .success();
+    let rows: Vec<_> = shard_files(&out).iter().map(|path| read_file(path).len()).collect();
     assert_eq!(rows.iter().sum::<usize>(), TRIPS as usize);
     let even = TRIPS as usize / 16;
     assert!(rows.iter().all(|rows| rows.abs_diff(even) * 20 <= even), "{rows:?}: more than 5 % from {even}");
@@ -81,6 +85,13 @@ fn manifest_and_report_follow_their_schemas() {
     let report: Value = serde_json::from_str(&finished.stdout).unwrap();
     assert_valid(&schema("report.schema.json"), &report);
     assert_eq!(report["rows"], manifest["totals"]["rows"]);
-    let sizes: u64 = shard_files(&out).iter().map(|path| path.metadata().unwrap().len()).sum();
-    assert_eq!(manifest["totals"]["file_bytes"], sizes);
+    let shards = manifest["shards"].as_array().unwrap();
+    assert_eq!(shards.len(), shard_files(&out).len());
+    for (shard, file) in shards.iter().zip(shard_files(&out)) {
+        let bytes = fs::read(&file).unwrap();
+        let crc = tfrecord_framing::unmask_crc(tfrecord_framing::masked_crc32c(&bytes));
+        assert_eq!(shard["crc32c"], format!("{crc:08x}"), "{}", file.display());
+        assert_eq!(shard["file_bytes"], bytes.len());
+        assert_eq!(shard["rows"], read_file(&file).len());
+    }
 }

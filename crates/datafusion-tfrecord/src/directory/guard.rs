@@ -252,6 +252,7 @@ fn name_file(file: &str, error: DataFusionError) -> DataFusionError {
         | DataFusionError::ObjectStore(_)
         | DataFusionError::IoError(_)
         | DataFusionError::Execution(_)
+        | DataFusionError::Internal(_)
         | DataFusionError::NotImplemented(_)
         | DataFusionError::SchemaError(..) => true,
         DataFusionError::ArrowError(error, _) => !matches!(
@@ -296,5 +297,33 @@ impl fmt::Debug for GuardedPlanner {
 impl fmt::Debug for GuardedMorsel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("GuardedMorsel").field(&self.inner).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_the_middle_of_a_stream_is_its_last_error() {
+        let batches = futures::stream::iter(0..3).map(|batch| {
+            assert!(batch < 1, "broken page {batch}");
+            Ok(RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty())))
+        });
+        let found: Vec<_> = guard_stream("t/f.parquet".into(), batches.boxed()).collect().await;
+        let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
+        assert!(matches!(found.as_slice(), [Ok(_), Err(message)] if message.ends_with(
+            "t/f.parquet: cannot be read: the reader failed on malformed content (broken page 1)"
+        )));
+    }
+
+    #[test]
+    fn errors_of_the_query_itself_stay_as_they_are() {
+        let divided = || Err::<(), _>(DataFusionError::from(ArrowError::DivideByZero));
+        let error = guard("f", divided).expect_err("an error");
+        assert!(matches!(error, DataFusionError::ArrowError(..)), "{error}");
+        let damaged = || Err::<(), _>(DataFusionError::from(ArrowError::ParquetError("bad page".to_owned())));
+        let error = guard("f", damaged).expect_err("an error").to_string();
+        assert!(error.ends_with("f: cannot be read"), "{error}");
     }
 }

@@ -158,11 +158,12 @@ impl<'a> Walk<'a> {
                 }
                 Some((Segment::Pattern(pattern), rest)) => (Some(pattern), rest),
             };
-            let listed = self
+            let mut listed = self
                 .store
                 .list_with_delimiter(Some(&directory))
                 .await
                 .map_err(|source| ErrorKind::List { location: location.file_names().name(&directory), source })?;
+            listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
             self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
             let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
             for meta in listed.objects.into_iter().filter(|_| takes_files) {

@@ -213,3 +213,49 @@ fn resolve_parents(path: &FsPath) -> PathBuf {
     resolved.extend(tail);
     resolved
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_are_named_as_they_were_given() -> Result<()> {
+        let location = Location::parse("./data//x=1/*.csv")?;
+        let file = Path::parse(format!("{}/a b.csv", location.prefix)).expect("a path");
+        assert_eq!(location.file_names().name(&file), "data/x=1/a b.csv");
+        assert_eq!(location.file_names().name(&Path::from("elsewhere/f")), "/elsewhere/f");
+        let location = Location::parse("/data/f")?;
+        assert_eq!(location.file_names().name(&location.prefix), "/data/f");
+        Ok(())
+    }
+
+    #[test]
+    fn urls() -> Result<()> {
+        for (text, store, prefix, patterns) in [
+            ("file:///a%20b/c?.csv", "file:///", "a b", 1),
+            ("file:///a/b", "file:///", "a/b", 0),
+            ("s3://bucket/dt=1/**/x.parquet", "s3://bucket/", "dt=1", 2),
+            ("/C:/odd", "file:///", "C:/odd", 0),
+        ] {
+            let location = Location::parse(text)?;
+            assert_eq!(location.object_store().as_str(), store, "{text}");
+            assert_eq!(location.prefix.as_ref(), prefix, "{text}");
+            assert_eq!(location.pattern.len(), patterns, "{text}");
+            assert_eq!(location.to_string(), text);
+        }
+        let location = Location::parse("s3://bucket/a/b")?;
+        assert_eq!(location.file_names().name(&location.prefix), "s3://bucket/a/b");
+        Ok(())
+    }
+
+    #[test]
+    fn unusable_texts_are_refused() {
+        for (text, reason) in [
+            ("", ": not a usable path: it is empty"),
+            ("/a/[x", "/a/[x: not a usable path: pattern \"[x\": invalid range pattern"),
+            ("file://host/x", "file://host/x: not a usable path: a file URL has no host and an absolute path"),
+        ] {
+            assert_eq!(Location::parse(text).expect_err(text).to_string(), reason);
+        }
+    }
+}

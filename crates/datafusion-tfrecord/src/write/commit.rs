@@ -81,7 +81,8 @@ impl TfRecordCommitExec {
         write_node(&self.input, |write| Arc::clone(write.mapping()))
     }
 
-    /// What was published, once the stream has yielded its row.
+    /// What was published: once the stream has yielded its row, or, for a stream that was dropped, once all is
+    /// [`settled`](Self::settled).
     pub fn summary(&self) -> Option<Arc<Manifest>> {
         self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -175,11 +176,11 @@ impl ExecutionPlan for TfRecordCommitExec {
             options: Arc::clone(&self.options),
             inputs: self.inputs.clone(),
             runs: self.runs.clone(),
+            summary: Arc::clone(&self.summary),
         });
         let Some(task) = task else {
             return internal_err!("TfRecordCommitExec without a TfRecordWriteExec below it");
         };
-        let summary = Arc::clone(&self.summary);
         let count = async move {
             // A panic of the query would unwind through whoever polls us; as an error it has a place to go.
             let manifest = AssertUnwindSafe(task.run(&context))
@@ -187,7 +188,6 @@ impl ExecutionPlan for TfRecordCommitExec {
                 .await
                 .unwrap_or_else(|panic| Err(ErrorKind::Panic { message: describe_panic(&*panic) }.into()))?;
             let count = UInt64Array::from(vec![manifest.totals.rows]);
-            *summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(manifest));
             Ok(RecordBatch::try_new(Arc::clone(&COUNT_SCHEMA), vec![Arc::new(count)])?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&COUNT_SCHEMA), stream::once(count))))
@@ -204,22 +204,26 @@ struct CommitTask {
     source_partitions: usize,
     expected_rows: Option<u64>,
     runs: Runs,
+    summary: Arc<Mutex<Option<Arc<Manifest>>>>,
 }
 
 impl CommitTask {
-    async fn run(self, context: &TaskContext) -> Result<Manifest> {
+    async fn run(self, context: &TaskContext) -> Result<Arc<Manifest>> {
         let run = self.begin().await?;
         let reports = self.collect_reports(&run, context).await?;
         self.check(&reports)?;
         let description = self.describe()?;
-        let sharding = self.options.sharding;
+        let (sharding, summary) = (self.options.sharding, Arc::clone(&self.summary));
         run.wait_for_disk(move |run| {
             let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
             for shard in missing_shards(sharding, &staged) {
-                let (file, stats) = create_shard(run, 0, shard)?.finish().map_err(shards_error)?;
+                let (file, stats) = create_shard(run, 0, shard)?.finish().map_err(|error| run.write_error(error))?;
                 staged.push(file.seal(stats).map_err(shards_error)?);
             }
-            run.commit.clone().publish(staged, description).map_err(shards_error)
+            let manifest = Arc::new(run.commit.clone().publish(staged, description).map_err(shards_error)?);
+            // In this job: it goes on when nobody polls for the count any more, and the set is there all the same.
+            *summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&manifest));
+            Ok(manifest)
         })
         .await
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?

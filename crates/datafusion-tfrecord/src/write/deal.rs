@@ -2,11 +2,11 @@
 //!
 //! Rows have to be spread over exactly `N` shards that are balanced however skewed the inputs are, and spread the same
 //! way in every run. Input partition `p` cuts its rows into blocks, by the rule of [`ShardDeal`] and regardless of where
-//! batches end, and gives them to the shards in turn. Of `M = min(P, N)` output partitions, partition `w` owns the
-//! shards `s` with `s mod M = w`. It takes the blocks of its shards from the inputs in strict rotation: in round `r` those
-//! of input 0, of input 1, and so on, passing over inputs that have ended. So what a shard holds, and in which order,
-//! follows from what the input partitions hold, never from who was faster; and every input gives all shards the same
-//! number of rows but for one block.
+//! batches end, and gives them to the shards in turn: in each round one block to every shard, shard 0 first. Each of
+//! `M = min(P, N)` output partitions owns a range of the shards. It takes what the inputs have for its shards in strict
+//! rotation: of round `r` that of input 0, of input 1, and so on, passing over inputs that have ended. So what a shard
+//! holds, and in which order, follows from what the input partitions hold, never from who was faster; and every input
+//! gives all shards the same number of rows but for one block.
 //!
 //! The price is that inputs advance together: one that yields few rows from much work holds the others back until it
 //! has ended, as their blocks of the same round may not overtake its own.
@@ -14,10 +14,12 @@
 mod exchange;
 
 use std::fmt;
+use std::iter::repeat_n;
+use std::mem;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, internal_datafusion_err, internal_err};
@@ -31,17 +33,16 @@ use datafusion_physical_plan::{
     InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
     SendableRecordBatchStream, validate_child_count,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use tfrecord_shards::ShardDeal;
 
-use exchange::{Exchange, Rotation};
+use exchange::{Exchange, Rotation, Unclaimed};
 
 /// The name of the column that [`DealExec`] adds: the shard of the row, an unsigned 32-bit integer. It is the last
 /// column and is found by its place; the name is for people who read plans.
 pub const SHARD_COLUMN: &str = "__shard";
 
-/// Deals the rows of its input to shards: the same rows, with one more column that tells the shard. Each batch belongs
-/// to one shard.
+/// Deals the rows of its input to shards: the same rows, with one more column that tells the shard.
 ///
 /// All output partitions must be polled concurrently, as [`CoalescePartitionsExec`] does: they share bounded channels,
 /// so an output that nobody takes stops the others.
@@ -53,8 +54,7 @@ pub struct DealExec {
     shards: NonZeroUsize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The outputs of the running exchange that have not been asked for yet.
-    rotations: Mutex<Vec<Option<Rotation>>>,
+    unclaimed: Unclaimed,
 }
 
 impl DealExec {
@@ -75,7 +75,7 @@ impl DealExec {
             shards,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            rotations: Mutex::default(),
+            unclaimed: Unclaimed::default(),
         }
     }
 
@@ -93,21 +93,20 @@ impl DealExec {
     fn deal_directly(&self, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(0, context)?;
         let metrics = BaselineMetrics::new(&self.metrics, 0);
-        let mut dealer = Dealer::new(self.shards, self.schema());
-        let blocks = input.map_ok(move |batch| futures::stream::iter(dealer.deal(&batch)));
-        let batches = blocks.try_flatten().map(move |block| Ok(block?.rows.record_output(&metrics)));
+        let mut dealer = Dealer::new(self.shards, 1, self.schema());
+        let batches = input.map(move |batch| Ok(dealer.deal_all(&batch?)?.record_output(&metrics)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 
     /// The exchange's output `partition`; the first one asked for starts the exchange.
     fn rotation(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rotation> {
         let partitions = self.properties.output_partitioning().partition_count();
-        let mut rotations = self.rotations.lock().unwrap_or_else(PoisonError::into_inner);
-        if rotations.iter().all(Option::is_none) {
+        let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
+        if unclaimed.iter().all(Option::is_none) {
             let exchange = Exchange { shards: self.shards, schema: self.schema(), outputs: partitions };
-            *rotations = exchange.start(&self.input, context)?.into_iter().map(Some).collect();
+            *unclaimed = exchange.start(&self.input, context, &self.unclaimed)?;
         }
-        rotations.get_mut(partition).and_then(Option::take).ok_or_else(|| {
+        unclaimed.get_mut(partition).and_then(Option::take).ok_or_else(|| {
             internal_datafusion_err!("DealExec: partition {partition} of {partitions} is already running")
         })
     }
@@ -196,54 +195,69 @@ fn with_shard_column(input: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, input.metadata().clone()))
 }
 
-/// One block of rows, or the part of it that one batch holds.
+/// What an input has for the shards of one output in one round, or the part of it that one batch holds.
 #[derive(Debug)]
-struct DealtRows {
-    shard: usize,
-    /// A slice of the batch, with the shard's column.
+struct Turn {
+    output: usize,
+    /// A slice of the batch, with the column of shards.
     rows: RecordBatch,
-    /// Whether the block ends with these rows.
-    ends_block: bool,
+    /// Whether the turn ends with these rows.
+    complete: bool,
 }
 
 /// Deals the batches of one input.
 struct Dealer {
     deal: ShardDeal,
+    /// Schema of the outputs.
     schema: SchemaRef,
-    /// For each shard that has had rows, its column for the longest block, to take slices of.
-    columns: Vec<Option<ArrayRef>>,
+    /// For each output, the first shard behind its own.
+    shard_ends: Vec<usize>,
 }
 
 impl Dealer {
-    fn new(shards: NonZeroUsize, schema: SchemaRef) -> Self {
-        Self { deal: ShardDeal::new(shards), schema, columns: vec![None; shards.get()] }
+    fn new(shards: NonZeroUsize, outputs: usize, schema: SchemaRef) -> Self {
+        let shard_ends = (1..=outputs).map(|output| shards.get() * output / outputs).collect();
+        Self { deal: ShardDeal::new(shards), schema, shard_ends }
     }
 
-    /// Cuts a batch at the ends of blocks, without copying rows.
-    fn deal(&mut self, batch: &RecordBatch) -> Vec<Result<DealtRows>> {
-        let mut dealt = Vec::new();
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let block = self.deal.deal_block((batch.num_rows() - start).min(ShardDeal::MAX_BLOCK));
-            let rows = self.with_shard(&batch.slice(start, block.rows), block.shard);
-            dealt.push(rows.map(|rows| DealtRows { shard: block.shard, rows, ends_block: block.complete }));
-            start += block.rows;
+    /// Cuts a batch at the ends of turns, without copying rows.
+    fn deal(&mut self, batch: &RecordBatch) -> Result<Vec<Turn>> {
+        let mut turns = Vec::new();
+        let (mut start, mut end) = (0, 0);
+        let mut shards = Vec::new();
+        while end < batch.num_rows() {
+            let block = self.deal.deal_block(batch.num_rows() - end);
+            shards.extend(repeat_n(column_value(block.shard)?, block.rows));
+            end += block.rows;
+            let output = self.shard_ends.partition_point(|shard_end| *shard_end <= block.shard);
+            let complete = block.complete && self.shard_ends.get(output) == Some(&(block.shard + 1));
+            if complete || end == batch.num_rows() {
+                let rows = self.with_shards(&batch.slice(start, end - start), mem::take(&mut shards))?;
+                turns.push(Turn { output, rows, complete });
+                start = end;
+            }
         }
-        dealt
+        Ok(turns)
     }
 
-    fn with_shard(&mut self, rows: &RecordBatch, shard: usize) -> Result<RecordBatch> {
-        let Some(column) = self.columns.get_mut(shard) else {
-            return internal_err!("DealExec: no shard {shard}");
-        };
-        let number =
-            u32::try_from(shard).map_err(|_| internal_datafusion_err!("DealExec: shard {shard} is over 2^32"))?;
-        let column = column
-            .get_or_insert_with(|| Arc::new(UInt32Array::from_value(number, ShardDeal::MAX_BLOCK)))
-            .slice(0, rows.num_rows());
+    /// Deals a whole batch, where all shards are of one output.
+    fn deal_all(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut shards = Vec::with_capacity(batch.num_rows());
+        for piece in self.deal.deal(batch.num_rows()) {
+            shards.extend(repeat_n(column_value(piece.shard)?, piece.records.len()));
+        }
+        self.with_shards(batch, shards)
+    }
+
+    fn with_shards(&self, rows: &RecordBatch, shards: Vec<u32>) -> Result<RecordBatch> {
         let mut columns = rows.columns().to_vec();
-        columns.push(column);
+        columns.push(Arc::new(UInt32Array::from(shards)));
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
+}
+
+/// A shard, as the column tells it.
+fn column_value(shard: usize) -> Result<u32> {
+    u32::try_from(shard).map_err(|_| internal_datafusion_err!("DealExec: shard {shard} is over 2^32"))
 }

@@ -19,6 +19,8 @@ use datafusion_datasource::file_sink_config::FileSinkConfig;
 use datafusion_datasource::table_schema::TableSchema;
 use datafusion_physical_expr_common::sort_expr::LexRequirement;
 use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::sorts::sort::SortExec;
+use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
@@ -158,13 +160,28 @@ impl FileFormat for TfRecordFormat {
             let instead = "write one set for each value, with WHERE in the query";
             return Err(ErrorKind::Unsupported { what: "PARTITIONED BY", instead }.into());
         }
-        let options =
-            WriteOptions { out: local_path(&sink.original_url)?, ordered: order.is_some(), ..self.options.clone() };
+        let options = WriteOptions {
+            out: local_path(&sink.original_url)?,
+            ordered: order.is_some() && is_sorted(&input),
+            ..self.options.clone()
+        };
         Ok(plan_write(input, options, session)?)
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
         Arc::new(Unreadable::new(schema))
+    }
+}
+
+/// Whether the query sorts its rows: nothing after the sort mixes them again. That the rows happen to come in some order,
+/// as the engine often knows, is no wish to keep it.
+fn is_sorted(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
+        return true;
+    }
+    match (plan.children().as_slice(), plan.maintains_input_order().as_slice()) {
+        ([child], [true]) => is_sorted(child),
+        _ => false,
     }
 }
 

@@ -23,6 +23,7 @@ use datafusion_physical_plan::metrics::{Count, Time};
 use futures::stream::{self, FuturesUnordered};
 use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
 use rayon::prelude::*;
+use tfrecord_framing::Compression;
 use tfrecord_shards::{Piece, ShardDeal, ShardFile, ShardRule, ShardWriter, StagedShard};
 use tokio::sync::mpsc;
 
@@ -38,6 +39,9 @@ const MAX_UNIT_ROWS: usize = 1 << 16;
 
 /// Most shards that are opened in one go, so that tiny shards do not use up the file handles.
 const MAX_PIECES: usize = 64;
+
+/// Shards that a partition may have open however short memory is: without some, nothing moves.
+const UNREFUSED_SHARDS: usize = 16;
 
 /// Most shards that are synced at the same time.
 const MAX_SEALING: usize = 16;
@@ -83,9 +87,9 @@ impl PartitionWrite {
             encoder: self.encoder,
             dealt: matches!(self.placement, Placement::Dealt),
             buffers: Arc::clone(&buffers),
-            record_len: AtomicUsize::new(UNIT_BYTES / ShardDeal::MAX_BLOCK),
+            record_len: AtomicUsize::new(0),
             time: self.metrics.elapsed_compute.clone(),
-            place: (self.partitions > 1).then(|| (self.partition, self.partitions)),
+            place: (self.partitions > 1).then_some((self.partition, self.partitions)),
         };
         let append = Append {
             run: Arc::clone(&self.run),
@@ -122,7 +126,7 @@ struct Encode {
     encoder: Encoder,
     dealt: bool,
     buffers: Arc<Buffers>,
-    /// Mean framed length of the last unit's records.
+    /// Mean framed length of the last unit's records; 0 before the first.
     record_len: AtomicUsize,
     time: Time,
     /// Which partition this is, of how many, if there are several.
@@ -153,8 +157,16 @@ impl Encode {
         Ok(())
     }
 
-    fn rows_per_unit(&self) -> usize {
-        (UNIT_BYTES / self.record_len.load(Ordering::Relaxed).max(1)).clamp(1, MAX_UNIT_ROWS)
+    /// Rows of a unit that starts with this batch.
+    fn rows_per_unit(&self, first: &RecordBatch) -> usize {
+        match self.record_len.load(Ordering::Relaxed) {
+            // A slice tells the memory of the whole; too much, but that only makes the first units small.
+            0 => {
+                let len = first.get_array_memory_size() / first.num_rows().max(1);
+                (UNIT_BYTES / len.max(1)).clamp(1, ShardDeal::MAX_BLOCK)
+            }
+            len => (UNIT_BYTES / len).clamp(1, MAX_UNIT_ROWS),
+        }
     }
 
     fn encode(&self, unit: Unit) -> Result<EncodedUnit> {
@@ -168,27 +180,26 @@ impl Encode {
                 self.locate(encode_error(error.with_row_offset(unit.rows_before + start as u64)))
             };
             if self.dealt {
-                let (rows, shard) = self.split_shard(batch)?;
+                let (rows, shards) = self.split_shards(batch)?;
                 self.encoder.encode(&rows, &mut buffer).map_err(error)?;
-                dealt.push(Piece { shard, records: start..buffer.len() });
+                dealt.extend(runs(shards, start));
             } else {
                 self.encoder.encode(batch, &mut buffer).map_err(error)?;
             }
         }
         self.buffers.book(capacity_before, buffer.capacity());
-        self.record_len.store(buffer.bytes().len() / buffer.len().max(1), Ordering::Relaxed);
+        self.record_len.store((buffer.bytes().len() / buffer.len().max(1)).max(1), Ordering::Relaxed);
         Ok(EncodedUnit { buffer, dealt })
     }
 
-    /// The rows without the last column, and the shard that it tells.
-    fn split_shard(&self, batch: &RecordBatch) -> Result<(RecordBatch, usize)> {
-        let no_shard = || internal_datafusion_err!("rows to write do not tell their shard");
-        let (shard, columns) = batch.columns().split_last().ok_or_else(no_shard)?;
-        let shard = shard.as_primitive_opt::<UInt32Type>().and_then(|shards| shards.values().first().copied());
+    /// The rows without the last column, and the shards that it tells.
+    fn split_shards<'a>(&self, batch: &'a RecordBatch) -> Result<(RecordBatch, &'a [u32])> {
+        let no_shards = || internal_datafusion_err!("rows to write do not tell their shards");
+        let (shards, columns) = batch.columns().split_last().ok_or_else(no_shards)?;
+        let shards = shards.as_primitive_opt::<UInt32Type>().ok_or_else(no_shards)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let schema = Arc::clone(self.encoder.mapping().schema());
-        let rows = RecordBatch::try_new_with_options(schema, columns.to_vec(), &options)?;
-        Ok((rows, shard.ok_or_else(no_shard)? as usize))
+        Ok((RecordBatch::try_new_with_options(schema, columns.to_vec(), &options)?, shards.values()))
     }
 
     /// Says what rows are counted in, where it is not the whole query.
@@ -200,6 +211,15 @@ impl Encode {
             None => error,
         }
     }
+}
+
+/// Neighbouring records of the same shard, the first of them record `start`.
+fn runs(shards: &[u32], start: usize) -> impl Iterator<Item = Piece> {
+    shards.chunk_by(|first, second| first == second).scan(start, |start, run| {
+        let records = *start..*start + run.len();
+        *start = records.end;
+        Some(Piece { shard: run.first().map_or(0, |shard| *shard as usize), records })
+    })
 }
 
 /// Cuts and joins batches to units.
@@ -214,8 +234,8 @@ fn units(input: SendableRecordBatchStream, encode: Arc<Encode>) -> impl Stream<I
     let state = State { input, rest: None, rows: 0, encode };
     stream::try_unfold(state, |mut state| async move {
         let mut unit = Unit { rows_before: state.rows, batches: Vec::new() };
-        let mut room = state.encode.rows_per_unit();
-        while room > 0 {
+        let mut room = None;
+        while room != Some(0) {
             let mut batch = match state.rest.take() {
                 Some(rest) => rest,
                 None => match state.input.try_next().await? {
@@ -223,12 +243,13 @@ fn units(input: SendableRecordBatchStream, encode: Arc<Encode>) -> impl Stream<I
                     None => break,
                 },
             };
-            if batch.num_rows() > room {
-                state.rest = Some(batch.slice(room, batch.num_rows() - room));
-                batch = batch.slice(0, room);
+            let left = room.get_or_insert_with(|| state.encode.rows_per_unit(&batch));
+            if batch.num_rows() > *left {
+                state.rest = Some(batch.slice(*left, batch.num_rows() - *left));
+                batch = batch.slice(0, *left);
             }
             if batch.num_rows() > 0 {
-                room -= batch.num_rows();
+                *left -= batch.num_rows();
                 state.rows += batch.num_rows() as u64;
                 unit.batches.push(batch);
             }
@@ -237,7 +258,7 @@ fn units(input: SendableRecordBatchStream, encode: Arc<Encode>) -> impl Stream<I
     })
 }
 
-/// Buffers that go round between encoding and writing, booked with the engine.
+/// Buffers that go round between encoding and writing, and what is booked with the engine for them and for open shards.
 struct Buffers {
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
@@ -257,6 +278,23 @@ impl Buffers {
     /// for those who can spill to make room.
     fn book(&self, before: usize, now: usize) {
         self.reservation.grow(now.saturating_sub(before));
+    }
+
+    /// Books what an open shard holds back until it is enough to write or to compress. Refused when memory is short and some are
+    /// open already.
+    fn book_shard(&self, open: usize, compression: Compression) -> Result<()> {
+        if open < UNREFUSED_SHARDS {
+            self.reservation.grow(ShardWriter::<ShardFile>::memory(compression));
+            return Ok(());
+        }
+        self.reservation.try_grow(ShardWriter::<ShardFile>::memory(compression)).map_err(|error| {
+            error
+                .context(format!("{open} shards of a write partition are open: write fewer shards, or raise the limit"))
+        })
+    }
+
+    fn release_shard(&self, compression: Compression) {
+        self.reservation.shrink(ShardWriter::<ShardFile>::memory(compression));
     }
 }
 
@@ -318,6 +356,7 @@ impl Append {
     ) -> Result<(OpenShards, RecordBuffer)> {
         let shard_space = self.shard_space;
         let metrics = self.metrics.clone();
+        let buffers = Arc::clone(&self.buffers);
         self.run
             .compute(move |run| {
                 let _timer = metrics.elapsed_compute.timer();
@@ -327,13 +366,17 @@ impl Append {
                 }
                 for &shard in ranges.keys() {
                     if !open.contains_key(&shard) {
+                        buffers.book_shard(open.len(), run.compression)?;
                         open.insert(shard, create_shard(run, shard_space, shard)?);
                     }
                 }
                 let mut shards: Vec<_> =
                     open.iter_mut().filter_map(|(shard, writer)| Some((writer, ranges.get(shard)?))).collect();
                 shards.par_iter_mut().try_for_each(|(writer, ranges)| {
-                    ranges.iter().try_for_each(|range| writer.append(&buffer, range.clone())).map_err(shards_error)
+                    ranges
+                        .iter()
+                        .try_for_each(|range| writer.append(&buffer, range.clone()))
+                        .map_err(|error| run.write_error(error))
                 })?;
                 for piece in &pieces {
                     metrics.rows_written.add(piece.records.len());
@@ -350,8 +393,10 @@ impl Append {
             sealing.next().await?;
         }
         let shards = self.metrics.shards.clone();
+        let buffers = Arc::clone(&self.buffers);
         sealing.tasks.push(self.run.wait_for_disk(move |run| {
-            let (file, stats) = run.install(|| shard.finish()).map_err(shards_error)?;
+            let (file, stats) = run.install(|| shard.finish()).map_err(|error| run.write_error(error))?;
+            buffers.release_shard(run.compression);
             let staged = file.seal(stats).map_err(shards_error)?;
             shards.add(1);
             Ok(staged)

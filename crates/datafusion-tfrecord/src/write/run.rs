@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use futures::Future;
@@ -24,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) commit: LocalCommit,
     pub(crate) compression: Compression,
     pub(crate) level: Level,
+    /// Where the set goes, as it was said.
+    pub(crate) out: PathBuf,
     pool: ThreadPool,
     /// Behind `commit`, so that what is staged is gone when this is.
     _running: Running,
@@ -36,7 +39,13 @@ impl Run {
             .thread_name(|thread| format!("tfrecord-{thread}"))
             .build()
             .map_err(|error| shards_error(error.into()))?;
-        Ok(Arc::new(Self { commit, compression: options.compression, level: options.level, pool, _running: running }))
+        let (compression, level, out) = (options.compression, options.level, options.out.clone());
+        Ok(Arc::new(Self { commit, compression, level, out, pool, _running: running }))
+    }
+
+    /// The error of a shard that could not be written.
+    pub(crate) fn write_error(&self, error: tfrecord_shards::Error) -> DataFusionError {
+        shards_error(error.with_path(&self.out))
     }
 
     /// Threads that encode and compress.

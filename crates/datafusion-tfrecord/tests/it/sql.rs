@@ -78,6 +78,27 @@ async fn copy_keeps_order() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_that_happen_to_be_ordered_are_dealt() -> Result<()> {
+    let dir = tempdir()?;
+    let out = dir.path().join("out");
+    let source = dir.path().join("ids.csv");
+    std::fs::write(&source, "1\n2\n4\n5\n")?;
+    let context = session(&partitions(&[1]), Pace::default())?;
+    let create = format!(
+        "CREATE EXTERNAL TABLE s (id BIGINT NOT NULL) STORED AS CSV WITH ORDER (id) LOCATION '{}' OPTIONS ('format.has_header' 'false')",
+        source.display()
+    );
+    context.sql(&create).await?;
+    let copy = format!(
+        "COPY (SELECT id, 'row ' || id AS name FROM s WHERE id % 3 <> 0) TO '{}' STORED AS TFRECORD OPTIONS ('tfrecord.shards' '2')",
+        out.display()
+    );
+    assert_eq!(copied(&context, &copy).await?, 4);
+    assert_eq!(shards(&out)?, [[1, 4], [2, 5]]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn explain_does_nothing_but_tell() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");

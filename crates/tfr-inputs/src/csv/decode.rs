@@ -63,7 +63,12 @@ enum Place {
 }
 
 impl Records {
-    pub(super) fn new(file: Arc<str>, options: &Arc<CsvOptions>, width: Option<usize>, after_byte: Option<u64>) -> Self {
+    pub(super) fn new(
+        file: Arc<str>,
+        options: &Arc<CsvOptions>,
+        width: Option<usize>,
+        after_byte: Option<u64>,
+    ) -> Self {
         Self {
             reader: options.reader(&file),
             file,
@@ -187,9 +192,11 @@ impl Records {
     fn read_record(&mut self, input: &[u8]) -> Result<usize> {
         // A cell is never longer than its text in the file, so `text` cannot be full.
         grow(&mut self.text, self.len + input.len() + 1);
-        grow(&mut self.ends, self.cells + 1 + self.width.unwrap_or(16) + 1);
-        let (result, read, written, ended) =
-            self.reader.read_record(input, &mut self.text[self.len..], &mut self.ends[self.cells + 1..]);
+        // One cell too many is enough to know that there are too many.
+        let cells = self.width.map_or(16, |width| width + 1 - (self.cells - self.record.1));
+        grow(&mut self.ends, self.cells + 1 + cells);
+        let ends = &mut self.ends[self.cells + 1..][..cells];
+        let (result, read, written, ended) = self.reader.read_record(input, &mut self.text[self.len..], ends);
         // csv_core counts from the start of the record.
         for end in &mut self.ends[self.cells + 1..][..ended] {
             *end += self.record.0;
@@ -201,15 +208,18 @@ impl Records {
         match result {
             ReadRecordResult::Record if !too_many && self.width.is_none_or(|width| found == width) => {
                 let line = self.start_line(input[..read].last());
+                if !self.options.newlines_in_values && self.line_ends_in_record() > 0 {
+                    return Err(ErrorKind::LineEnd { file: self.file.to_string(), line: self.line(line) }.into());
+                }
                 self.width.get_or_insert(found);
                 self.take_blank_lines();
                 self.lines.push(line);
                 self.record = (self.len, self.cells);
                 self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
             }
-            ReadRecordResult::Record => return Err(self.ragged(found, self.start_line(input[..read].last()))),
+            ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             // The rest of the record need not be read to know that it is too long.
-            _ if too_many => return Err(self.ragged(found, self.start_line(None))),
+            _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
             _ if self.len - self.record.0 > MAX_RECORD_LEN => {
                 return Err(self.unbalanced("the record is longer than 256 MiB, as if a quote did not end"));
             }
@@ -221,18 +231,22 @@ impl Records {
 
     /// The line on which the record just read starts, given the last byte read of it.
     fn start_line(&self, last: Option<&u8>) -> u64 {
-        let inside = self.text[self.record.0..self.len].iter().filter(|byte| **byte == b'\n').count() as u64;
+        let inside = self.line_ends_in_record();
         let end = self.reader.line() - u64::from(last == Some(&b'\n'));
         end.saturating_sub(inside).max(1)
+    }
+
+    fn line_ends_in_record(&self) -> u64 {
+        self.text[self.record.0..self.len].iter().filter(|byte| **byte == b'\n').count() as u64
     }
 
     fn line(&self, number: u64) -> Line {
         Line { number, after_byte: self.after_byte }
     }
 
-    fn ragged(&self, found: usize, line: u64) -> Error {
+    fn ragged(&self, found: usize, more: bool, line: u64) -> Error {
         let (file, line, expected) = (self.file.to_string(), self.line(line), self.width.unwrap_or_default());
-        ErrorKind::Ragged { file, line, found: found.min(expected + 1), more: found > expected + 1, expected }.into()
+        ErrorKind::Ragged { file, line, found, more, expected }.into()
     }
 
     fn unbalanced(&self, reason: &str) -> Error {
@@ -332,9 +346,9 @@ impl<'a> Column<'a> {
             return self.cast();
         }
         Ok(match data_type {
-            DataType::Boolean => Arc::new(
-                self.values(|cell| Some(cell.eq_ignore_ascii_case("true"))).collect::<Result<BooleanArray>>()?,
-            ),
+            DataType::Boolean => {
+                Arc::new(self.values(|cell| Some(cell.eq_ignore_ascii_case("true"))).collect::<Result<BooleanArray>>()?)
+            }
             DataType::Int64 => self.primitive::<Int64Type>(|cell| cell.parse().ok())?,
             DataType::Float64 => self.primitive::<Float64Type>(Float64Type::parse)?,
             DataType::Date32 => self.primitive::<Date32Type>(parse_date)?,
@@ -404,99 +418,4 @@ impl<'a> Column<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows(options: &CsvOptions, text: &str, piece: usize) -> Result<Vec<(u64, Vec<String>)>> {
-        let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, None);
-        let mut rows = Vec::new();
-        let mut take = |records: &mut Records| -> Result<()> {
-            let cells = records.cells()?;
-            for row in cells.rows() {
-                let cells = (0..cells.width()).map(|column| cells.get(row, column).to_owned()).collect();
-                rows.push((records.lines[row], cells));
-            }
-            records.clear();
-            Ok(())
-        };
-        for mut input in text.as_bytes().chunks(piece) {
-            while !input.is_empty() {
-                let read = records.read(input, 2)?;
-                input = &input[read..];
-                if records.is_full(2) {
-                    take(&mut records)?;
-                }
-            }
-        }
-        records.finish()?;
-        take(&mut records)?;
-        Ok(rows)
-    }
-
-    #[test]
-    fn records_and_their_lines_in_pieces_of_any_size() -> Result<()> {
-        let text = "a,b\r\n\n1,\"x\ny\"\n\"\"\"\",\"\"\n\n3,é\r\n,";
-        let expected = [(1, ["a", "b"]), (3, ["1", "x\ny"]), (5, ["\"", ""]), (7, ["3", "é"]), (8, ["", ""])]
-            .map(|(line, cells)| (line, cells.map(str::to_owned).to_vec()));
-        for piece in 1..text.len() {
-            assert_eq!(rows(&CsvOptions::default(), text, piece)?, expected, "pieces of {piece}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_blank_line_is_an_empty_cell_where_there_is_one_column() -> Result<()> {
-        let options = CsvOptions { comment: Some(b'#'), ..CsvOptions::default() };
-        let text = "\n#\n\"\n\"\r\n\r\n\n#x\nb\n\n";
-        let expected = [(1, ""), (3, "\n"), (5, ""), (6, ""), (8, "b"), (9, "")]
-            .map(|(line, cell)| (line, vec![cell.to_owned()]));
-        for piece in 1..text.len() {
-            assert_eq!(rows(&options, text, piece)?, expected, "pieces of {piece}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn dialects() -> Result<()> {
-        let options = CsvOptions {
-            delimiter: Some(b'|'),
-            quote: None,
-            terminator: Some(b';'),
-            ..CsvOptions::default()
-        };
-        let found = rows(&options, "a|\"b;1|2\n", 3)?;
-        assert_eq!(found.into_iter().map(|row| row.1).collect::<Vec<_>>(), [["a", "\"b"], ["1", "2\n"]]);
-        let options = CsvOptions { escape: Some(b'\\'), ..CsvOptions::default() };
-        assert_eq!(rows(&options, "\"a\\\"b\",c\n", 3)?[0].1, ["a\"b", "c"]);
-        Ok(())
-    }
-
-    #[test]
-    fn what_is_wrong_has_a_line() {
-        for (text, message) in [
-            ("a,b\n1,\"x\n\"\n1\n", "f.csv: line 4: 1 cells, expected 2"),
-            ("a,b\n1,2,3\n", "f.csv: line 2: 3 cells, expected 2"),
-            ("a,b\n1,2,3,4,5\n", "f.csv: line 2: more than 3 cells, expected 2"),
-            ("a,b\n1,2\n3,\"4\n5,6\n", "f.csv: line 3: a quoted cell does not end"),
-            ("a,b\n1,2\n3,\"4\"\"", "f.csv: line 3: a quoted cell does not end"),
-        ] {
-            for piece in [1, 2, 100] {
-                let found = rows(&CsvOptions::default(), text, piece).expect_err(text).to_string();
-                // How far the cells were counted depends on the pieces; that there are too many does not.
-                if text != "a,b\n1,2,3,4,5\n" {
-                    assert_eq!(found, message, "pieces of {piece}");
-                }
-                assert!(found.starts_with(&message[..14]), "{found}");
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_utf8_have_a_line_and_cell() {
-        let mut records = Records::new("f.csv".into(), &Arc::default(), None, None);
-        let text = b"a,b\n1,\xc3\n\xa9,2\n";
-        assert_eq!(records.read(text, 10).ok(), Some(text.len()));
-        let message = records.cells().err().map(|error| error.to_string());
-        assert_eq!(message.as_deref(), Some("f.csv: line 2, cell 2: not UTF-8"));
-    }
-}
+mod tests;

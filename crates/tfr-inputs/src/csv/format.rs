@@ -47,10 +47,14 @@ impl CsvFormat {
     }
 
     /// The columns of one file, with the types of its first records.
-    async fn infer_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Vec<(String, CellType)>, Error> {
+    async fn infer_file(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        file: &ObjectMeta,
+    ) -> Result<Vec<(String, CellType)>, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let options = &self.options;
-        let bytes = source::bytes(store, file, &name).await?;
+        let bytes = source::bytes(store, file, &name, 0..file.size).await?;
         let mut text = text::text(&name, bytes, options.compression, options.encoding).await?;
         let mut records = Records::new(name, options, None, None);
         let mut inference = Inference::new(options);
@@ -201,4 +205,3 @@ impl FileFormat for CsvFormat {
         Arc::new(CsvSource::new(Arc::clone(&self.options), self.names.clone(), self.declared, table_schema))
     }
 }
-

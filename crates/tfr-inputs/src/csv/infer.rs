@@ -115,7 +115,9 @@ impl CellType {
             (left, right) if left == right => left,
             (Self::Unknown, known) | (known, Self::Unknown) => known,
             (Self::Int64, Self::Float64) | (Self::Float64, Self::Int64) => Self::Float64,
-            (Self::Timestamp { zoned, nanos: left }, Self::Timestamp { zoned: same, nanos: right }) if zoned == same => {
+            (Self::Timestamp { zoned, nanos: left }, Self::Timestamp { zoned: same, nanos: right })
+                if zoned == same =>
+            {
                 Self::Timestamp { zoned, nanos: left | right }
             }
             _ => Self::Text,

@@ -56,7 +56,8 @@ impl CsvOptions {
         self.delimiter.unwrap_or_else(|| {
             let name = file_name.to_ascii_lowercase();
             let tabs = [".tsv", ".tab", ".tsv.", ".tab."];
-            let tabbed = tabs[..2].iter().any(|end| name.ends_with(end)) || tabs[2..].iter().any(|part| name.contains(part));
+            let tabbed =
+                tabs[..2].iter().any(|end| name.ends_with(end)) || tabs[2..].iter().any(|part| name.contains(part));
             if tabbed { b'\t' } else { b',' }
         })
     }

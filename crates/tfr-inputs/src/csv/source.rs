@@ -1,15 +1,16 @@
 //! [`CsvSource`]: reads CSV files as a scan of the engine.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use bytes::{Buf, Bytes};
-use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::Result;
-use datafusion_datasource::boundary_stream::AlignedBoundaryStream;
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
@@ -21,7 +22,8 @@ use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBu
 use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
 use datafusion_tfrecord::directory::FileNames;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use super::decode::{Columns, Records};
 use super::options::CsvOptions;
@@ -31,6 +33,9 @@ use crate::error::{Error, ErrorKind};
 
 /// The engine's batch size before it says otherwise.
 const DEFAULT_BATCH_SIZE: usize = 8192;
+
+/// How much of a local file is read at a time.
+const LOCAL_READ_LEN: usize = 1 << 20;
 
 /// Reads CSV files as a scan of the engine.
 #[derive(Debug, Clone)]
@@ -108,7 +113,9 @@ impl FileSource for CsvSource {
 
     fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", has_header={}", self.options.header),
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, ", has_header={}", self.options.header)
+            }
             DisplayFormatType::TreeRender => Ok(()),
         }
     }
@@ -161,35 +168,37 @@ impl CsvOpener {
     async fn text(&self, name: &str, file: &PartitionedFile) -> Result<Option<Part>, Error> {
         let meta = &file.object_meta;
         let options = &self.options;
-        let whole = |bytes| text::text(name, bytes, options.compression, options.encoding);
-        let Some(range) = file.range.as_ref().filter(|range| range.start > 0 || (range.end as u64) < meta.size) else {
-            let bytes = self.count(bytes(&self.store, meta, name).await?);
-            return Ok(Some((whole(bytes).await?, None, None)));
+        let range = file.range.as_ref().map_or(0..meta.size, |range| range.start as u64..range.end as u64);
+        let is_whole = range.start == 0 && range.end >= meta.size;
+        let can_split = is_whole || {
+            let (head, _) = text::peek(self.bytes(meta, name, 0..meta.size).await?, Content::LEN)
+                .await
+                .map_err(|error| text::read_error(name, error))?;
+            text::can_split(&head, options.compression, options.encoding)
         };
-        let (start, end) = (range.start as u64, range.end as u64);
-        let head_len = meta.size.min(Content::LEN as u64);
-        let head = self.store.get_range(&meta.location, 0..head_len).await.map_err(|error| store_error(name, error))?;
-        if !text::can_split(&head, options.compression, options.encoding) {
-            if start > 0 {
+        if is_whole || !can_split {
+            // A file that cannot be split is read by the partition that has its start.
+            if range.start > 0 {
                 return Ok(None);
             }
-            let bytes = self.count(bytes(&self.store, meta, name).await?);
-            return Ok(Some((whole(bytes).await?, None, None)));
+            let bytes = self.count(self.bytes(meta, name, 0..meta.size).await?);
+            return Ok(Some((text::text(name, bytes, options.compression, options.encoding).await?, None, None)));
         }
-        let (store, location) = (Arc::clone(&self.store), meta.location.clone());
-        let terminator = options.terminator.unwrap_or(b'\n');
-        let part = AlignedBoundaryStream::new(store, location, start, end, meta.size, terminator)
-            .await
-            .map_err(|error| store_error(name, error))?;
-        let bytes = self.count(part.map_err(io::Error::from).boxed());
-        if start == 0 {
-            return Ok(Some((whole(bytes).await?, None, None)));
+        // From one byte before, which may end the line before.
+        let bytes = self.count(self.bytes(meta, name, range.start.saturating_sub(1)..meta.size).await?);
+        let lines = text::lines_in(bytes, range.clone(), options.terminator.unwrap_or(b'\n'));
+        if range.start == 0 {
+            return Ok(Some((text::text(name, lines, options.compression, options.encoding).await?, None, None)));
         }
         let header = match options.header {
             true => Some(read_header(&self.store, meta, name, options).await?),
             false => None,
         };
-        Ok(Some((text::text_of_part(name, bytes, options.encoding), header, Some(start))))
+        Ok(Some((text::text_of_part(name, lines, options.encoding), header, Some(range.start))))
+    }
+
+    async fn bytes(&self, meta: &ObjectMeta, name: &str, range: Range<u64>) -> Result<Bytestream, Error> {
+        bytes(&self.store, meta, name, range).await
     }
 
     fn count(&self, bytes: Bytestream) -> Bytestream {
@@ -309,8 +318,8 @@ pub(super) fn column_names(records: &Records) -> Result<Vec<String>, Error> {
     let cells = records.cells()?;
     let header: Vec<&str> = (0..cells.width()).map(|column| cells.get(0, column)).collect();
     let mut names: Vec<String> = Vec::with_capacity(header.len());
-    let mut taken: std::collections::HashSet<String> = header.iter().map(|name| (*name).to_owned()).collect();
-    let mut seen = std::collections::HashSet::new();
+    let mut taken: HashSet<String> = header.iter().map(|name| (*name).to_owned()).collect();
+    let mut seen = HashSet::new();
     for (column, name) in header.into_iter().enumerate() {
         if !name.is_empty() && seen.insert(name) {
             names.push(name.to_owned());
@@ -334,7 +343,7 @@ async fn read_header(
     name: &str,
     options: &Arc<CsvOptions>,
 ) -> Result<Vec<String>, Error> {
-    let bytes = bytes(store, meta, name).await?;
+    let bytes = bytes(store, meta, name, 0..meta.size).await?;
     let mut text = text::text(name, bytes, options.compression, options.encoding).await?;
     let mut records = Records::new(name.into(), options, None, None);
     while records.len() == 0 {
@@ -350,12 +359,28 @@ async fn read_header(
     column_names(&records)
 }
 
-/// The bytes of a file from its start.
-pub(super) async fn bytes(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, name: &str) -> Result<Bytestream, Error> {
-    let got = store.get(&meta.location).await.map_err(|error| store_error(name, error))?;
-    Ok(got.into_stream().map_err(io::Error::from).boxed())
-}
-
-fn store_error(name: &str, error: object_store::Error) -> Error {
-    text::read_error(name, error.into())
+/// The bytes of a part of a file.
+pub(super) async fn bytes(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    name: &str,
+    range: Range<u64>,
+) -> Result<Bytestream, Error> {
+    if range.is_empty() {
+        return Ok(futures::stream::empty().boxed());
+    }
+    let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
+    let read_error = |error: object_store::Error| text::read_error(name, error.into());
+    let got = store.get_opts(&meta.location, options).await.map_err(read_error)?;
+    let bytes = match got.payload {
+        // The store itself would hand a local file on in pieces of 8 KiB.
+        GetResultPayload::File(file, _) => {
+            let mut file = tokio::fs::File::from_std(file);
+            file.seek(io::SeekFrom::Start(range.start)).await.map_err(|error| text::read_error(name, error))?;
+            let part = file.take(range.end - range.start);
+            tokio_util::io::ReaderStream::with_capacity(part, LOCAL_READ_LEN).boxed()
+        }
+        GetResultPayload::Stream(bytes) => bytes.map_err(io::Error::from).boxed(),
+    };
+    Ok(text::exactly(bytes, range.end - range.start))
 }

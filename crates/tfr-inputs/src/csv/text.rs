@@ -1,6 +1,7 @@
 //! From the bytes of a file to UTF-8 text: decompression, byte order mark, encoding.
 
 use std::io;
+use std::ops::Range;
 
 use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
@@ -37,11 +38,8 @@ pub(super) async fn text(
         (Some(Compression::None), Content::Compressed(_)) | (None, Content::Text) => Compression::None,
         (Some(asked), _) => asked,
         (None, Content::Compressed(found)) => found,
-        (None, Content::Unsupported(format)) => {
-            return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
-        }
-        (None, Content::Parquet) => {
-            let found = "Parquet".to_owned();
+        (None, Content::Parquet | Content::Unsupported(_)) => {
+            let found = content.describe();
             return Err(ErrorKind::WrongFormat { file: file.to_owned(), expected: "CSV", found }.into());
         }
     };
@@ -86,6 +84,58 @@ pub(super) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes
     let head = head.freeze();
     let whole = futures::stream::once(std::future::ready(Ok(head.clone()))).chain(bytes).boxed();
     Ok((head, whole))
+}
+
+/// Fails if fewer than `len` bytes come: a file that was cut after it was listed would lose rows in silence.
+pub(super) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
+    futures::stream::try_unfold((bytes, len), |(mut bytes, missing)| async move {
+        match bytes.try_next().await? {
+            Some(piece) => {
+                let missing = missing.saturating_sub(piece.len() as u64);
+                Ok(Some((piece, (bytes, missing))))
+            }
+            None if missing == 0 => Ok(None),
+            None => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the file is {missing} bytes shorter than when it was listed"),
+            )),
+        }
+    })
+    .boxed()
+}
+
+/// The lines that start within `range`, out of the bytes of the file from one before `range` on.
+pub(super) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> Bytestream {
+    let line_end = move |piece: &[u8]| piece.iter().position(|byte| *byte == terminator).map(|at| at + 1);
+    // Where the next piece starts in the file, and whether it starts a line.
+    let start = (range.start.saturating_sub(1), range.start == 0);
+    futures::stream::try_unfold(Some((bytes, start)), move |state| async move {
+        let Some((mut bytes, (mut position, mut aligned))) = state else { return Ok(None) };
+        while let Some(mut piece) = bytes.try_next().await? {
+            if !aligned {
+                let skipped = line_end(&piece).unwrap_or(piece.len());
+                aligned = piece.get(skipped.wrapping_sub(1)) == Some(&terminator);
+                position += skipped as u64;
+                piece = piece.split_off(skipped);
+                if aligned && position >= range.end {
+                    break;
+                }
+            }
+            if piece.is_empty() {
+                continue;
+            }
+            // The line that holds the last byte of the range is the last.
+            let last = usize::try_from((range.end - 1).saturating_sub(position)).unwrap_or(usize::MAX);
+            if let Some(end) = piece.get(last..).and_then(line_end) {
+                piece.truncate(last + end);
+                return Ok(Some((piece, None)));
+            }
+            position += piece.len() as u64;
+            return Ok(Some((piece, Some((bytes, (position, aligned))))));
+        }
+        Ok(None)
+    })
+    .boxed()
 }
 
 fn skip(bytes: Bytestream, mut len: usize) -> Bytestream {
@@ -213,6 +263,37 @@ mod tests {
             assert_eq!(decoded(Encoding::Utf16, &little, piece).as_deref(), Some(text));
             assert_eq!(decoded(Encoding::Utf16, &big, piece).as_deref(), Some(text));
         }
+    }
+
+    #[tokio::test]
+    async fn every_line_is_in_one_range() -> io::Result<()> {
+        let text = b"a\n\nbc\nd";
+        for piece in 1..text.len() {
+            for cut in 1..text.len() {
+                let mut found = Vec::new();
+                for range in [0..cut, cut..text.len()] {
+                    let from = range.start.saturating_sub(1);
+                    let pieces: Vec<_> =
+                        text[from..].chunks(piece).map(|piece| Ok(Bytes::from_static(piece))).collect();
+                    let lines =
+                        lines_in(futures::stream::iter(pieces).boxed(), range.start as u64..range.end as u64, b'\n');
+                    let lines: Vec<_> = lines.try_collect().await?;
+                    let lines = lines.concat();
+                    assert!(range.start == 0 || lines.is_empty() || text[text.len() - lines.len() - 1] == b'\n');
+                    found.extend(lines);
+                }
+                assert_eq!(found, text, "cut at {cut}, pieces of {piece}");
+            }
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_cut_is_noticed() {
+        let pieces = [Ok(Bytes::from_static(b"abc"))];
+        let read: io::Result<Vec<_>> = exactly(futures::stream::iter(pieces).boxed(), 5).try_collect().await;
+        let message = read.err().map(|error| error.to_string());
+        assert_eq!(message.as_deref(), Some("the file is 2 bytes shorter than when it was listed"));
     }
 
     #[test]

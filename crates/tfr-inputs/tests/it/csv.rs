@@ -12,9 +12,9 @@ async fn table(name: &str, content: &[u8], options: &str) -> Result<Vec<Vec<Stri
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[(name, content)])?;
     let batches = read(&format!("\"{}\"{options}", dir.path().join(name).display())).await?;
-    let header = batches.first().map(|batch| {
-        batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
-    });
+    let header = batches
+        .first()
+        .map(|batch| batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>());
     Ok(header.into_iter().chain(texts(&batches)?).collect())
 }
 
@@ -62,7 +62,10 @@ async fn encodings() -> Result<()> {
         "t.csv: the file starts with the byte order mark of UTF-16: not UTF-8"
     );
     let message = chain(&table("t.csv", b"", ",encoding=gbk").await.expect_err("refused"));
-    assert!(message.contains("option encoding=\"gbk\": expected utf-8, utf-16, utf-16le, utf-16be or latin1"), "{message}");
+    assert!(
+        message.contains("option encoding=\"gbk\": expected utf-8, utf-16, utf-16le, utf-16be or latin1"),
+        "{message}"
+    );
     Ok(())
 }
 
@@ -90,30 +93,36 @@ async fn types_are_inferred_so_that_nothing_is_lost() -> Result<()> {
     let batches = read(&path.display().to_string()).await?;
     let schema = batches[0].schema();
     let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
-    assert_eq!(types, [
-        DataType::Boolean,
-        DataType::Int64,
-        DataType::Float64,
-        DataType::Date32,
-        DataType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        DataType::Timestamp(TimeUnit::Nanosecond, None),
-        DataType::Utf8,
-        DataType::Utf8,
-        DataType::Utf8,
-    ]);
-    assert_eq!(texts(&batches)?[0], [
-        "true",
-        "1",
-        "1.5",
-        "2024-02-29",
-        "2024-02-29T01:02:03",
-        "2024-02-29T00:02:03Z",
-        "2024-02-29T00:00:00.123456789",
-        "007",
-        "1",
-        "NULL",
-    ]);
+    assert_eq!(
+        types,
+        [
+            DataType::Boolean,
+            DataType::Int64,
+            DataType::Float64,
+            DataType::Date32,
+            DataType::Timestamp(TimeUnit::Microsecond, None),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            DataType::Timestamp(TimeUnit::Nanosecond, None),
+            DataType::Utf8,
+            DataType::Utf8,
+            DataType::Utf8,
+        ]
+    );
+    assert_eq!(
+        texts(&batches)?[0],
+        [
+            "true",
+            "1",
+            "1.5",
+            "2024-02-29",
+            "2024-02-29T01:02:03",
+            "2024-02-29T00:02:03Z",
+            "2024-02-29T00:00:00.123456789",
+            "007",
+            "1",
+            "NULL",
+        ]
+    );
     assert_eq!(texts(&batches)?[1][..5], ["false", "-2", "3.0", "9999-12-31", "9999-12-31T23:59:59.500"]);
     Ok(())
 }
@@ -132,10 +141,7 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
     ] {
         let content = format!("a,\"col\numn\"\n1,{first}\n2,\n3,{later}\n");
         let message = refused("t.csv", content.as_bytes(), ",infer_rows=1").await;
-        assert_eq!(
-            message,
-            format!("t.csv: line 5: column \"col\numn\": expected {data_type}, found {later:?}"),
-        );
+        assert_eq!(message, format!("t.csv: line 5: column \"col\numn\": expected {data_type}, found {later:?}"),);
         let all = table("t.csv", content.as_bytes(), ",infer_rows=all").await?;
         assert_eq!(all.len(), 4, "all rows are read with a type that holds them");
     }
@@ -144,8 +150,8 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
 
 #[tokio::test]
 async fn every_record_has_a_cell_for_every_column() -> Result<()> {
-    assert_eq!(refused("t.csv", b"a,b\n1,2\n\n3\n", "").await, "t.csv: line 4: 1 cells, expected 2");
-    assert_eq!(refused("t.csv", b"a,b\n1,2\n3,4,5\n", "").await, "t.csv: line 3: 3 cells, expected 2");
+    assert_eq!(refused("t.csv", b"a,b\n1,2\n\n3\n", "").await, "t.csv: line 4: expected 2 cells, found 1");
+    assert_eq!(refused("t.csv", b"a,b\n1,2\n3,4,5\n", "").await, "t.csv: line 3: expected 2 cells, found 3");
     assert_eq!(refused("t.csv", b"a,b\n1,\"2\n3,4\n", "").await, "t.csv: line 2: a quoted cell does not end");
     assert_eq!(refused("t.csv", b"", "").await, "t.csv: no columns: the file holds no record");
     assert_eq!(table("t.csv", b"a,b\n", "").await?, Vec::<Vec<String>>::new());
@@ -173,7 +179,7 @@ async fn a_parquet_file_among_csv_files_is_refused() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("1.csv", b"a\n1\n"), ("2.csv", b"PAR1\x15\x04")])?;
     let message = chain(&read(&dir.path().display().to_string()).await.expect_err("refused"));
-    assert!(message.ends_with("2.csv: CSV was asked for, but the content is Parquet"), "{message}");
+    assert!(message.ends_with("2.csv: the content is Parquet, but the table is read as CSV"), "{message}");
     Ok(())
 }
 
@@ -222,9 +228,18 @@ async fn a_file_without_line_ends_in_cells_is_read_in_parts() -> Result<()> {
     let batches = datafusion::physical_plan::collect(plan, ctx.task_ctx()).await?;
     assert_eq!(row_count(&batches), 5000);
 
-    std::fs::write(&path, format!("s,n\n{}\"a\nb\",x\n", "c,1\n".repeat(2000)))?;
-    let message = chain(&ctx.sql("SELECT * FROM t").await?.collect().await.expect_err("refused"));
-    assert!(message.contains("t.csv: line "), "{message}");
+    let cut = ctx.sql("SELECT * FROM t").await?;
+    std::fs::write(&path, "s,n\r\na,1\r\n")?;
+    let message = chain(&cut.collect().await.expect_err("refused"));
+    assert!(message.contains("t.csv: cannot be read"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_end_in_a_cell_breaks_the_promise_that_there_is_none() -> Result<()> {
+    let text = format!("s,n\n{}\"a\nb\",1\n", "c,1\n".repeat(2000));
+    let message = refused("t.csv", text.as_bytes(), ",newlines_in_values=false").await;
+    assert_eq!(message, "t.csv: line 2002: a line end in a cell, although newlines_in_values=false");
     Ok(())
 }
 

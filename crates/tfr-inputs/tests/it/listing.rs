@@ -56,13 +56,13 @@ async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
 
 #[tokio::test]
 async fn patterns() -> Result<()> {
-    let dir = directory(&["a/x1.csv", "a/x2.csv", "a/b/x1.csv", "a/b/c/y1.txt", "d=1/x1.csv", "a/_x1.csv"])?;
+    let dir = directory(&["a/x1.csv", "a/x2.csv", "a/b/x1.csv", "a/b/c/y1.txt", "d1/x1.csv", "a/_x1.csv"])?;
     for (pattern, expected) in [
         ("a/x?.csv", vec!["a/x1.csv", "a/x2.csv"]),
         ("a/x[2-9].csv", vec!["a/x2.csv"]),
         ("a/x[!2].csv", vec!["a/x1.csv"]),
         ("a/*1*", vec!["a/x1.csv"]),
-        ("*/x1.csv", vec!["a/x1.csv", "d=1/x1.csv"]),
+        ("*/x1.csv", vec!["a/x1.csv", "d1/x1.csv"]),
         ("a/**/x1.csv", vec!["a/b/x1.csv", "a/x1.csv"]),
         ("**/*.txt", vec!["a/b/c/y1.txt"]),
         ("a/**", vec!["a/b/c/y1.txt", "a/b/x1.csv", "a/x1.csv", "a/x2.csv"]),
@@ -118,12 +118,10 @@ async fn directories_of_keys_are_columns() -> Result<()> {
     )?;
     let table = format!("'{}'", dir.path().join("t").display());
     let rows = async |query: &str| crate::support::rows(&query.replace("$t", &table)).await;
-    assert_eq!(rows("SELECT x, n, s FROM $t ORDER BY x").await?, [
-        ["1", "1", "a/b"],
-        ["2", "2", "NULL"],
-        ["3", "2", "NULL"],
-        ["4", "NULL", "c"]
-    ]);
+    assert_eq!(
+        rows("SELECT x, n, s FROM $t ORDER BY x").await?,
+        [["1", "1", "a/b"], ["2", "2", "NULL"], ["3", "2", "NULL"], ["4", "NULL", "c"]]
+    );
     assert_eq!(rows("SELECT count(*) FROM $t WHERE s IS NULL").await?, [["2"]]);
     assert_eq!(rows("SELECT x FROM $t WHERE n + 1 = 2").await?, [["1"]]);
     assert_eq!(rows("SELECT max(n), min(s) FROM $t").await?, [["2", "a/b"]]);

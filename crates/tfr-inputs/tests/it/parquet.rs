@@ -14,7 +14,7 @@ use datafusion::parquet::data_type::{Int96, Int96Type};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::parquet::file::writer::SerializedFileWriter;
 use datafusion::parquet::schema::parser::parse_message_type;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::TryStreamExt;
 use tfr_inputs::TableSpec;
 
@@ -85,28 +85,33 @@ async fn damage_names_the_file() -> Result<()> {
     let path = |name: &str| dir.path().join(name).display().to_string();
     write_parquet(&dir.path().join("sound.parquet"), &column("x", ints(0..10))?)?;
     let sound = std::fs::read(dir.path().join("sound.parquet"))?;
-    write(dir.path(), &[
-        ("cut.parquet", &sound[..sound.len() - 20]),
-        ("empty.parquet", b""),
-        ("text.parquet", b"a,b\n1,2\n"),
-        ("table.csv", &sound),
-        ("file.avro", b"Obj\x01\x04\x14avro.codec"),
-        ("mixed/a.parquet", &sound),
-        ("mixed/b.parquet", b"nonsense that is no Parquet"),
-    ])?;
+    write(
+        dir.path(),
+        &[
+            ("cut.parquet", &sound[..sound.len() - 20]),
+            ("empty.parquet", b""),
+            ("text.parquet", b"a,b\n1,2\n"),
+            ("table.csv", &sound),
+            ("file.avro", b"Obj\x01\x04\x14avro.codec"),
+            ("file.jsonl", b" {}\n"),
+            ("mixed/a.parquet", &sound),
+            ("mixed/b.parquet", b"nonsense that is no Parquet"),
+        ],
+    )?;
     for (name, expected) in [
         ("cut.parquet", "cut.parquet: cannot be read"),
         ("empty.parquet", "empty.parquet: the file is empty (0 bytes)"),
         ("text.parquet", "text.parquet: the name says Parquet, but the content is not (no Parquet magic number"),
         ("table.csv", "table.csv: the name says CSV, but the content is Parquet"),
         ("file.avro", "file.avro: reading Avro files is not supported"),
+        ("file.jsonl", "file.jsonl: reading JSON files is not supported"),
         ("mixed", "mixed/b.parquet: cannot be read"),
     ] {
         let message = refused(&path(name)).await;
         assert!(message.contains(expected), "{message}");
     }
     let message = refused(&format!("{},format=csv", path("sound.parquet"))).await;
-    assert!(message.contains("sound.parquet: CSV was asked for, but the content is Parquet"), "{message}");
+    assert!(message.contains("sound.parquet: the content is Parquet, but the table is read as CSV"), "{message}");
     let message = refused(&format!("{},header=true", path("sound.parquet"))).await;
     assert!(message.contains("option \"header\" is for CSV, but this is Parquet"), "{message}");
     assert_eq!(row_count(&read(&format!("{},format=parquet", path("table.csv"))).await?), 10);
@@ -142,7 +147,6 @@ async fn partitions(spec: &str, target: usize) -> Result<Vec<Vec<Vec<String>>>> 
         let batches: Vec<_> = plan.execute(partition, ctx.task_ctx())?.try_collect().await?;
         partitions.push(texts(&batches)?);
     }
-    assert_eq!(execute_stream(plan, ctx.task_ctx())?.try_collect::<Vec<_>>().await?.iter().map(RecordBatch::num_rows).sum::<usize>(), 8000);
     Ok(partitions)
 }
 
@@ -153,7 +157,7 @@ async fn one_big_file_is_read_by_every_partition() -> Result<()> {
     write_parquet(&path, &column("x", ints(0..8000))?)?;
     let spec = format!("t={}", path.display());
     let found = partitions(&spec, 4).await?;
-    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [2000; 4]);
+    assert!(found.len() == 4 && found.iter().all(|rows| rows.len() >= 1000), "each reads some of the 8 row groups");
     assert_eq!(found, partitions(&spec, 4).await?);
     let values: Vec<_> = found.concat().concat();
     assert_eq!(values, (0..8000).map(|value| value.to_string()).collect::<Vec<_>>());
@@ -173,6 +177,17 @@ async fn footers_answer_what_they_can() -> Result<()> {
     let plan = rows(&format!("EXPLAIN SELECT x FROM {table} LIMIT 15")).await?.concat().concat();
     assert!(plan.contains("1.parquet") && !plan.contains("2.parquet"), "two files hold 15 rows: {plan}");
     assert_eq!(rows(&format!("SELECT x FROM {table} WHERE x >= 28 ORDER BY x")).await?, [["28"], ["29"]]);
+    assert_eq!(rows(&format!("SELECT x FROM {table} ORDER BY x DESC LIMIT 2")).await?, [["29"], ["28"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn columns_of_one_name_are_refused() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    write_parquet(&path, &RecordBatch::try_from_iter([("x", ints(0..3)), ("y", ints(0..3)), ("x", ints(3..6))])?)?;
+    let error = refused(&path.display().to_string()).await;
+    assert!(error.contains("t.parquet: two columns are named \"x\""), "{error}");
     Ok(())
 }
 

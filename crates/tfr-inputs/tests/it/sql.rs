@@ -59,3 +59,26 @@ async fn a_declared_column_without_header_is_matched_by_position() -> Result<()>
     assert_eq!(found, [["a", "1"], ["b", "2"]]);
     Ok(())
 }
+
+#[tokio::test]
+async fn declared_partitions_are_those_of_the_directories() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("dt=2024-01-01/n=1/f.csv", b"x\n5\n")])?;
+    let ctx = session(2);
+    let create = async |columns: &str, partitions: &str| {
+        let location = dir.path().display();
+        ctx.sql(&format!(
+            "CREATE OR REPLACE EXTERNAL TABLE t {columns} STORED AS CSV PARTITIONED BY ({partitions}) LOCATION '{location}'"
+        ))
+        .await
+    };
+    create("(x INT, dt VARCHAR, n BIGINT)", "dt, n").await?;
+    let found = texts(&ctx.sql("SELECT n, dt, x FROM t").await?.collect().await?)?;
+    assert_eq!(found, [["1", "2024-01-01", "5"]]);
+    create("", "dt, n").await?;
+    let message = chain(&create("(x INT, dt DATE, n BIGINT)", "dt, n").await.expect_err("another type"));
+    assert!(message.contains("column \"dt\" is declared as Date32, but its directories hold Utf8"), "{message}");
+    let message = chain(&create("", "n").await.expect_err("other directories"));
+    assert!(message.contains("PARTITIONED BY (n), but the directories are (dt, n)"), "{message}");
+    Ok(())
+}

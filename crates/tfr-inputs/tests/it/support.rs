@@ -27,9 +27,9 @@ pub fn session(partitions: usize) -> SessionContext {
     ctx
 }
 
-/// Opens `t=<spec>` and reads all of it.
+/// Opens `t=<spec>` and reads all of it, in the order of the files.
 pub async fn read(spec: &str) -> Result<Vec<RecordBatch>> {
-    let ctx = session(2);
+    let ctx = session(1);
     let spec: TableSpec = format!("t={spec}").parse()?;
     let table = tfr_inputs::open_table(&ctx.state(), &spec).await?;
     ctx.read_table(table as Arc<dyn TableProvider>)?.collect().await

@@ -47,11 +47,28 @@ fn guesses_of_the_engine_are_hints() {
 }
 
 #[test]
+fn a_call_that_fits_no_function_is_told_in_one_sentence() {
+    let text = "Internal error: Function 'sum' failed to match any signature, errors: Error during planning: ...\n\
+        No function matches the given name and argument types 'sum(Utf8)'. You might need to add explicit type casts.\n\
+        \tCandidate functions:\n\tsum(Int64)\n\tsum(Float64)";
+    let explanation = explain(DataFusionError::Plan(text.to_owned()));
+    assert_eq!(explanation.causes, ["no function matches 'sum(Utf8)'"]);
+    assert_eq!(explanation.hint.unwrap(), "cast the arguments: the candidates are sum(Int64) sum(Float64)");
+}
+
+#[test]
+fn rules_of_the_engine_are_not_named() {
+    let error = DataFusionError::Plan("Cannot cast string 'abc' to value of Int32 type".to_owned());
+    let wrapped = error.context("type_coercion").context("Optimizer rule 'simplify_expressions' failed");
+    assert_eq!(explain(wrapped).causes, ["Cannot cast string 'abc' to value of Int32 type"]);
+}
+
+#[test]
 fn out_of_memory_names_the_operator_and_the_option() {
-    let text =
-        "Additional allocation failed for HashJoinInput[0] with top memory consumers as:\n  HashJoinInput[0] ...";
+    let text = "Additional allocation failed for HashJoinInput[0] with top memory consumers as:\n  HashJoinInput[0] ...\n\
+        Error: Failed to allocate additional 2.6 MB for HashJoinInput[0] with 0.0 B already allocated";
     let explanation = explain(DataFusionError::ResourcesExhausted(text.to_owned()));
-    assert!(explanation.causes[0].contains("HashJoinInput[0]"));
+    assert!(explanation.causes[0].starts_with("Failed to allocate additional 2.6 MB for HashJoinInput[0]"));
     assert!(explanation.hint.unwrap().contains("prefer_hash_join = false"));
 }
 

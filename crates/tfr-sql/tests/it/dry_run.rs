@@ -1,8 +1,8 @@
-use crate::bench::{Bench, assert_told};
+use crate::workbench::{Workbench, assert_told};
 
 #[test]
 fn the_plan_is_shown_and_nothing_is_made() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let query = "SELECT * FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--compression", "gzip", "--dry-run"]), @r##"
     exit 0
@@ -56,7 +56,7 @@ fn the_plan_is_shown_and_nothing_is_made() {
 
 #[test]
 fn what_would_be_refused_is_refused() {
-    assert_told!(Bench::new().tell(&["SELECT score FROM 'events.parquet'", "--strict", "--dry-run"]), @r##"
+    assert_told!(Workbench::new().tell(&["SELECT score FROM 'events.parquet'", "--strict", "--dry-run"]), @r##"
     exit 1
     -- stderr
     error: a column would lose information: "score" (float32 of float64)

@@ -1,7 +1,7 @@
-use crate::bench::Bench;
+use crate::workbench::Workbench;
 
 fn help(flag: &str) -> String {
-    let output = Bench::new().command(&[]).arg(flag).output().unwrap();
+    let output = Workbench::new().command(&[]).arg(flag).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty());
     String::from_utf8(output.stdout).unwrap()
 }

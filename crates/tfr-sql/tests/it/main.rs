@@ -1,10 +1,12 @@
 //! The command as a user meets it: what it prints, what it leaves on disk, how it ends.
 
-mod bench;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod dry_run;
 mod help;
 mod names;
 mod print;
 mod signals;
 mod usage;
+mod workbench;
 mod write;

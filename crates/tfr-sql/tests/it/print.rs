@@ -3,13 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use crate::bench::{Bench, assert_told};
+use crate::workbench::{Workbench, assert_told};
 
 const QUERY: &str = "SELECT * FROM 'events.parquet'";
 
 #[test]
 fn every_format_shows_the_rows() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     assert_told!(bench.tell(&[QUERY, "--format", "table"]), @r##"
     exit 0
     -- stdout
@@ -60,8 +60,18 @@ fn every_format_shows_the_rows() {
 }
 
 #[test]
+fn a_table_is_described() {
+    assert_told!(Workbench::new().tell(&["DESCRIBE 'users.csv'"]), @r##"
+    exit 0
+    -- stdout
+    column_name,data_type,is_nullable
+    id;name,Utf8,YES
+    "##);
+}
+
+#[test]
 fn a_pipe_gets_csv() {
-    assert_told!(Bench::new().tell(&["SELECT 1 AS one"]), @r##"
+    assert_told!(Workbench::new().tell(&["SELECT 1 AS one"]), @r##"
     exit 0
     -- stdout
     one
@@ -72,14 +82,14 @@ fn a_pipe_gets_csv() {
 #[test]
 fn no_rows_are_told() {
     let query = "SELECT label FROM 'events.parquet' WHERE \"UserId\" > 100";
-    assert_told!(Bench::new().tell(&[query]), @r##"
+    assert_told!(Workbench::new().tell(&[query]), @r##"
     exit 0
     -- stdout
     label
     -- stderr
     the query yields no rows
     "##);
-    assert_told!(Bench::new().tell(&[query, "--quiet"]), @r##"
+    assert_told!(Workbench::new().tell(&[query, "--quiet"]), @r##"
     exit 0
     -- stdout
     label
@@ -88,7 +98,7 @@ fn no_rows_are_told() {
 
 #[test]
 fn a_failure_midway_is_a_failure() {
-    assert_told!(Bench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
+    assert_told!(Workbench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
     error: division by zero
@@ -99,7 +109,7 @@ fn a_failure_midway_is_a_failure() {
 fn a_closed_pipe_is_no_failure() {
     // More rows than any pipe holds.
     let query = "SELECT value FROM generate_series(1, 1000000000)";
-    let mut child = Bench::new().command(&[query]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Workbench::new().command(&[query]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
@@ -113,7 +123,7 @@ fn a_closed_pipe_is_no_failure() {
 
 #[test]
 fn colour_is_for_terminals_or_on_demand() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let talk = |arguments: &[&str]| String::from_utf8(bench.run(arguments).stderr).unwrap();
     assert!(!talk(&["SELECT x"]).contains('\u{1b}'));
     assert!(talk(&["SELECT x", "--color", "always"]).contains("\u{1b}[1m\u{1b}[31merror"));
@@ -123,7 +133,7 @@ fn colour_is_for_terminals_or_on_demand() {
 
 #[test]
 fn settings_and_plan_are_told_on_demand() {
-    let output = Bench::new().run(&["SELECT 1 AS one", "-v", "--memory-limit", "1GiB"]);
+    let output = Workbench::new().run(&["SELECT 1 AS one", "-v", "--memory-limit", "1GiB"]);
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(talk.contains("2 threads, 1.0 GiB of memory"), "{talk}");
     assert!(talk.contains("PlaceholderRowExec") || talk.contains("ProjectionExec"), "{talk}");

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::bench::Bench;
+use crate::workbench::Workbench;
 
 /// A query that does not end by itself.
 const ENDLESS: &str = "SELECT value FROM generate_series(1, 1000000000000)";
@@ -15,7 +15,7 @@ fn send(signal: &str, child: &Child) {
 }
 
 /// Starts an endless write and waits until rows are on their way to the disk.
-fn start_writing(bench: &Bench) -> (Child, impl std::io::BufRead) {
+fn start_writing(bench: &Workbench) -> (Child, impl std::io::BufRead) {
     let mut child = bench
         .command(&[ENDLESS, "--out", "shards", "--shard-rows", "10000", "--progress", "always"])
         .stderr(Stdio::piped())
@@ -32,7 +32,7 @@ fn start_writing(bench: &Bench) -> (Child, impl std::io::BufRead) {
 }
 
 fn stops_cleanly(signal: &str, code: i32) {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let (mut child, mut talk) = start_writing(&bench);
     send(signal, &child);
     let mut rest = String::new();
@@ -54,7 +54,7 @@ fn terminated() {
 
 #[test]
 fn what_a_killed_run_left_is_told() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let (mut child, _talk) = start_writing(&bench);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -72,7 +72,7 @@ fn what_a_killed_run_left_is_told() {
 
 #[test]
 fn a_reader_that_does_not_read_does_not_keep_it() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let mut child = bench.command(&[ENDLESS]).stdout(Stdio::piped()).spawn().unwrap();
     // The first row is out, so the query runs; nobody reads the rest, so the pipe is or will be full.
     let mut stdout = child.stdout.take().unwrap();

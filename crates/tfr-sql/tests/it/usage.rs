@@ -1,12 +1,12 @@
 //! Every way to hold it wrong is told before anything is opened, with exit code 2.
 
-use crate::bench::{Bench, assert_told};
+use crate::workbench::{Workbench, assert_told};
 
 const QUERY: &str = "SELECT * FROM 'events.parquet'";
 
 #[test]
 fn a_query_is_needed() {
-    assert_told!(Bench::new().tell(&["--out", "shards"]), @r##"
+    assert_told!(Workbench::new().tell(&["--out", "shards"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -20,7 +20,7 @@ fn a_query_is_needed() {
 
 #[test]
 fn an_empty_query_is_none() {
-    assert_told!(Bench::new().tell(&["  -- nothing\n"]), @r##"
+    assert_told!(Workbench::new().tell(&["  -- nothing\n"]), @r##"
     exit 2
     -- stderr
     error: the SQL text is empty
@@ -31,7 +31,7 @@ fn an_empty_query_is_none() {
 
 #[test]
 fn a_query_comes_from_one_place() {
-    assert_told!(Bench::new().tell(&[QUERY, "-f", "query.sql"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "-f", "query.sql"]), @r##"
     exit 2
     -- stderr
     error: the argument '[QUERY]' cannot be used with '--file <FILE>'
@@ -44,7 +44,7 @@ fn a_query_comes_from_one_place() {
 
 #[test]
 fn shards_are_cut_in_one_way() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
     exit 2
     -- stderr
     error: the argument '--shards <N>' cannot be used with '--shard-rows <N>'
@@ -57,7 +57,7 @@ fn shards_are_cut_in_one_way() {
 
 #[test]
 fn sizes_need_a_number_and_a_unit() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--shard-size", "12 parsecs"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shard-size", "12 parsecs"]), @r##"
     exit 2
     -- stderr
     error: invalid value '12 parsecs' for '--shard-size <SIZE>': expected a size such as 512KiB, 128MiB or 4GB
@@ -68,7 +68,7 @@ fn sizes_need_a_number_and_a_unit() {
 
 #[test]
 fn choices_are_known_words() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'score: exact' for '--map <COL: CHOICE>': unknown choice "exact": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros
@@ -79,7 +79,7 @@ fn choices_are_known_words() {
 
 #[test]
 fn one_choice_a_column() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
     exit 2
     -- stderr
     error: --map is given twice for column "score"
@@ -92,7 +92,7 @@ fn one_choice_a_column() {
 
 #[test]
 fn compression_has_tensorflows_names() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'zstd' for '--compression <NAME>': unknown compression "zstd", expected none, gzip or zlib
@@ -103,7 +103,7 @@ fn compression_has_tensorflows_names() {
 
 #[test]
 fn a_level_is_of_a_compression() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"
     exit 2
     -- stderr
     error: --level needs --compression gzip or --compression zlib
@@ -116,7 +116,7 @@ fn a_level_is_of_a_compression() {
 
 #[test]
 fn writing_options_need_a_target() {
-    assert_told!(Bench::new().tell(&[QUERY, "--shards", "2"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--shards", "2"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -130,7 +130,7 @@ fn writing_options_need_a_target() {
 
 #[test]
 fn rows_are_printed_or_written() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "shards", "--format", "csv"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--format", "csv"]), @r##"
     exit 2
     -- stderr
     error: the argument '--format <FORMAT>' cannot be used with:
@@ -145,7 +145,7 @@ fn rows_are_printed_or_written() {
 
 #[test]
 fn a_table_file_is_refused_by_name() {
-    assert_told!(Bench::new().tell(&[QUERY, "--out", "copy.parquet"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "copy.parquet"]), @r##"
     exit 2
     -- stderr
     error: --out copy.parquet: writing Parquet is not supported yet
@@ -160,7 +160,7 @@ fn a_table_file_is_refused_by_name() {
 
 #[test]
 fn tables_have_a_name_and_a_place() {
-    assert_told!(Bench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'users.csv' for '--table <NAME=URL[,…]>': table "users.csv": expected NAME=URL
@@ -170,8 +170,21 @@ fn tables_have_a_name_and_a_place() {
 }
 
 #[test]
+fn one_table_a_name() {
+    assert_told!(Workbench::new().tell(&[QUERY, "--table", "t=users.csv", "--table", "t=events.parquet"]), @r##"
+    exit 2
+    -- stderr
+    error: --table is given twice for t
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
 fn nothing_is_created() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     bench.run(&[QUERY, "--out", "shards", "--shard-size", "none"]);
     assert!(bench.leftovers().is_empty());
 }

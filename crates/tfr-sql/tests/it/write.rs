@@ -2,14 +2,15 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 use tfrecord_framing::{Compression, RecordReader};
 use tfrecord_shards::Manifest;
 
-use crate::bench::{Bench, assert_told};
+use crate::workbench::{Workbench, assert_told, tell};
 
-fn shards(bench: &Bench, dir: &str) -> Vec<PathBuf> {
+fn shards(bench: &Workbench, dir: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(bench.path().join(dir)).unwrap().map(|entry| entry.unwrap().path());
     let mut shards: Vec<_> = entries.filter(|path| path.to_str().unwrap().contains(".tfrecord")).collect();
     shards.sort();
@@ -17,7 +18,7 @@ fn shards(bench: &Bench, dir: &str) -> Vec<PathBuf> {
 }
 
 /// The records of all shards, in order.
-fn records(bench: &Bench, dir: &str, compression: Compression) -> Vec<Vec<u8>> {
+fn records(bench: &Workbench, dir: &str, compression: Compression) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     for shard in shards(bench, dir) {
         let mut reader = RecordReader::with_compression(File::open(shard).unwrap(), compression);
@@ -31,7 +32,7 @@ fn records(bench: &Bench, dir: &str, compression: Compression) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_query_becomes_a_directory_of_shards() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let query = "SELECT UserId, label FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--prefix", "train"]), @r##"
     exit 0
@@ -47,7 +48,7 @@ fn a_query_becomes_a_directory_of_shards() {
 
 #[test]
 fn compression_is_asked_for_by_name() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     for (name, compression) in [("gzip", Compression::Gzip), ("zlib", Compression::Zlib)] {
         let output =
             bench.run(&["SELECT id FROM 'many.parquet'", "--out", name, "--compression", name, "--level", "9"]);
@@ -59,21 +60,21 @@ fn compression_is_asked_for_by_name() {
 #[test]
 fn narrowed_columns_are_warned_of_once() {
     let query = "SELECT score, price FROM 'events.parquet'";
-    assert_told!(Bench::new().tell(&[query, "--out", "shards"]), @r##"
+    assert_told!(Workbench::new().tell(&[query, "--out", "shards"]), @r##"
     exit 0
     -- stderr
     warning: column "score" loses information: float32 of float64
     warning: column "price" loses information: float32 of decimal(9,2)
     4 rows in 1 shard, 205 B, [seconds]: shards
     "##);
-    assert_told!(Bench::new().tell(&[query, "--out", "shards", "--quiet"]), @r##"
+    assert_told!(Workbench::new().tell(&[query, "--out", "shards", "--quiet"]), @r##"
     exit 0
     "##);
 }
 
 #[test]
 fn strict_refuses_what_would_be_narrowed() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let query = "SELECT score, price FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--strict"]), @r##"
     exit 1
@@ -89,7 +90,7 @@ fn strict_refuses_what_would_be_narrowed() {
 
 #[test]
 fn nulls_may_be_forbidden() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--out", "shards", "--null", "error"]), @r##"
     exit 1
     -- stderr
@@ -102,7 +103,7 @@ fn nulls_may_be_forbidden() {
 
 #[test]
 fn a_query_that_fails_midway_leaves_nothing() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--shard-rows", "100"]), @r##"
     exit 1
@@ -113,8 +114,31 @@ fn a_query_that_fails_midway_leaves_nothing() {
 }
 
 #[test]
+fn a_full_disk_leaves_nothing() {
+    let bench = Workbench::new();
+    let command = bench.command(&["SELECT id FROM 'many.parquet'", "--out", "shards"]);
+    // Files of at most 16 or 32 KiB, by the block size of the shell.
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -f 32; exec \"$0\" \"$@\""])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(bench.path())
+        .output()
+        .unwrap();
+    assert_told!(tell(&limited), @r##"
+    exit 1
+    -- stderr
+    error: shards: cannot write
+      cause: File too large (os error 27)
+
+    hint: make room, or write elsewhere: nothing of this run has been kept
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
 fn no_rows_are_an_empty_shard() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id < 0", "--out", "shards"]), @r##"
     exit 0
     -- stderr
@@ -126,7 +150,7 @@ fn no_rows_are_an_empty_shard() {
 
 #[test]
 fn an_earlier_set_is_replaced_only_on_demand() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let write = |query: &str, mode: &str| bench.run(&[query, "--out", "shards", "--mode", mode]);
     assert!(write("SELECT 1 AS one", "error").status.success());
     assert_told!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
@@ -143,7 +167,7 @@ fn an_earlier_set_is_replaced_only_on_demand() {
 
 #[test]
 fn an_ordered_query_is_written_in_order() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     // A filter, so that the number of rows has to be counted.
     let ordered = "SELECT id FROM 'many.parquet' WHERE id % 3 = 0 ORDER BY id DESC";
     assert_told!(bench.tell(&[ordered, "--out", "shards", "--shards", "5"]), @r##"
@@ -161,13 +185,13 @@ fn an_ordered_query_is_written_in_order() {
     ]);
     assert!(expected.status.success());
     assert_eq!(records(&bench, "shards", Compression::None), records(&bench, "one", Compression::None));
-    let manifest = Manifest::read(&bench.path().join("shards")).unwrap();
+    let manifest = Manifest::read(bench.path().join("shards")).unwrap();
     assert!(manifest.shards.iter().all(|shard| [666, 667].contains(&shard.rows)), "{manifest:?}");
 }
 
 #[test]
 fn the_report_is_as_its_schema_says() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     let query = "SELECT score FROM 'events.parquet'";
     let output = bench.run(&[query, "--out", "shards", "--compression", "gzip", "--report", "json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -176,7 +200,7 @@ fn the_report_is_as_its_schema_says() {
         jsonschema::validator_for(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
 
-    let manifest = Manifest::read(&bench.path().join("shards")).unwrap();
+    let manifest = Manifest::read(bench.path().join("shards")).unwrap();
     assert_eq!(report["run"], manifest.run);
     assert_eq!(report["rows"], 4);
     assert_eq!(report["file_bytes"], manifest.totals.file_bytes);
@@ -186,13 +210,13 @@ fn the_report_is_as_its_schema_says() {
 #[test]
 fn progress_is_told_on_demand() {
     let output =
-        Bench::new().run(&["SELECT id FROM 'many.parquet'", "--out", "shards", "--progress", "always", "--quiet"]);
+        Workbench::new().run(&["SELECT id FROM 'many.parquet'", "--out", "shards", "--progress", "always", "--quiet"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains(" rows, "));
 }
 
 #[test]
 fn spilling_lets_a_sort_finish_in_little_memory() {
-    let bench = Bench::new();
+    let bench = Workbench::new();
     fs::create_dir(bench.path().join("spill")).unwrap();
     let query = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 100000) ORDER BY hash";
     let limits = ["--memory-limit", "16MiB", "--temp-dir", "spill"];
@@ -200,4 +224,19 @@ fn spilling_lets_a_sort_finish_in_little_memory() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(records(&bench, "shards", Compression::None).len(), 100_000);
     assert_eq!(fs::read_dir(bench.path().join("spill")).unwrap().count(), 0);
+}
+
+/// The usual soft limit on open files is lower than a usual number of shards.
+#[test]
+fn more_shards_than_files_may_be_open_at_first() {
+    let bench = Workbench::new();
+    let output = Command::new("sh")
+        .current_dir(bench.path())
+        .args(["-c", "ulimit -Sn 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tfr-sql")])
+        .args(["SELECT * FROM 'many.parquet'", "--out", "shards", "--shards", "200", "--quiet"])
+        .output()
+        .unwrap();
+    assert_eq!(tell(&output), "exit 0\n");
+    let counts = Manifest::read(bench.path().join("shards")).unwrap().shards;
+    assert!(counts.len() == 200 && counts.iter().all(|shard| (48..=52).contains(&shard.rows)));
 }

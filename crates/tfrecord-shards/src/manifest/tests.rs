@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use jsonschema::Validator;
 use serde_json::json;
 
@@ -180,9 +181,16 @@ fn a_directory_without_a_manifest_has_none() {
 
 #[test]
 fn a_damaged_schema_is_an_error() {
-    let mut schema = manifest().schema;
-    schema.ipc.truncate(40);
-    assert!(schema.to_schema().is_err());
-    schema.ipc = "not base64!".to_owned();
-    assert!(schema.to_schema().is_err());
+    let schema = manifest().schema;
+    let with_ipc = |ipc: String| SchemaDescription { ipc, ..schema.clone() }.to_schema();
+    assert!(with_ipc("not base64!".to_owned()).is_err());
+    let ipc = BASE64_STANDARD.decode(&schema.ipc).unwrap();
+    assert!(with_ipc(BASE64_STANDARD.encode(&ipc[..40])).is_err());
+    // Whatever the damage, it does not get further than this.
+    let read = (0..ipc.len()).filter(|&at| {
+        let mut damaged = ipc.clone();
+        damaged[at] ^= 0x15;
+        with_ipc(BASE64_STANDARD.encode(damaged)).is_ok()
+    });
+    assert!(read.count() < ipc.len());
 }

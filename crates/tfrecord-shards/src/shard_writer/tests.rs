@@ -68,6 +68,9 @@ fn threads_do_not_change_a_byte() {
     };
     let (bytes, stats) = of_threads(1);
     assert!(stats.framed_bytes > 5 << 20);
+    let mut oracle = RecordWriter::with_compression(Vec::new(), Compression::Gzip, Level::default());
+    oracle.write_framed(records.bytes()).unwrap();
+    assert!(bytes == oracle.finish().unwrap());
     assert_eq!(of_threads(3), (bytes, stats));
 }
 

@@ -93,26 +93,22 @@ proptest! {
 
 #[test]
 fn dealt_shards_are_within_5_percent() {
-    for shards in [1, 2, 3, 7, 16, 64, 1000] {
-        for rows_per_shard in [20, 21, 25, 33, 64, 100, 999, 8_192, 8_200, 10_000, 40_000] {
-            // The worst places to stop lie within a round.
-            for extra in [0, 1, shards / 2, shards - 1] {
-                let rows = rows_per_shard * shards + extra;
-                if rows > 2_000_000 {
-                    continue;
-                }
-                let mut sizes = vec![0; shards];
-                for Piece { shard, records } in ShardDeal::new(count(shards)).deal(rows) {
-                    sizes[shard] += records.len();
-                }
-                let mean = rows as f64 / shards as f64;
-                for size in sizes {
-                    let off = (size as f64 - mean).abs() / mean;
-                    // A shard cannot hold part of a row.
-                    assert!(off <= 0.05 || (size as f64 - mean).abs() < 1.0, "{rows} rows, {shards} shards: {off}");
-                }
+    for shards in [1, 2, 3, 7, 16, 64, 500] {
+        let mut deal = ShardDeal::new(count(shards));
+        let mut sizes = vec![0; shards];
+        let mut rows = 0;
+        // Shards are furthest apart where a block ends.
+        while rows < 2_000_000.min(20_000 * shards) {
+            let block = deal.deal_block(usize::MAX);
+            sizes[block.shard] += block.rows;
+            rows += block.rows;
+            let mean = rows as f64 / shards as f64;
+            if mean >= 20.0 {
+                let (least, most) = (sizes[shards - 1] as f64, sizes[0] as f64);
+                assert!(most <= 1.05 * mean && least >= 0.95 * mean, "{rows} rows, {shards} shards: {least} to {most}");
             }
         }
+        assert_eq!((sizes.iter().max(), sizes.iter().min()), (sizes.first(), sizes.last()));
     }
 }
 

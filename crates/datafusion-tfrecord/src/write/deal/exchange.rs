@@ -1,9 +1,10 @@
 //! The channels between the inputs and outputs of a [`DealExec`](super::DealExec).
 
 use std::collections::VecDeque;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -15,7 +16,7 @@ use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Dealer, DealtRows};
+use super::{Dealer, Turn};
 use crate::error::ErrorKind;
 use crate::write::run::describe_panic;
 
@@ -26,8 +27,8 @@ const CHANNEL_CAPACITY: usize = 2;
 /// What goes from an input to an output.
 enum Message {
     /// What one batch holds for the output, in order.
-    Rows {
-        rows: Vec<DealtRows>,
+    Turns {
+        turns: Vec<Turn>,
         /// The memory of the whole batch, for as long as one of its slices waits here.
         reservation: Arc<MemoryReservation>,
     },
@@ -35,6 +36,9 @@ enum Message {
     End,
     Failed(Arc<DataFusionError>),
 }
+
+/// The outputs of a running exchange that have not been asked for yet.
+pub(super) type Unclaimed = Arc<Mutex<Vec<Option<Rotation>>>>;
 
 /// The exchange before it runs.
 pub(super) struct Exchange {
@@ -45,8 +49,13 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Starts one task for each input partition and gives out the receiving ends.
-    pub(super) fn start(self, input: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<Rotation>> {
+    /// Starts one task for each input partition and gives out the receiving ends, which are to be kept in `unclaimed`.
+    pub(super) fn start(
+        self,
+        input: &Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        unclaimed: &Unclaimed,
+    ) -> Result<Vec<Option<Rotation>>> {
         let inputs = input.output_partitioning().partition_count();
         let mut receivers: Vec<Vec<_>> = (0..self.outputs).map(|_| Vec::with_capacity(inputs)).collect();
         let mut tasks = Vec::with_capacity(inputs);
@@ -56,25 +65,16 @@ impl Exchange {
             for receivers in &mut receivers {
                 let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
                 senders.push(sender);
-                receivers.push(Incoming { receiver, rows: VecDeque::new(), reservation: None });
+                receivers.push(Incoming { receiver, turns: VecDeque::new(), reservation: None });
             }
             let reservation = MemoryConsumer::new(format!("DealExec[{partition}]")).register(context.memory_pool());
-            let dealer = Dealer::new(self.shards, Arc::clone(&self.schema));
+            let dealer = Dealer::new(self.shards, self.outputs, Arc::clone(&self.schema));
             tasks.push(SpawnedTask::spawn(run_input(batches, dealer, senders, reservation)));
         }
         let tasks = Arc::new(tasks);
-        let shards = self.shards.get();
-        Ok(receivers
-            .into_iter()
-            .enumerate()
-            .map(|(output, inputs)| Rotation {
-                inputs,
-                turn: 0,
-                blocks: 0,
-                blocks_per_turn: (output..shards).step_by(self.outputs).len(),
-                _tasks: Arc::clone(&tasks),
-            })
-            .collect())
+        let rotation =
+            |inputs| Rotation { inputs, next: 0, unclaimed: Arc::downgrade(unclaimed), _tasks: Arc::clone(&tasks) };
+        Ok(receivers.into_iter().map(rotation).map(Some).collect())
     }
 }
 
@@ -101,17 +101,17 @@ async fn run_input(
 /// the input) of the row that comes after all those that it has sent to every output: the first row of the batch in its
 /// hands or, at its end, the row that does not come. Of the inputs that wait to send, let `q` be the one with the least
 /// place, and `w` the output that it waits for. The channel from `q` to `w` is full, so `w` itself waits, for the end of
-/// some block of round `r` from another input `p`, whose channel is empty.
+/// the turn of another input `p` in some round `r`, and the channel from `p` is empty.
 ///
-/// - `w` has taken all that `p` had for it before the place of `p`, and the block did not end there: the place of `p` is
-///   in round `r` at the latest.
+/// - `w` has taken all that `p` had for it before the place of `p`, and the turn did not end there: the place of `p` is in
+///   round `r` at the latest.
 /// - By the rotation, what `w` has left of `q` is of round `r` at the earliest if `q > p`, and of round `r + 1` if
 ///   `q < p`. It comes from earlier batches than the one in the hands of `q`, so the place of `q` is behind it.
 ///
 /// In both cases `p` has a lesser place than `q`, so it does not wait to send: it waits for its own input, and goes on.
 ///
 /// The argument needs that a batch's rows are sent before the next batch is taken, instead of waiting for more rows to
-/// join them, and that a block's last rows say that they are, so that an output goes on without seeing the next block.
+/// join them, and that a turn's last rows say that they are, so that an output goes on without seeing the next turn.
 async fn deal_batches(
     mut batches: SendableRecordBatchStream,
     mut dealer: Dealer,
@@ -123,20 +123,19 @@ async fn deal_batches(
         // Not refused when memory is short: the batch is there already, and few of them can be.
         let reservation = Arc::new(reservation.new_empty());
         reservation.grow(batch.get_array_memory_size());
-        let mut rows: Vec<Vec<DealtRows>> = senders.iter().map(|_| Vec::new()).collect();
-        for dealt in dealer.deal(&batch) {
-            let dealt = dealt?;
-            if let Some(rows) = rows.get_mut(dealt.shard % senders.len()) {
-                rows.push(dealt);
+        let mut turns: Vec<Vec<Turn>> = senders.iter().map(|_| Vec::new()).collect();
+        for turn in dealer.deal(&batch)? {
+            if let Some(turns) = turns.get_mut(turn.output) {
+                turns.push(turn);
             }
         }
         drop(batch);
         let mut listeners = 0;
-        for (sender, rows) in senders.iter().zip(rows) {
-            let wanted = if rows.is_empty() {
+        for (sender, turns) in senders.iter().zip(turns) {
+            let wanted = if turns.is_empty() {
                 !sender.is_closed()
             } else {
-                sender.send(Message::Rows { rows, reservation: Arc::clone(&reservation) }).await.is_ok()
+                sender.send(Message::Turns { turns, reservation: Arc::clone(&reservation) }).await.is_ok()
             };
             listeners += usize::from(wanted);
         }
@@ -151,18 +150,18 @@ async fn deal_batches(
 struct Incoming {
     receiver: mpsc::Receiver<Message>,
     /// What is left of the last message.
-    rows: VecDeque<DealtRows>,
+    turns: VecDeque<Turn>,
     reservation: Option<Arc<MemoryReservation>>,
 }
 
 impl Incoming {
-    /// The next rows, or `None` at the end of the input.
-    async fn next(&mut self) -> Result<Option<DealtRows>> {
-        while self.rows.is_empty() {
+    /// The next turn, or part of one; `None` at the end of the input.
+    async fn next(&mut self) -> Result<Option<Turn>> {
+        while self.turns.is_empty() {
             self.reservation = None;
             match self.receiver.recv().await {
-                Some(Message::Rows { rows, reservation }) => {
-                    self.rows = rows.into();
+                Some(Message::Turns { turns, reservation }) => {
+                    self.turns = turns.into();
                     self.reservation = Some(reservation);
                 }
                 Some(Message::End) => return Ok(None),
@@ -170,50 +169,59 @@ impl Incoming {
                 None => return Err(internal_datafusion_err!("DealExec: an input partition went away without an end")),
             }
         }
-        Ok(self.rows.pop_front())
+        Ok(self.turns.pop_front())
     }
 }
 
-/// One output: takes the blocks of its shards from the inputs in rotation.
+/// One output: takes what is for its shards from the inputs in rotation.
 pub(super) struct Rotation {
     /// Inputs that have not ended.
     inputs: Vec<Incoming>,
     /// Whose turn it is.
-    turn: usize,
-    /// Blocks that have ended in this turn.
-    blocks: usize,
-    /// As many as the output has shards.
-    blocks_per_turn: usize,
+    next: usize,
+    unclaimed: Weak<Mutex<Vec<Option<Rotation>>>>,
     /// Dropped with the last output.
     _tasks: Arc<Vec<SpawnedTask<()>>>,
 }
 
 impl std::fmt::Debug for Rotation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rotation").field("inputs", &self.inputs.len()).field("turn", &self.turn).finish_non_exhaustive()
+        f.debug_struct("Rotation").field("inputs", &self.inputs.len()).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Rotation {
+    /// An output that is dropped before its end has been cancelled, and the run with it: outputs that have not been
+    /// asked for would keep the inputs alive, and be taken for those of the next run.
+    fn drop(&mut self) {
+        if self.inputs.is_empty() {
+            return;
+        }
+        if let Some(unclaimed) = self.unclaimed.upgrade() {
+            let cancelled = mem::take(&mut *unclaimed.lock().unwrap_or_else(PoisonError::into_inner));
+            // Not under the lock: these take it too.
+            drop(cancelled);
+        }
     }
 }
 
 impl Rotation {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.turn >= self.inputs.len() {
-                self.turn = 0;
+            if self.next >= self.inputs.len() {
+                self.next = 0;
             }
-            let Some(input) = self.inputs.get_mut(self.turn) else {
+            let Some(input) = self.inputs.get_mut(self.next) else {
                 return Ok(None);
             };
-            let Some(dealt) = input.next().await? else {
-                self.inputs.remove(self.turn);
-                self.blocks = 0;
-                continue;
-            };
-            self.blocks += usize::from(dealt.ends_block);
-            if self.blocks == self.blocks_per_turn {
-                self.blocks = 0;
-                self.turn += 1;
+            match input.next().await? {
+                Some(turn) => {
+                    self.next += usize::from(turn.complete);
+                    return Ok(Some(turn.rows));
+                }
+                // The next one takes its place.
+                None => drop(self.inputs.remove(self.next)),
             }
-            return Ok(Some(dealt.rows));
         }
     }
 

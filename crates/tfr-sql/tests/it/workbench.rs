@@ -11,11 +11,11 @@ use datafusion::parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
 /// `events.parquet` (4 rows), `many.parquet` (10,000 rows), `users.csv` (3 rows) in a directory of their own.
-pub struct Bench {
+pub struct Workbench {
     dir: TempDir,
 }
 
-impl Bench {
+impl Workbench {
     pub fn new() -> Self {
         let bench = Self { dir: tempfile::tempdir().unwrap() };
         let price = Decimal128Array::from(vec![Some(1050), None, Some(99), Some(-1)]).with_precision_and_scale(9, 2);
@@ -93,7 +93,7 @@ pub fn tell(output: &Output) -> String {
     text
 }
 
-/// Asserts a snapshot of [`Bench::tell`] with what varies from run to run filtered out.
+/// Asserts a snapshot of [`Workbench::tell`] with what varies from run to run filtered out.
 macro_rules! assert_told {
     ($told:expr, @$expected:literal) => {
         insta::with_settings!({filters => vec![

@@ -1,0 +1,103 @@
+use std::error::Error as _;
+use std::fmt::Write as _;
+
+use super::*;
+
+fn cause() -> io::Error {
+    io::Error::other("the cause")
+}
+
+/// One error of each kind that has words of its own.
+fn every_kind() -> Vec<Error> {
+    let path = PathBuf::from("data/shards");
+    let manifest = path.join("_manifest.json");
+    let three = || ["a", "b/", "c"].map(str::to_owned).to_vec();
+    let run = "nightly7".to_owned();
+    vec![
+        ErrorKind::Io { action: "sync", path: path.clone(), source: cause() }.into(),
+        ErrorKind::Io { action: "write", path: path.clone(), source: io::ErrorKind::StorageFull.into() }.into(),
+        ErrorKind::Write(cause()).into(),
+        Error::from(ErrorKind::Write(cause())).with_path(&path.join("x")),
+        ErrorKind::Protected { path: "/".into(), what: "the root of the file system" }.into(),
+        ErrorKind::NotADirectory { path: path.clone() }.into(),
+        ErrorKind::NotEmpty { path: path.clone(), found: three() }.into(),
+        ErrorKind::ForeignFiles { path: path.clone(), files: three() }.into(),
+        ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
+        ErrorKind::Busy { path, run }.into(),
+        ErrorKind::Prefix { prefix: "a/b".to_owned() }.into(),
+        ErrorKind::Ended.into(),
+        ErrorKind::Failed.into(),
+        ErrorKind::TooManyShards.into(),
+        ErrorKind::OpenShards { count: 1 }.into(),
+        ErrorKind::ShardTwice { partition: 3, sequence: 4 }.into(),
+        ErrorKind::ShardLength { path: "00003-00004.staged".into(), expected: 4096, found: 4000 }.into(),
+        ErrorKind::NoManifest { path: manifest.clone() }.into(),
+        ErrorKind::ManifestSyntax { path: manifest.clone(), source: serde::de::Error::custom("the cause") }.into(),
+        ErrorKind::ManifestVersion { path: manifest.clone(), found: FormatVersion { major: 2, minor: 1 } }.into(),
+        ErrorKind::ManifestContent { path: manifest, problem: "shard \"a\" is listed twice".to_owned() }.into(),
+        ErrorKind::Json(serde::de::Error::custom("the cause")).into(),
+        ErrorKind::Schema(ArrowError::IpcError("the cause".to_owned())).into(),
+        ErrorKind::Base64(base64::DecodeError::InvalidLength(3)).into(),
+    ]
+}
+
+#[test]
+fn every_kind_says_where_what_and_the_way_out() {
+    let mut text = String::new();
+    for error in every_kind() {
+        writeln!(text, "{error}").unwrap();
+        if let Some(hint) = error.hint() {
+            writeln!(text, "  hint: {hint}").unwrap();
+        }
+    }
+    insta::assert_snapshot!(text, @r#"
+    data/shards: cannot sync
+    data/shards: cannot write
+      hint: make room, or write elsewhere: nothing of this run has been kept
+    cannot write a shard
+    data/shards/x: cannot write
+    /: the root of the file system is never written to
+      hint: name a directory for the set alone
+    data/shards: expected a directory, found a file
+      hint: name a directory for the set alone
+    data/shards: not empty, it holds a, b/, c
+      hint: choose another directory, or replace what is there with --mode overwrite
+    data/shards: not replaced, for it holds what no set of ours lists: a, b/, c
+      hint: choose another directory, or move these files away
+    data/shards: overlaps with input data
+      hint: choose a directory beside the input
+    data/shards: run nightly7 is writing here
+      hint: wait for that run to end, or choose another directory
+    prefix "a/b" cannot start the name of a shard
+      hint: use one without slashes that starts with a letter or a digit
+    the set is published or aborted already
+    there is no set to write: an earlier step has failed
+    more than 4294967295 shards
+      hint: make shards larger
+    cannot publish: shards still being written: 1
+    write partition 3 has two shards numbered 4
+    00003-00004.staged: expected 4096 bytes, found 4000
+    data/shards/_manifest.json: there is no manifest
+      hint: name the directory of a set that tfr-sql has written
+    data/shards/_manifest.json: cannot be understood as a manifest
+      hint: restore the manifest, or move the directory away and write the set again
+    data/shards/_manifest.json: expected format version 1.x, found 2.1
+      hint: read it with a newer release
+    data/shards/_manifest.json: shard "a" is listed twice
+      hint: restore the manifest, or move the directory away and write the set again
+    cannot write the manifest as JSON
+    the schema's IPC form cannot be written or read
+    the schema's IPC form is not base64
+    "#);
+}
+
+#[test]
+fn sources_are_kept_and_not_repeated() {
+    for error in every_kind() {
+        if let Some(source) = error.source() {
+            assert!(!error.to_string().contains(&source.to_string()), "{error}");
+        } else {
+            assert!(!format!("{:?}", error.kind()).contains("the cause"), "{error}");
+        }
+    }
+}
