@@ -162,7 +162,8 @@ fn unsupported_by_name(name: &str) -> Option<&'static str> {
     }
 }
 
-async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: &str) -> Result<bytes::Bytes> {
+/// The first bytes of a file.
+pub(crate) async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: &str) -> Result<bytes::Bytes> {
     if file.size == 0 {
         return Ok(bytes::Bytes::new());
     }

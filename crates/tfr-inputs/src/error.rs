@@ -173,6 +173,8 @@ pub enum ErrorKind {
         expected: DataType,
         /// The cell, cut if long.
         cell: String,
+        /// Whether the user declared the type; if not, it was inferred.
+        declared: bool,
     },
     /// The header lacks a column of the table.
     #[error("{file}: the header has no column \"{column}\"; it has {}", .header.join(", "))]
@@ -233,7 +235,10 @@ impl Error {
             ),
             ErrorKind::Quote { .. } => Some("give quote=none if quotes have no meaning in this file".to_owned()),
             ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
-            ErrorKind::Cell { column, .. } => Some(format!(
+            ErrorKind::Cell { column, declared: true, .. } => Some(format!(
+                "declare \"{column}\" with a type that holds every cell as it is written, or as VARCHAR and CAST it in the query"
+            )),
+            ErrorKind::Cell { column, declared: false, .. } => Some(format!(
                 "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
             )),
             ErrorKind::MissingColumn { .. } => {

@@ -9,7 +9,7 @@ use datafusion_common::{DataFusionError, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{DirectoryTable, Listing, Location};
+use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
 
 use crate::csv::CsvFormat;
 use crate::detect::{InputFormat, detect};
@@ -43,20 +43,38 @@ pub async fn open_locations(
             let format = CsvFormat::new(options.csv.clone(), listing.names().clone()).with_declared(schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
-                // All files together: a column of integers here and of fractions there holds fractions.
-                None => format.infer_schema(session, listing.store(), listing.files()).await?,
+                None => infer_csv(session, &listing, &format).await?,
             };
             DirectoryTable::with_schema(listing, Arc::new(format), &schema)
         }
         InputFormat::Parquet => {
             let format = parquet::format(session, listing.names().clone());
             match schema {
-                Some(schema) => DirectoryTable::with_schema(listing, format, &schema),
+                Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
                 None => DirectoryTable::try_new(session, listing, format).await?,
             }
         }
     };
     Ok(Arc::new(table))
+}
+
+/// The columns of all files together: a column of integers here and of fractions there holds fractions.
+async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat) -> Result<SchemaRef, DataFusionError> {
+    let schema = format.infer_schema(session, listing.store(), listing.files()).await?;
+    let in_path = |schema: &SchemaRef| {
+        let path = listing.partitions().fields().iter();
+        path.map(|field| field.name()).find(|name| schema.column_with_name(name).is_some()).cloned()
+    };
+    if in_path(&schema).is_none() {
+        return Ok(schema);
+    }
+    for (meta, file) in listing.files().iter().zip(listing.file_names()) {
+        let of_file = format.infer_schema(session, listing.store(), std::slice::from_ref(meta)).await?;
+        if let Some(column) = in_path(&of_file) {
+            return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
+        }
+    }
+    Ok(schema)
 }
 
 /// The format of the first file stands for all; the readers refuse a file that is something else.

@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Result};
 /// |---|---|
 /// | `format` | `parquet`, `csv` or `tsv` (told from the content) |
 /// | `delimiter` | one ASCII character, `tab` or `\t` (`,`; tab for `.tsv` and `.tab` files) |
-/// | `quote` | one ASCII character or `none` (`"`); inside quotes it is doubled |
+/// | `quote` | one ASCII character or `none` (`"`); inside quotes it is doubled, and text behind a closing one belongs to the cell: `"p"q` is `pq` |
 /// | `escape` | one ASCII character that takes the meaning from the next one inside quotes (none) |
 /// | `comment` | lines that start with this character are skipped (none) |
 /// | `terminator` | one ASCII character that ends a record (LF, CR LF or CR) |

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
@@ -10,15 +11,19 @@ use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::source::DataSourceExec;
 use datafusion_datasource_parquet::file_format::ParquetFormat;
 use datafusion_datasource_parquet::metadata::DFParquetMetadata;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::directory::{FileNames, GuardedSource};
 use object_store::{ObjectMeta, ObjectStore};
+use parquet::basic::{SortOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
+use parquet::file::statistics::Statistics as ParquetStatistics;
 
+use crate::detect::{self, Content};
 use crate::error::{Error, ErrorKind};
 
 /// Parquet with the session's options, but INT96 timestamps in microseconds unless the session says otherwise:
@@ -26,7 +31,11 @@ use crate::error::{Error, ErrorKind};
 pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFormat> {
     let mut options = session.default_table_options().parquet;
     options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
-    Arc::new(CheckedParquet { inner: ParquetFormat::default().with_options(options), names })
+    Arc::new(CheckedParquet {
+        inner: ParquetFormat::default().with_options(options),
+        names,
+        legacy_bounds: AtomicBool::new(false),
+    })
 }
 
 /// The engine's Parquet, but for files whose footer contradicts itself or names two columns alike.
@@ -34,15 +43,21 @@ pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFor
 struct CheckedParquet {
     inner: ParquetFormat,
     names: FileNames,
+    /// Whether a file that was checked has bounds that do not hold its values.
+    legacy_bounds: AtomicBool,
 }
 
 impl CheckedParquet {
     async fn check(&self, session: &dyn Session, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<()> {
-        let metadata = DFParquetMetadata::new(store.as_ref(), file)
+        let fetched = DFParquetMetadata::new(store.as_ref(), file)
             .with_metadata_size_hint(self.inner.metadata_size_hint())
             .with_file_metadata_cache(Some(session.runtime_env().cache_manager.get_file_metadata_cache()))
             .fetch_metadata()
-            .await?;
+            .await;
+        let metadata = match fetched {
+            Ok(metadata) => metadata,
+            Err(error) => return Err(self.other_format(store, file).await.map_or(error, Into::into)),
+        };
         let file = || self.names.name(&file.location);
         if let Some(column) = duplicate_column(&metadata) {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: file(), column }).into());
@@ -50,7 +65,21 @@ impl CheckedParquet {
         if let Some(reason) = contradiction(&metadata) {
             return Err(Error::from(ErrorKind::Footer { file: file(), reason }).into());
         }
+        if has_legacy_bounds(&metadata) {
+            self.legacy_bounds.store(true, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// What to say of a file whose content is not Parquet at all rather than damaged Parquet.
+    async fn other_format(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Option<Error> {
+        let name = self.names.name(&file.location);
+        let found = match Content::of(&detect::head(store, file, &name).await.ok()?) {
+            Content::Parquet => return None,
+            Content::Text => "no Parquet".to_owned(),
+            content => content.describe(),
+        };
+        Some(ErrorKind::WrongFormat { file: name, expected: "Parquet", found }.into())
     }
 }
 
@@ -82,6 +111,22 @@ fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
     }
     let rows = metadata.file_metadata().num_rows();
     (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups hold {total}"))
+}
+
+/// Whether a column has bounds in the deprecated fields alone, which writers before 2018 filled in an order of signed
+/// bytes: `é` came before `a`. The format tells readers to ignore them where the order matters; the engine does not.
+fn has_legacy_bounds(metadata: &ParquetMetaData) -> bool {
+    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    chunks.any(|chunk| {
+        let is_legacy = |statistics: &ParquetStatistics| {
+            let has_bounds = statistics.min_bytes_opt().is_some() || statistics.max_bytes_opt().is_some();
+            statistics.is_min_max_deprecated() && has_bounds
+        };
+        let is_number =
+            matches!(chunk.column_type(), Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE);
+        let in_order = is_number && chunk.column_descr().sort_order() == SortOrder::SIGNED;
+        !in_order && chunk.statistics().is_some_and(is_legacy)
+    })
 }
 
 #[async_trait]
@@ -118,7 +163,10 @@ impl FileFormat for CheckedParquet {
         file: &ObjectMeta,
     ) -> Result<Statistics> {
         self.check(session, store, file).await?;
-        self.inner.infer_stats(session, store, table_schema, file).await
+        let statistics = self.inner.infer_stats(session, store, Arc::clone(&table_schema), file).await?;
+        // The engine takes equal bounds for the value of every row. They are not: NaN is in no bounds, a row group may
+        // have none, and long texts have shortened ones. Row groups and pages are still pruned by their own.
+        Ok(Statistics { column_statistics: Statistics::unknown_column(&table_schema), ..statistics })
     }
 
     async fn create_physical_plan(
@@ -126,7 +174,16 @@ impl FileFormat for CheckedParquet {
         session: &dyn Session,
         config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.inner.create_physical_plan(session, config).await
+        let plan = self.inner.create_physical_plan(session, config).await?;
+        if !self.legacy_bounds.load(Ordering::Relaxed) {
+            return Ok(plan);
+        }
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()).cloned();
+        let Some(config) = config else { return Ok(plan) };
+        let source = GuardedSource::new(Arc::clone(config.file_source()), self.names.clone()).without_filters();
+        let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
+        Ok(DataSourceExec::from_data_source(config))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {

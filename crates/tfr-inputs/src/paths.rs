@@ -64,7 +64,7 @@ impl UrlTableFactory for PathTables {
 }
 
 fn looks_like_a_path(name: &str) -> bool {
-    name.contains(['/', '.', '*', '?', '[', ':'])
+    name.is_empty() || name.contains(['/', '.', '*', '?', '[', ':'])
 }
 
 fn is_not_found(error: &datafusion_common::DataFusionError) -> bool {

@@ -4,16 +4,20 @@
 //! level is refused here, with exit code 2 and before anything is opened. Defaults are the library's.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
+use arrow::datatypes::Schema;
 use arrow_tfrecord::{Choice, MappingOptions, NullPolicy};
 use bytesize::ByteSize;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgGroup, Args, CommandFactory, Parser, ValueEnum};
 use tfr_inputs::TableSpec;
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::{SaveMode, Sharding};
+use tfrecord_shards::{SaveMode, Sharding, check_prefix};
+use url::Url;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +34,28 @@ Examples:
     tfr-sql \"SELECT label, count(*) AS n FROM 'events/*.parquet' GROUP BY label ORDER BY n\"
 
 Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated.";
+
+const TABLE_HELP: &str = "\
+Register an input under a name: NAME=URL[,key=value…]; repeatable
+
+A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. The keys, which CREATE EXTERNAL \
+TABLE takes as OPTIONS too, but for path and format:
+
+  path                one more location; repeatable
+  format              parquet, csv or tsv [default: told from the content]
+and for CSV:
+  delimiter           between cells: one character, tab or \\x01 [default: ,]
+  quote               around cells: one character or none [default: \"]
+  escape              takes the meaning from the next character inside quotes
+  comment             starts a line that is skipped
+  terminator          ends a record: one character [default: any line end]
+  header              the first record names the columns: true or false [default: true]
+  null                a cell with this text is null; repeatable [default: the empty cell]
+  encoding            utf-8, utf-16, utf-16le, utf-16be or latin1 [default: utf-8]
+  compression         auto, none, gzip, bzip2, xz or zstd [default: auto]
+  types               infer, or string for text as it stands [default: infer]
+  infer_rows          records of each file that decide its types, or all [default: 1000]
+  newlines_in_values  false lets all cores read parts of one file [default: true]";
 
 /// Turn the rows of a SQL query over Parquet and CSV into TFRecord shards, or print them.
 #[derive(Debug, Parser)]
@@ -55,11 +81,7 @@ pub struct Cli {
     file: Option<PathBuf>,
 
     /// Register an input under a name: NAME=URL[,key=value…]; repeatable
-    ///
-    /// Keys: format=parquet or csv, which is told from the content by default; path for one more location; for CSV
-    /// delimiter, quote, escape, comment, header, null, types, encoding and infer_rows. A part with a comma is put in
-    /// double quotes: --table 't="a,b.csv",delimiter=;'.
-    #[arg(long = "table", value_name = "NAME=URL[,…]")]
+    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = TABLE_HELP)]
     pub tables: Vec<TableSpec>,
 
     #[command(flatten)]
@@ -84,11 +106,11 @@ pub struct Output {
     ///
     /// The directory appears whole or not at all: shards, _manifest.json and _SUCCESS are published together when the
     /// query has succeeded.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(parse_out))]
     pub out: Option<PathBuf>,
 
     /// Write exactly N shards, balanced by rows
-    #[arg(long, value_name = "N", requires = "target", group = "sharding")]
+    #[arg(long, value_name = "N", requires = "target", group = "sharding", value_parser = parse_count)]
     shards: Option<NonZeroUsize>,
 
     /// Close a shard at this many bytes of records [default: 128MiB]
@@ -96,8 +118,8 @@ pub struct Output {
     shard_size: Option<NonZeroU64>,
 
     /// Close a shard at this many rows
-    #[arg(long, value_name = "N", requires = "target", group = "sharding")]
-    shard_rows: Option<NonZeroU64>,
+    #[arg(long, value_name = "N", requires = "target", group = "sharding", value_parser = parse_count)]
+    shard_rows: Option<NonZeroUsize>,
 
     /// Name shards <PREFIX>-00003-of-00016.tfrecord
     #[arg(long, value_name = "PREFIX", requires = "target", default_value = "part", value_parser = parse_prefix)]
@@ -150,17 +172,20 @@ pub struct MappingArgs {
 #[group(skip)]
 pub struct Resources {
     /// Threads to use [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub threads: Option<NonZeroUsize>,
 
     /// Memory for the query before it spills [default: 60% of memory]
     ///
     /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash joins
-    /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At least
+    /// 8MiB; big sorts over several files want 32MiB for each thread.
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory_limit: Option<NonZeroU64>,
 
-    /// Directory to spill into [default: the system's]
+    /// Existing directory to spill into [default: the system's]
+    ///
+    /// What is spilled is removed when the command ends.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
 }
@@ -281,11 +306,21 @@ impl Cli {
 }
 
 impl MappingArgs {
-    /// The options in the mapping's own words.
-    pub fn options(&self) -> MappingOptions {
+    /// The options in the mapping's own words. A column is found whatever its case when only one fits, as in SQL.
+    pub fn options(&self, schema: &Schema) -> MappingOptions {
+        let named = |name: &str| self.maps.iter().any(|(column, _)| column == name);
+        let found = |typed: &str| {
+            let exact = schema.fields().iter().any(|field| field.name() == typed);
+            let mut fitting = schema
+                .fields()
+                .iter()
+                .map(|field| field.name())
+                .filter(|name| !exact && !named(name) && name.to_lowercase() == typed.to_lowercase());
+            fitting.next().filter(|_| fitting.next().is_none()).map_or(typed, String::as_str).to_owned()
+        };
         MappingOptions {
             nulls: self.nulls,
-            choices: self.maps.iter().cloned().collect(),
+            choices: self.maps.iter().map(|(column, choice)| (found(column), *choice)).collect(),
             strict: self.strict,
             ..MappingOptions::default()
         }
@@ -298,7 +333,7 @@ impl Output {
         match (self.shards, self.shard_size, self.shard_rows) {
             (Some(count), ..) => Sharding::Count(count),
             (_, Some(bytes), _) => Sharding::Bytes(bytes.get()),
-            (.., Some(rows)) => Sharding::Rows(rows.get()),
+            (.., Some(rows)) => Sharding::Rows(rows.get() as u64),
             _ => Sharding::default(),
         }
     }
@@ -331,7 +366,11 @@ const TABLE_EXTENSIONS: [(&str, &str); 10] = [
     ("tfrecord", "a single TFRecord file"),
 ];
 
-fn refuse_table_file(out: &std::path::Path) -> Result<(), clap::Error> {
+/// `out` with a separator at its end is a directory whatever its name.
+fn refuse_table_file(out: &Path) -> Result<(), clap::Error> {
+    if out.as_os_str().as_encoded_bytes().ends_with(&[MAIN_SEPARATOR as u8]) {
+        return Ok(());
+    }
     let extension = out.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match TABLE_EXTENSIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension)) {
         Some((_, name)) => Err(usage(
@@ -363,14 +402,44 @@ fn parse_size(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(size.as_u64()).ok_or_else(|| "expected a size above zero".to_owned())
 }
 
-/// Shard names must be single names that readers' globs see.
+/// Least memory that a query starts with.
+const MIN_MEMORY: u64 = 8 << 20;
+
+fn parse_memory(text: &str) -> Result<NonZeroU64, String> {
+    let size = parse_size(text)?;
+    match size.get() < MIN_MEMORY {
+        true => Err("expected 8MiB or more: rows are sorted and written some thousands at a time".to_owned()),
+        false => Ok(size),
+    }
+}
+
+fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Takes a local path, or a `file://` URL for one.
+fn parse_out(out: OsString) -> Result<PathBuf, String> {
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    match out.to_str().and_then(|text| text.split_once("://")) {
+        Some(("file", path)) => {
+            // Characters of the path, as where URLs name inputs.
+            let escaped = path.replace('?', "%3F").replace('#', "%23");
+            let url = Url::parse(&format!("file://{escaped}")).ok();
+            url.and_then(|url| url.to_file_path().ok())
+                .ok_or_else(|| "expected file:// and an absolute path".to_owned())
+        }
+        Some((scheme, _)) if is_scheme(scheme) => {
+            Err(format!("writing to {scheme}:// is not supported: give a local directory"))
+        }
+        _ if out.is_empty() => Err("expected a directory".to_owned()),
+        _ => Ok(out.into()),
+    }
+}
+
+/// Shard names must be single names that readers' globs see and file systems take.
 fn parse_prefix(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.contains(['/', '\\']) {
-        return Err("expected the start of a file name".to_owned());
-    }
-    if text.starts_with(['.', '_']) {
-        return Err("readers skip files whose names start with '.' or '_'".to_owned());
-    }
+    check_prefix(text)
+        .map_err(|error| error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))?;
     Ok(text.to_owned())
 }
 

@@ -24,13 +24,15 @@ pub struct DryRun {
     first_shard: String,
     ordered: bool,
     rows: Precision<usize>,
+    /// Whether files are read.
+    has_files: bool,
     size: SizeEstimate,
 }
 
 impl DryRun {
     /// Plans what `cli` asks for with the rows of `query`.
     pub fn new(cli: &Cli, query: &Query) -> Result<Self> {
-        let mapping = Mapping::try_new(&query.physical.schema(), &cli.mapping.options())?;
+        let mapping = Mapping::try_new(&query.physical.schema(), &cli.mapping.options(&query.physical.schema()))?;
         let statistics = query.statistics()?;
         let size = SizeEstimate::of(&mapping, &statistics);
         let sharding = cli.output.sharding();
@@ -38,6 +40,7 @@ impl DryRun {
             first_shard: first_shard(cli, sharding),
             ordered: query.is_ordered(),
             rows: statistics.num_rows,
+            has_files: !query.inputs.is_empty(),
             mapping,
             sharding,
             size,
@@ -48,11 +51,11 @@ impl DryRun {
 impl fmt::Display for DryRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.mapping)?;
+        let from = if self.has_files { " from the files' statistics" } else { "" };
+        let comma = if self.has_files { "," } else { "" };
         let rows = match self.rows {
-            Precision::Exact(rows) => format!("{} (exact, from the files' statistics)", grouped(rows as u64)),
-            Precision::Inexact(rows) => {
-                format!("about {} (estimated from the files' statistics)", grouped(rows as u64))
-            }
+            Precision::Exact(rows) => format!("{} (exact{comma}{from})", grouped(rows as u64)),
+            Precision::Inexact(rows) => format!("about {} (estimated{from})", grouped(rows as u64)),
             Precision::Absent => "unknown before the input is read".to_owned(),
         };
         writeln!(f, "rows    {rows}")?;
@@ -121,8 +124,11 @@ impl SizeEstimate {
     fn of(mapping: &Mapping, statistics: &Statistics) -> Self {
         let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
         let mut estimate = Self { exact_rows: statistics.num_rows.is_exact().unwrap_or(false), ..Self::default() };
-        let frame = (HEADER_LEN + FOOTER_LEN + EXAMPLE_LEN) as u64;
-        let (mut least, mut most) = (rows.map(|rows| rows * frame), rows.map(|rows| rows * frame));
+        // Around its features an Example has their tag and length (example.proto, field 1), of one byte or more.
+        let frame = (HEADER_LEN + FOOTER_LEN) as u64;
+        let longest = mapping.columns().iter().map(|column| row_bounds(column).1).fold(0, u64::saturating_add);
+        let mut least = rows.map(|rows| rows.saturating_mul(frame + field_len(0)));
+        let mut most = rows.map(|rows| rows.saturating_mul(frame + field_len(longest) - longest));
         for (i, column) in mapping.columns().iter().enumerate() {
             let statistics = statistics.column_statistics.get(i);
             let bounds = ColumnBounds::of(column, statistics, rows);
@@ -152,11 +158,18 @@ impl fmt::Display for SizeEstimate {
     }
 }
 
-/// Bytes of an Example around its features: the tag and length of `features` (example.proto, field 1).
-const EXAMPLE_LEN: usize = 3;
-/// Bytes of a feature around its key and values: the map entry's tag and length, key's, value's, list's, and packed
-/// values' (feature.proto).
-const FEATURE_LEN: u64 = 10;
+/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one byte
+/// (example.proto, feature.proto).
+fn field_len(content: u64) -> u64 {
+    let bits = u64::from(u64::BITS - content.leading_zeros());
+    1 + bits.div_ceil(7).max(1) + content
+}
+
+/// Bytes of one entry of the map of features: a key, and a feature that holds a list of `content` bytes.
+fn entry_len(key: &str, content: u64) -> u64 {
+    field_len(field_len(key.len() as u64) + field_len(field_len(content)))
+}
+
 /// The longest varint of 64 bits.
 const MAX_VARINT_LEN: u64 = 10;
 
@@ -180,26 +193,32 @@ impl ColumnBounds {
             (true, Precision::Inexact(_) | Precision::Absent) => 0,
             _ => present_most,
         };
-        let mut bounds = Self { least: 0, most: 0, is_unknown: false };
-        for feature in &column.features {
-            let around = FEATURE_LEN + feature.name.len() as u64;
-            let value = match feature.kind {
-                FeatureKind::Float => Some((4, 4)),
-                FeatureKind::Int64 => Some((1, longest_varint(&column.data_type))),
-                FeatureKind::Bytes => None,
-            };
-            let values = match (feature.shape, value) {
-                (FeatureShape::Scalar, Some(value)) => Some(value),
-                (FeatureShape::Fixed(len), Some((least, most))) => Some((least * len as u64, most * len as u64)),
-                _ => None,
-            };
-            bounds.is_unknown |= values.is_none();
-            let (least, most) = values.unwrap_or_default();
-            bounds.least += present_least * (around + least);
-            bounds.most += present_most * (around + most);
-        }
-        bounds
+        let (least, most, is_unknown) = row_bounds(column);
+        Self { least: present_least.saturating_mul(least), most: present_most.saturating_mul(most), is_unknown }
     }
+}
+
+/// Least and most bytes of a column's features in one row that has a value, and whether some values that may have any
+/// length are not counted.
+fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
+    let (mut least, mut most, mut is_unknown) = (0, 0, false);
+    for feature in &column.features {
+        let value = match feature.kind {
+            FeatureKind::Float => Some((4, 4)),
+            FeatureKind::Int64 => Some((1, longest_varint(&column.data_type))),
+            FeatureKind::Bytes => None,
+        };
+        let values = match (feature.shape, value) {
+            (FeatureShape::Scalar, Some(value)) => Some(value),
+            (FeatureShape::Fixed(len), Some((least, most))) => Some((least * len as u64, most * len as u64)),
+            _ => None,
+        };
+        is_unknown |= values.is_none();
+        let (shortest, longest) = values.map_or((0, 0), |(least, most)| (field_len(least), field_len(most)));
+        least += entry_len(&feature.name, shortest);
+        most += entry_len(&feature.name, longest);
+    }
+    (least, most, is_unknown)
 }
 
 /// Bytes of the longest varint that values of a type become; negative numbers take all ten.

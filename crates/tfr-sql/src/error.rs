@@ -8,6 +8,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -60,6 +61,36 @@ pub enum Error {
         /// All registered names.
         known: Vec<String>,
     },
+    /// Parts with dots between them that name no table: most likely a path.
+    #[error("no table named {name}")]
+    UnquotedPath {
+        /// The name as typed.
+        name: String,
+    },
+    /// A setting that an option has, or that the shards of equal runs depend on.
+    #[error("SET {name} is not supported")]
+    FixedSetting {
+        /// The setting.
+        name: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// An ordered query that has to be counted first and may yield other rows the second time.
+    #[error(
+        "cannot cut the rows into {shards} ordered shards: they are counted first, and their number may differ each time"
+    )]
+    VaryingRows {
+        /// Shards that were asked for.
+        shards: NonZeroUsize,
+    },
+    /// No place for what does not fit into memory.
+    #[error("{}: cannot be used to spill into", path.display())]
+    SpillDirectory {
+        /// The directory to make another in.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Threads or the watch for signals.
     #[error("cannot start {what}")]
     Start {
@@ -90,7 +121,7 @@ impl Error {
 
     /// Whether the arguments are at fault rather than the query or the data.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::EmptyQuery)
+        matches!(self, Self::EmptyQuery | Self::SpillDirectory { .. })
     }
 
     /// What a panic said.
@@ -109,6 +140,13 @@ impl Error {
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())
             }
+            Self::UnquotedPath { name } => Some(format!("put a path in single quotes: FROM '{name}'")),
+            Self::FixedSetting { instead, .. } => Some((*instead).to_owned()),
+            Self::VaryingRows { .. } => Some(
+                "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"
+                    .to_owned(),
+            ),
+            Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
             Self::UnknownTable { known, .. } if known.is_empty() => Some(
                 "put a path in quotes, as in FROM 'events/*.parquet', or register it with --table NAME=PATH".to_owned(),
@@ -134,10 +172,12 @@ impl Explanation {
     /// Explains `error` and everything under it.
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut explanation = Self::default();
+        let mut partial_rows = false;
         let mut next = Some(error);
         while let Some(error) = next {
             let link = Link::of(error);
             if let Some(text) = link.text {
+                partial_rows |= text.ends_with("which counts its own rows");
                 explanation.add(&text);
             }
             // The innermost hint is the most precise one.
@@ -146,6 +186,10 @@ impl Explanation {
         }
         if explanation.causes.is_empty() {
             explanation.causes.push(error.to_string());
+        }
+        if partial_rows {
+            let hint = explanation.hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
+            explanation.hint = Some(format!("{hint}run with --threads 1 to count rows, from 0, over the whole query"));
         }
         explanation
     }
@@ -203,7 +247,11 @@ impl<'a> Link<'a> {
         let source = error.source();
         match error {
             DataFusionError::Context(context, _) => {
-                let text = (!names_a_rule(context)).then(|| context.clone());
+                // The engine goes on to name settings, where we have options: see `memory_hint`.
+                let context = context
+                    .split_once(" Consider increasing the memory limit")
+                    .map_or(&**context, |(said, _)| said.trim_end_matches('.'));
+                let text = (!names_a_rule(context)).then(|| context.to_owned());
                 Self { text, hint: None, source }
             }
             DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
@@ -228,7 +276,11 @@ impl<'a> Link<'a> {
                 Self { text: Some("a task of the query was stopped".to_owned()), hint: None, source }
             }
             DataFusionError::SQL(error, _) => {
-                Self { text: Some(sql_text(&error.to_string())), hint: None, source: None }
+                let text = sql_text(&error.to_string());
+                let hint = text
+                    .contains("found: /")
+                    .then(|| "put a path in single quotes: FROM 'events/*.parquet'".to_owned());
+                Self { text: Some(text), hint, source: None }
             }
             // Wrappers, which add a prefix and nothing else.
             _ => Self { text: None, hint: None, source },

@@ -9,10 +9,12 @@ mod names;
 mod printer;
 mod progress;
 mod query;
+mod recorded;
 mod report;
 mod rows;
 mod run;
 mod session;
+mod spill;
 
 use std::backtrace::Backtrace;
 use std::panic;

@@ -59,6 +59,9 @@ fn sql_mut(statement: &mut Statement) -> Option<&mut SqlStatement> {
 fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Result<()> {
     let mut relations = Relations::default();
     let _ = statement.visit(&mut relations);
+    if let Some(name) = relations.qualified.iter().find(|name| !is_table(context, name)) {
+        return Err(Error::UnquotedPath { name: name.to_string() });
+    }
     let registered = registered_tables(context);
     let known: BTreeSet<_> = registered.iter().chain(&relations.ctes).cloned().collect();
     for table in relations.used.iter().filter(|table| table.quote_style.is_none() && !known.contains(&table.value)) {
@@ -86,6 +89,11 @@ fn registered_tables(context: &SessionContext) -> BTreeSet<String> {
         .unwrap_or_default()
 }
 
+/// Whether a name of several parts is a table's.
+fn is_table(context: &SessionContext, name: &TableReference) -> bool {
+    context.table_exist(name.clone()).unwrap_or_default()
+}
+
 /// All names that a statement could mean. Inside a subquery the engine does not count those of the query around it among
 /// the valid ones.
 struct KnownNames {
@@ -95,7 +103,7 @@ struct KnownNames {
 
 impl KnownNames {
     async fn of(context: &SessionContext, statement: &mut Statement) -> Self {
-        let Relations { used, ctes, aliases } = Relations::of(statement);
+        let Relations { used, ctes, aliases, .. } = Relations::of(statement);
         let mut columns = BTreeSet::new();
         for table in &used {
             if let Ok(table) = context.table_provider(TableReference::bare(table.value.as_str())).await {
@@ -116,10 +124,11 @@ impl KnownNames {
     }
 }
 
-/// Relations of a statement that have one-part names, its common table expressions, and what it calls either.
+/// Relations of a statement by the number of their names' parts, its common table expressions, and what it calls them.
 #[derive(Default)]
 struct Relations {
     used: Vec<Ident>,
+    qualified: Vec<TableReference>,
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
 }
@@ -152,6 +161,7 @@ impl VisitorMut for Relations {
             // A table with arguments is a function.
             TableFactor::Table { name, args: None, alias, .. } => {
                 self.used.extend(sole_part(name).cloned());
+                self.qualified.extend(unquoted_parts(name));
                 alias
             }
             TableFactor::Derived { alias, .. } => alias,
@@ -166,6 +176,23 @@ impl VisitorMut for Relations {
 fn sole_part(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] => Some(ident),
+        _ => None,
+    }
+}
+
+/// A name with a schema, and perhaps a catalog, without quotes.
+fn unquoted_parts(name: &ObjectName) -> Option<TableReference> {
+    let parts: Option<Vec<_>> = name
+        .0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) if ident.quote_style.is_none() => Some(ident.value.as_str()),
+            _ => None,
+        })
+        .collect();
+    match parts?.as_slice() {
+        [schema, table] => Some(TableReference::partial(*schema, *table)),
+        [catalog, schema, table] => Some(TableReference::full(*catalog, *schema, *table)),
         _ => None,
     }
 }

@@ -1,19 +1,23 @@
 //! [`Query`]: SQL text to a plan, by way of the tables it needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, TableReference};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use serde_json::Value;
 use tfr_inputs::{InputOptions, open_locations, open_table};
 
 use crate::cli::Cli;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::recorded;
 
 /// A planned query.
 pub struct Query {
@@ -25,6 +29,8 @@ pub struct Query {
     pub physical: Arc<dyn ExecutionPlan>,
     /// What it may read: paths and URLs as the user wrote them.
     pub inputs: BTreeSet<String>,
+    /// How it was asked, for the manifest: the statements before it, and the tables of `--table`.
+    pub recorded: BTreeMap<String, Value>,
 }
 
 impl Query {
@@ -36,6 +42,14 @@ impl Query {
             return Err(Error::NotAQuery(query.to_string()));
         }
         let mut inputs = BTreeSet::new();
+        let mut recorded = BTreeMap::new();
+        if !statements.is_empty() {
+            recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
+        }
+        if !cli.tables.is_empty() {
+            let tables = cli.tables.iter().map(|table| (table.name.clone(), recorded::table(table))).collect();
+            recorded.insert("tables".to_owned(), Value::Object(tables));
+        }
         for table in &cli.tables {
             let opened = open_table(&context.state(), table).await?;
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
@@ -57,7 +71,7 @@ impl Query {
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
-        Ok(Self { text, logical, physical, inputs })
+        Ok(Self { text, logical, physical, inputs, recorded })
     }
 
     /// Whether the user asked for an order: a sort decides it, and nothing above mixes the rows again.
@@ -74,10 +88,63 @@ impl Query {
         sorted(&self.logical)
     }
 
+    /// Whether it may yield another number of rows each time: what selects them is above or has an expression such as
+    /// `random()`.
+    pub fn varies(&self) -> Result<bool> {
+        let mut varies = false;
+        self.logical.apply_with_subqueries(|plan| {
+            let selects = matches!(
+                plan,
+                LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)
+            );
+            varies |= selects && is_volatile(plan)?;
+            Ok(if varies { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(varies)
+    }
+
     /// What planning knows of the rows.
     pub fn statistics(&self) -> Result<Arc<Statistics>> {
         Ok(StatisticsContext::new().compute(self.physical.as_ref(), &StatisticsArgs::new())?)
     }
+}
+
+/// Whether an expression in `plan` may have another value each time.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut volatile = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            volatile |= expr.is_volatile();
+            Ok(if volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(volatile)
+}
+
+/// Settings that are not for SQL, and what is there instead.
+const FIXED_SETTINGS: [(&str, &str); 4] = [
+    (
+        "datafusion.execution.enable_file_stream_work_stealing",
+        "leave it off: with it, the shards would differ from run to run; --threads sets how many read at a time",
+    ),
+    ("datafusion.runtime.memory_limit", "use --memory-limit"),
+    ("datafusion.runtime.temp_directory", "use --temp-dir"),
+    ("datafusion.runtime.max_spill_merge_fan_in", "leave it; --memory-limit bounds the merge of what was spilled"),
+];
+
+/// Does what `SET` asks for, where the engine does not do it or would undo what our options say.
+fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
+    let name = set.variable.to_lowercase();
+    if let Some((name, instead)) = FIXED_SETTINGS.into_iter().find(|(fixed, _)| *fixed == name) {
+        return Err(Error::FixedSetting { name: name.to_owned(), instead });
+    }
+    // The engine would spill elsewhere from then on.
+    let own = name == "datafusion.runtime.max_temp_directory_size";
+    if own {
+        let size = SessionContext::parse_capacity_limit(&name, &set.value)?;
+        context.runtime_env().disk_manager.set_max_temp_directory_size(size as u64)?;
+    }
+    Ok(own)
 }
 
 /// Runs a statement that stands before the query. Returns the inputs that it names.
@@ -101,7 +168,13 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
         LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => table.locations.clone(),
         _ => Vec::new(),
     };
-    context.execute_logical_plan(plan).await?;
+    let done = match &plan {
+        LogicalPlan::Statement(PlanStatement::SetVariable(variable)) => set(context, variable)?,
+        _ => false,
+    };
+    if !done {
+        context.execute_logical_plan(plan).await?;
+    }
     Ok(inputs)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::query::Query;
 use crate::report::Report;
 use crate::rows::RowWriter;
 use crate::session::{self, Limits};
+use crate::spill::SpillDirectory;
 
 /// Does what the command line asks. `kill` ends the process; it is called with the second Ctrl-C.
 pub fn command(cli: &Cli, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
@@ -36,12 +38,14 @@ pub fn command(cli: &Cli, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 
     let limits = Limits::new(&cli.resources)?;
     log::info!("{limits}");
     let interrupt = interrupt::watch(kill).map_err(|error| cannot_start("the watch for Ctrl-C", error))?;
+    // After Ctrl-C is taken over, before what may spill: removed last, on every way out.
+    let spill = SpillDirectory::create(cli.resources.temp_dir.as_deref())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
         .enable_all()
         .build()
         .map_err(|error| cannot_start("the query's threads", error))?;
-    let run = AssertUnwindSafe(run(cli, &text, limits, printer, interrupt)).catch_unwind();
+    let run = AssertUnwindSafe(run(cli, &text, limits, &spill, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
     if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, &cli.output.out) {
         printer.note("stopped; nothing was written");
@@ -67,9 +71,16 @@ fn read_query(source: QuerySource) -> Result<String> {
     text.map_err(|source| Error::Read { path, source })
 }
 
-async fn run(cli: &Cli, text: &str, limits: Limits, printer: &Printer, mut interrupt: Interrupt) -> Result<ExitStatus> {
+async fn run(
+    cli: &Cli,
+    text: &str,
+    limits: Limits,
+    spill: &SpillDirectory,
+    printer: &Printer,
+    mut interrupt: Interrupt,
+) -> Result<ExitStatus> {
     let started = Instant::now();
-    let context = session::open(limits, &cli.resources)?;
+    let context = session::open(limits, spill.path())?;
     let query = tokio::select! {
         query = Query::plan(&context, cli, text) => query?,
         status = interrupt.received() => return Ok(status),
@@ -133,7 +144,7 @@ async fn send(printer: &Printer, text: Vec<u8>) -> Result<()> {
 
 fn write_options(cli: &Cli, limits: Limits, query: &Query, out: &Path) -> WriteOptions {
     WriteOptions {
-        mapping: cli.mapping.options(),
+        mapping: cli.mapping.options(&query.physical.schema()),
         sharding: cli.output.sharding(),
         prefix: cli.output.prefix.clone(),
         compression: cli.output.compression,
@@ -143,6 +154,7 @@ fn write_options(cli: &Cli, limits: Limits, query: &Query, out: &Path) -> WriteO
         threads: Some(limits.threads),
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),
+        recorded: query.recorded.clone(),
         ..WriteOptions::new(out)
     }
 }
@@ -163,7 +175,7 @@ impl Write<'_> {
         mut interrupt: Interrupt,
     ) -> Result<ExitStatus> {
         let out = options.out.clone();
-        if must_count(&options, &query)? {
+        if must_count(&options, &query)?.is_some() {
             check_write(context, &query, options.clone())?;
             options.expected_rows = Some(tokio::select! {
                 rows = self.count_rows(context, &query) => rows?,
@@ -216,13 +228,22 @@ impl Write<'_> {
 
 /// Refuses what the write would refuse, before rows are counted for it.
 fn check_write(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
+    if let Some(shards) = must_count(&options, query)?
+        && query.varies()?
+    {
+        return Err(Error::VaryingRows { shards });
+    }
     let options = WriteOptions { expected_rows: Some(0), ..options };
     plan_write(Arc::clone(&query.physical), options, &context.state())?;
     Ok(())
 }
 
-/// Ranges of an ordered result need the number of rows, unless planning knows it or one shard takes all.
-fn must_count(options: &WriteOptions, query: &Query) -> Result<bool> {
-    let ranges = options.ordered && matches!(options.sharding, Sharding::Count(shards) if shards.get() > 1);
-    Ok(ranges && !matches!(query.statistics()?.num_rows, Precision::Exact(_)))
+/// The shards, if their ranges of an ordered result need the number of rows: unless planning knows it or one takes all.
+fn must_count(options: &WriteOptions, query: &Query) -> Result<Option<NonZeroUsize>> {
+    let ranges = match options.sharding {
+        Sharding::Count(shards) if options.ordered && shards.get() > 1 => Some(shards),
+        _ => None,
+    };
+    let known = || query.statistics().map(|statistics| matches!(statistics.num_rows, Precision::Exact(_)));
+    Ok(if ranges.is_some() && known()? { None } else { ranges })
 }

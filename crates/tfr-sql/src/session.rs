@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -38,6 +39,12 @@ impl Limits {
         };
         Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
     }
+
+    /// Bytes that each thread's part of a sort sets aside for merging what it spilled: all of them together a quarter of
+    /// the memory, so that rows find room beside them.
+    fn sort_reservation(&self) -> usize {
+        usize::try_from(self.memory / 4).unwrap_or(usize::MAX) / self.threads
+    }
 }
 
 impl fmt::Display for Limits {
@@ -54,8 +61,8 @@ fn available_memory() -> Result<u64> {
     Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
 }
 
-/// A session with our formats, no tables yet.
-pub fn open(limits: Limits, resources: &Resources) -> Result<SessionContext> {
+/// A session with our formats, no tables yet, that spills into the directory `spill`.
+pub fn open(limits: Limits, spill: PathBuf) -> Result<SessionContext> {
     let mut config =
         datafusion_tfrecord::reproducible(SessionConfig::new().with_target_partitions(limits.threads.get()));
     let options = config.options_mut();
@@ -65,10 +72,10 @@ pub fn open(limits: Limits, resources: &Resources) -> Result<SessionContext> {
     // Nanoseconds since 1970 end in 2262; Hive and Impala write year 9999 for "never".
     options.execution.parquet.coerce_int96 = Some("us".to_owned());
 
-    let mut disk = DiskManagerBuilder::default();
-    if let Some(dir) = &resources.temp_dir {
-        disk = disk.with_mode(DiskManagerMode::Directories(vec![dir.clone()]));
-    }
+    let reserved = &mut options.execution.sort_spill_reservation_bytes;
+    *reserved = limits.sort_reservation().min(*reserved);
+
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill]));
     // A fair pool lets every sort spill in its turn; the default one fails the last to ask.
     let pool = FairSpillPool::new(usize::try_from(limits.memory).unwrap_or(usize::MAX));
     let runtime = RuntimeEnvBuilder::new()

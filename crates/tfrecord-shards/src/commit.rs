@@ -412,11 +412,18 @@ fn install() -> Step {
     Step::Move { from: Spot::directory(Place::Staging), to: Spot::directory(Place::Target) }
 }
 
-/// Refuses a prefix that would make names hidden from readers, or lead out of the directory.
-pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
+/// Refuses a prefix that would make names hidden from readers, too long for a file system, or lead out of the
+/// directory.
+///
+/// # Errors
+/// [`ErrorKind::Prefix`].
+pub fn check_prefix(prefix: &str) -> Result<()> {
+    /// File systems take names of 255 bytes; what stands behind the prefix is far shorter than the rest.
+    const LONGEST: usize = 200;
+
     let hidden = prefix.starts_with(['.', '_']);
-    let elsewhere = prefix.contains(['/', '\\', '\0']);
-    if prefix.is_empty() || hidden || elsewhere {
+    let elsewhere = prefix.contains(['/', '\\']);
+    if prefix.is_empty() || prefix.len() > LONGEST || hidden || elsewhere || prefix.contains(char::is_control) {
         return Err(ErrorKind::Prefix { prefix: prefix.to_owned() }.into());
     }
     Ok(())

@@ -88,6 +88,14 @@ pub enum ErrorKind {
         run: String,
     },
 
+    /// The set is there, but what was left to do has failed: to make its name durable, or to remove what it replaced.
+    #[error("{}: the set is there and whole, but finishing up failed", path.display())]
+    AfterCommit {
+        /// The set.
+        path: PathBuf,
+        /// What failed.
+        source: Box<Error>,
+    },
     /// The start of the shards' names will not do.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
@@ -219,7 +227,9 @@ impl Error {
             ErrorKind::Overlap { .. } => "choose a directory beside the input",
             ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
             ErrorKind::TooManyShards => "make shards larger",
-            ErrorKind::Prefix { .. } => "use one without slashes that starts with a letter or a digit",
+            ErrorKind::Prefix { .. } => {
+                "use a short one without slashes and control characters that starts with a letter or a digit"
+            }
             ErrorKind::NoManifest { .. } => "name the directory of a set that tfr-sql has written",
             ErrorKind::ManifestSyntax { .. } | ErrorKind::ManifestContent { .. } => {
                 "restore the manifest, or move the directory away and write the set again"

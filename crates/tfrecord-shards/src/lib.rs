@@ -51,7 +51,7 @@ mod staging;
 mod target;
 mod writer;
 
-pub use commit::{Leftover, SaveMode, SetState, StagedShard};
+pub use commit::{Leftover, SaveMode, SetState, StagedShard, check_prefix};
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use local::Capabilities;

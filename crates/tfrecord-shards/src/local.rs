@@ -194,7 +194,7 @@ impl LocalCommit {
     /// # Errors
     /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the
     /// target has come to hold what must not be replaced; or when the file system fails. The target is as before then.
-    /// Only when its directory cannot be synced, the set is there although this is an error.
+    /// Only [`ErrorKind::AfterCommit`] tells of a set that is there although something failed.
     pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         self.publish_observed(shards, description, &mut |_| {})
     }
@@ -218,8 +218,13 @@ impl LocalCommit {
             match set.perform(&step) {
                 Ok(outcome) => publication.performed(step, outcome),
                 Err(error) => {
+                    let committed = publication.is_committed();
                     set.enter(set.phase_after_failure(publication));
-                    return Err(error);
+                    return Err(if committed {
+                        ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into()
+                    } else {
+                        error
+                    });
                 }
             }
         }
@@ -402,10 +407,11 @@ impl StagedSet {
     }
 
     fn exchange(&self) -> Result<Outcome> {
+        // Before the target is moved, whichever way.
+        self.keep_permissions()?;
         if !self.capabilities.exchange {
             return Ok(Outcome::Unsupported);
         }
-        self.keep_permissions()?;
         match rustix::fs::renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(Outcome::Done),
             // What kernels and file systems without it answer.

@@ -10,8 +10,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::commit::Leftover;
@@ -75,12 +76,19 @@ fn run_beside(name: &OsStr, target: &OsStr) -> Option<RunId> {
 
 /// Makes a staging directory and locks it.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
-    fs::create_dir(path)?;
-    let directory = File::open(path)?;
-    match directory.try_lock() {
-        // A file system without locks: others will take the run for a live one, which errs on the safe side.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(directory),
-        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+    loop {
+        fs::create_dir(path)?;
+        let directory = File::open(path)?;
+        // Another run may hold the lock for a moment, to see whether somebody does. Where the file system has no locks
+        // this fails at once: others will take the run for a live one, which errs on the safe side.
+        let _ = directory.lock();
+        // The other run may also have found the directory before it was locked, and have removed it as a leftover.
+        let is_there = fs::metadata(path).is_ok_and(|found| {
+            directory.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
+        });
+        if is_there {
+            return Ok(directory);
+        }
     }
 }
 

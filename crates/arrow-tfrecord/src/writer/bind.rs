@@ -84,7 +84,8 @@ impl BoundColumn {
         }
         let (spans, elements) = unnest(array, nulls.as_ref());
         if mapping.conversion == Conversion::Float64Tensor {
-            let values = convert::tensors(&elements, &spans, array.len(), nulls.as_ref());
+            let (index, distinct) = distinct_values(&elements, mapping.conversion);
+            let values = convert::tensors(&distinct, index.as_deref(), &spans, array.len(), nulls.as_ref());
             let column = Self { nulls, spans, index: None, values };
             column.refuse_null_elements(mapping, &elements, array.len())?;
             return Ok(Self { spans: Spans::One, ..column });

@@ -91,9 +91,19 @@ pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Conve
     })
 }
 
-/// A serialized tensor of each row's values.
-pub(super) fn tensors(elements: &ArrayRef, spans: &Spans, rows: usize, nulls: Option<&NullBuffer>) -> Values {
-    let values = elements.as_primitive::<Float64Type>().values();
+/// A serialized tensor of each row's values; an element's value stands where `index` says, or else at its position.
+pub(super) fn tensors(
+    distinct: &ArrayRef,
+    index: Option<&[usize]>,
+    spans: &Spans,
+    rows: usize,
+    nulls: Option<&NullBuffer>,
+) -> Values {
+    let values = distinct.as_primitive::<Float64Type>().values();
+    let values = match index {
+        Some(index) => index.iter().map(|position| values.get(*position).copied().unwrap_or_default()).collect(),
+        None => values.clone(),
+    };
     let scalar = matches!(spans, Spans::One);
     let mut data = Vec::new();
     let mut lengths = Vec::with_capacity(rows);

@@ -145,6 +145,11 @@ fn dictionaries_and_lists_take_the_choices_of_their_values() {
     let dictionary = DictionaryArray::new(keys, Arc::new(values));
     assert_eq!(int64s(dictionary, Choice::Millis).0, [Some(vec![6_000]), None, Some(vec![5_000])]);
 
+    let doubles =
+        DictionaryArray::new(Int8Array::from(vec![Some(1), None]), Arc::new(Float64Array::from(vec![0.5, 2.5])));
+    let plain = Float64Array::from(vec![Some(2.5), None]);
+    assert_eq!(written(doubles, Choice::Tensor), written(plain, Choice::Tensor));
+
     let list = ListArray::from_iter_primitive::<types::Date32Type, _, _>([Some(vec![Some(1), Some(2)])]);
     assert_eq!(int64s(list, Choice::Seconds).0, [Some(vec![86_400, 172_800])]);
 }

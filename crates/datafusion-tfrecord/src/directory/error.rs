@@ -17,7 +17,7 @@ pub struct Error(Box<ErrorKind>);
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The text is neither a path nor a URL.
-    #[error("{location}: not a usable path: {reason}")]
+    #[error("{}: not a usable path: {reason}", if .location.is_empty() { "''" } else { .location })]
     Location {
         /// The location as the user wrote it.
         location: String,
@@ -95,6 +95,44 @@ pub enum ErrorKind {
         file: String,
         /// Its partition keys.
         found: String,
+    },
+    /// The file has a column that a `key=value` directory above it has too.
+    #[error("{file}: column \"{column}\" stands in the file and in its path")]
+    ColumnInPath {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+    },
+    /// The file lacks a declared column.
+    #[error("{file}: the file has no column \"{column}\" of type {declared}; it has {}", .found.join(", "))]
+    MissingColumn {
+        /// The file.
+        file: String,
+        /// The declared column.
+        column: String,
+        /// Its declared type.
+        declared: DataType,
+        /// The columns of the file.
+        found: Vec<String>,
+    },
+    /// A column is declared with a type that does not hold every value of the type in the file.
+    #[error("{file}: column \"{column}\": declared as {declared}, but the file has {found}")]
+    DeclaredType {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The declared type.
+        declared: DataType,
+        /// The type in the file.
+        found: DataType,
+    },
+    /// A pipe, a device or a socket.
+    #[error("{file}: not a regular file")]
+    NotAFile {
+        /// The path.
+        file: String,
     },
     /// The file is damaged, is something else, or could not be fetched.
     #[error("{file}: cannot be read")]
@@ -190,6 +228,18 @@ impl Error {
             ErrorKind::PartitionMismatch { .. } => {
                 Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
             }
+            ErrorKind::ColumnInPath { .. } => Some(
+                "name each key=value directory as a location of its own to read the column of the file, or rename it in \
+                 one of the two"
+                    .to_owned(),
+            ),
+            ErrorKind::MissingColumn { .. } => {
+                Some("declare only columns that every file has, or none at all: a name is matched as it is spelled".to_owned())
+            }
+            ErrorKind::DeclaredType { column, found, .. } => {
+                Some(format!("leave the columns undeclared, or declare \"{column}\" as {found}, and CAST it in the query"))
+            }
+            ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
             _ => None,
         }
     }

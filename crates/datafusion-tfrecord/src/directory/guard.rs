@@ -2,7 +2,8 @@
 //!
 //! Readers of columnar formats say what is wrong but not where, and some panic over content that was made to break
 //! them. [`GuardedSource`] stands around the [`FileSource`] of any format and gives both the shape of an
-//! [`Error`](super::Error).
+//! [`Error`](super::Error). It also keeps from the format what it would answer wrongly from statistics: filters on
+//! floating point columns.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, Schema};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{DataFusionError, Result};
@@ -20,9 +21,10 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::filter_pushdown::FilterPushdownPropagation;
+use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 use futures::stream::BoxStream;
@@ -32,17 +34,25 @@ use object_store::ObjectStore;
 use super::error::ErrorKind;
 use super::location::FileNames;
 
-/// A [`FileSource`] whose errors name the file and whose panics are errors.
+/// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
+/// columns on to the format.
 #[derive(Clone)]
 pub struct GuardedSource {
     inner: Arc<dyn FileSource>,
     names: FileNames,
+    takes_filters: bool,
 }
 
 impl GuardedSource {
     /// Stands around `inner`; files are named as `names` says.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self { inner, names }
+        Self { inner, names, takes_filters: true }
+    }
+
+    /// Hands no filter at all on to the format: the statistics in the files are wrong.
+    pub fn without_filters(mut self) -> Self {
+        self.takes_filters = false;
+        self
     }
 
     /// The source of the format itself.
@@ -51,7 +61,7 @@ impl GuardedSource {
     }
 
     fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner, names: self.names.clone() })
+        Arc::new(Self { inner, names: self.names.clone(), takes_filters: self.takes_filters })
     }
 }
 
@@ -122,9 +132,18 @@ impl FileSource for GuardedSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
-        let pushed = self.inner.try_pushdown_filters(filters, config)?;
+        let schema = self.table_schema().table_schema();
+        let kept = |filter| !self.takes_filters || reads_floats(filter, schema);
+        let kept: Vec<bool> = filters.iter().map(kept).collect();
+        let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
+        let pushed = self.inner.try_pushdown_filters(rest, config)?;
+        let mut of_rest = pushed.filters.into_iter();
+        let of_all = kept.iter().map(|kept| match kept {
+            true => PushedDown::No,
+            false => of_rest.next().unwrap_or(PushedDown::No),
+        });
         let updated_node = pushed.updated_node.map(|inner| self.around(inner));
-        Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node })
+        Ok(FilterPushdownPropagation { filters: of_all.collect(), updated_node })
     }
 
     fn try_pushdown_sort(
@@ -148,6 +167,29 @@ impl FileSource for GuardedSource {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         self.inner.apply_expressions(f)
+    }
+}
+
+/// Whether the filter depends on a column with floating point numbers.
+///
+/// Formats prune by bounds, and bounds leave NaN out (the Parquet format demands it), while in Arrow's order NaN is
+/// above every number: a page of `[1.0, NaN]` holds a row with `x > 2.0`.
+fn reads_floats(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let holds_floats = |name: &str| schema.field_with_name(name).map_or(true, |field| holds_floats(field.data_type()));
+    collect_columns(filter).iter().any(|column| holds_floats(column.name()))
+}
+
+fn holds_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| holds_floats(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_floats(item.data_type()),
+        DataType::Dictionary(_, values) => holds_floats(values),
+        other => other.is_floating(),
     }
 }
 
@@ -308,7 +350,7 @@ mod tests {
     async fn a_panic_in_the_middle_of_a_stream_is_its_last_error() {
         let batches = futures::stream::iter(0..3).map(|batch| {
             assert!(batch < 1, "broken page {batch}");
-            Ok(RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty())))
+            Ok(RecordBatch::new_empty(Arc::new(Schema::empty())))
         });
         let found: Vec<_> = guard_stream("t/f.parquet".into(), batches.boxed()).collect().await;
         let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();

@@ -104,6 +104,12 @@ impl Listing {
     }
 }
 
+/// Whether a path of the local file system leads to a pipe, a device or a socket. The store would wait for the other
+/// end of a pipe and take a device for a file of 0 bytes.
+fn is_special_file(path: &Path) -> bool {
+    std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
 /// One walk through a store.
 struct Walk<'a> {
     store: &'a dyn ObjectStore,
@@ -204,6 +210,9 @@ impl<'a> Walk<'a> {
     async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
         if path.as_ref().is_empty() {
             return Ok(None);
+        }
+        if *self.location.object_store() == ObjectStoreUrl::local_filesystem() && is_special_file(path) {
+            return Err(ErrorKind::NotAFile { file: self.location.file_names().name(path) }.into());
         }
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn unusable_texts_are_refused() {
         for (text, reason) in [
-            ("", ": not a usable path: it is empty"),
+            ("", "'': not a usable path: it is empty"),
             ("/a/[x", "/a/[x: not a usable path: pattern \"[x\": invalid range pattern"),
             ("file://host/x", "file://host/x: not a usable path: a file URL has no host and an absolute path"),
         ] {

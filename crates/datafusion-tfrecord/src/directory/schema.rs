@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use super::error::{ErrorKind, Result};
 
@@ -59,6 +59,95 @@ pub(super) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) 
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
+/// Refuses a file with a column that its path has too: one of the two values would be dropped in silence.
+pub(super) fn check_path_columns(
+    path: &[FieldRef],
+    schemas: &[SchemaRef],
+    file_name: impl Fn(usize) -> String,
+) -> Result<()> {
+    for (file, schema) in schemas.iter().enumerate() {
+        if let Some(field) = path.iter().find(|field| schema.column_with_name(field.name()).is_some()) {
+            return Err(ErrorKind::ColumnInPath { file: file_name(file), column: field.name().clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file that lacks a declared column, or has it with values that the declared type may not hold.
+pub(super) fn check_declared(
+    declared: &Schema,
+    schemas: &[SchemaRef],
+    file_name: impl Fn(usize) -> String,
+) -> Result<()> {
+    for (file, schema) in schemas.iter().enumerate() {
+        for field in declared.fields() {
+            let column = field.name().clone();
+            let declared = field.data_type().clone();
+            let Some((_, found)) = schema.column_with_name(&column) else {
+                let found = schema.fields().iter().map(|field| field.name().clone()).collect();
+                return Err(ErrorKind::MissingColumn { file: file_name(file), column, declared, found }.into());
+            };
+            if !holds(&declared, found.data_type()) {
+                let found = found.data_type().clone();
+                return Err(ErrorKind::DeclaredType { file: file_name(file), column, declared, found }.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the engine's cast from `found` to `declared` keeps every value or, beyond the range of a finer unit of time,
+/// fails.
+fn holds(declared: &DataType, found: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, Dictionary, FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64,
+        LargeBinary, LargeUtf8, List, Null, Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+    };
+    match (declared, found) {
+        _ if same_type(declared, found) => true,
+        (_, Null) => true,
+        (Dictionary(_, declared), found) => holds(declared, found),
+        (declared, Dictionary(_, found)) => holds(declared, found),
+        (Int16, Int8 | UInt8)
+        | (Int32, Int8 | Int16 | UInt8 | UInt16)
+        | (Int64, Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32)
+        | (UInt16, UInt8)
+        | (UInt32, UInt8 | UInt16)
+        | (UInt64, UInt8 | UInt16 | UInt32)
+        | (Float32, Float16 | Int8 | Int16 | UInt8 | UInt16)
+        | (Float64, Float16 | Float32 | Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32)
+        | (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
+        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView | FixedSizeBinary(_)) => true,
+        (Timestamp(declared, zone), Timestamp(found, found_zone)) => {
+            zone.is_some() == found_zone.is_some() && is_finer(*declared, *found)
+        }
+        (Time32(declared) | Time64(declared), Time32(found) | Time64(found)) => is_finer(*declared, *found),
+        (List(declared), List(found)) => holds(declared.data_type(), found.data_type()),
+        _ => match (decimal(declared), decimal(found)) {
+            (Some((digits, scale)), Some((found_digits, found_scale))) => {
+                scale >= found_scale && digits - scale >= found_digits - found_scale
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Whether `left` is the same unit as `right` or a smaller one.
+fn is_finer(left: TimeUnit, right: TimeUnit) -> bool {
+    left >= right
+}
+
+/// Precision and scale.
+fn decimal(data_type: &DataType) -> Option<(i16, i16)> {
+    match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => Some((i16::from(*precision), i16::from(*scale))),
+        _ => None,
+    }
+}
+
 /// Equal but for what writers differ in without meaning it: names and nullability of list items and map entries.
 fn same_type(left: &DataType, right: &DataType) -> bool {
     left.equals_datatype(right)
@@ -86,6 +175,32 @@ mod tests {
             schema(&[("a", DataType::Int64, false), ("b", DataType::Utf8, true), ("c", DataType::Int8, true)]);
         assert_eq!(merged(&[first, second])?, expected);
         Ok(())
+    }
+
+    #[test]
+    fn a_declared_type_holds_every_value_of_the_type_found() {
+        use DataType::{Decimal128, Float32, Float64, Int16, Int32, Int64, UInt32, UInt64, Utf8, Utf8View};
+        use TimeUnit::{Microsecond, Millisecond};
+        let time = |unit| DataType::Timestamp(unit, None);
+        let dictionary = |values| DataType::Dictionary(Box::new(Int32), Box::new(values));
+        for (wide, narrow) in [
+            (Int64, Int16),
+            (Int64, UInt32),
+            (Float64, Float32),
+            (Float64, Int32),
+            (Decimal128(10, 3), Decimal128(9, 2)),
+            (time(Microsecond), time(Millisecond)),
+        ] {
+            assert!(holds(&wide, &narrow), "{wide} {narrow}");
+            assert!(!holds(&narrow, &wide), "{narrow} {wide}");
+        }
+        for (left, right) in [(Int64, UInt64), (Float64, Int64), (Utf8, Int64), (Decimal128(9, 3), Decimal128(9, 2))] {
+            assert!(!holds(&left, &right) && !holds(&right, &left), "{left} {right}");
+        }
+        assert!(holds(&Utf8, &Utf8View) && holds(&Utf8View, &dictionary(Utf8)));
+        assert!(!holds(&Int32, &dictionary(Int64)));
+        let zoned = DataType::Timestamp(Microsecond, Some("UTC".into()));
+        assert!(!holds(&zoned, &time(Microsecond)) && !holds(&time(Microsecond), &zoned));
     }
 
     #[test]

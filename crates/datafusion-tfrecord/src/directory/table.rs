@@ -49,11 +49,33 @@ impl DirectoryTable {
     pub async fn try_new(session: &dyn Session, listing: Listing, format: Arc<dyn FileFormat>) -> Result<Self> {
         let infer = |file| infer_schema(session, &listing, &format, file).boxed();
         let schemas = read_each(session, listing.files().iter().map(infer)).await?;
-        let merged = schema::merge(&schemas, |index| listing.names().name(&listing.files()[index].location))?;
+        let name = |index: usize| listing.names().name(&listing.files()[index].location);
+        schema::check_path_columns(listing.partitions().fields(), &schemas, name)?;
+        let merged = schema::merge(&schemas, name)?;
         Ok(Self::with_schema(listing, format, &merged))
     }
 
-    /// A table with a known schema of the files. A column that also stands in the path has its value from there.
+    /// Reads the schema of every file and makes a table of the columns `declared`, which may include those of the path.
+    ///
+    /// # Errors
+    /// A file is not of the format, is damaged, lacks a column, or has it with a type of which the declared one does
+    /// not hold every value.
+    pub async fn try_declared(
+        session: &dyn Session,
+        listing: Listing,
+        format: Arc<dyn FileFormat>,
+        declared: &Schema,
+    ) -> Result<Self> {
+        let infer = |file| infer_schema(session, &listing, &format, file).boxed();
+        let schemas = read_each(session, listing.files().iter().map(infer)).await?;
+        let name = |index: usize| listing.names().name(&listing.files()[index].location);
+        schema::check_path_columns(listing.partitions().fields(), &schemas, name)?;
+        let table = Self::with_schema(listing.clone(), format, declared);
+        schema::check_declared(table.schema.file_schema(), &schemas, name)?;
+        Ok(table)
+    }
+
+    /// A table of files that are known to have the columns `schema`, which may include those of the path.
     pub fn with_schema(listing: Listing, format: Arc<dyn FileFormat>, schema: &Schema) -> Self {
         let partitions = listing.partitions().fields();
         let in_path = |name: &str| partitions.iter().any(|partition| partition.name() == name);
@@ -239,19 +261,25 @@ async fn read_each<'a, T>(
     futures::stream::iter(reads).buffered(concurrency).try_collect().await
 }
 
-/// Puts a [`GuardedSource`] around the source of the scan that a format planned.
+/// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so.
 fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
     let config = plan
         .downcast_ref::<DataSourceExec>()
         .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())
         .cloned();
     let Some(config) = config else { return plan };
+    if config.file_source().downcast_ref::<GuardedSource>().is_some() {
+        return plan;
+    }
     let source = GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone());
     DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build())
 }
 
 /// What is known of a column that has one value in the whole file.
 fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
+    if rows == Precision::Exact(0) {
+        return ColumnStatistics::new_unknown();
+    }
     if value.is_null() {
         return ColumnStatistics { null_count: rows, ..ColumnStatistics::new_unknown() };
     }

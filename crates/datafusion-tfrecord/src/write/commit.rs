@@ -285,6 +285,7 @@ impl CommitTask {
         description.inputs.clone_from(&options.inputs);
         description.write_partitions = u32::try_from(self.source_partitions)
             .map_err(|_| internal_datafusion_err!("{} input partitions", self.source_partitions))?;
+        description.options.extend(options.recorded.clone());
         description.options.insert("ordered".to_owned(), json!(options.ordered));
         if options.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(options.level.get()));

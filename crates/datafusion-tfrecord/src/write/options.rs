@@ -1,5 +1,6 @@
 //! [`WriteOptions`]: where a query's rows go, in which form, and how they are spread over shards.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -50,8 +51,10 @@ pub struct WriteOptions {
     pub threads: Option<NonZeroUsize>,
     /// The query, for the manifest.
     pub query: Option<String>,
-    /// The inputs, for the manifest.
+    /// The inputs as they were named, for the manifest. The set may not lie in a local directory among them.
     pub inputs: Vec<String>,
+    /// What else the caller was told, for the manifest's options: how tables are read, say. No secrets.
+    pub recorded: BTreeMap<String, serde_json::Value>,
 }
 
 impl WriteOptions {
@@ -70,6 +73,7 @@ impl WriteOptions {
             threads: None,
             query: None,
             inputs: Vec::new(),
+            recorded: BTreeMap::new(),
         }
     }
 }

@@ -34,8 +34,9 @@ use crate::error::{encode_error, shards_error};
 /// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
 const UNIT_BYTES: usize = 2 << 20;
 
-/// Most rows of a job, for records of a few bytes.
-const MAX_UNIT_ROWS: usize = 1 << 16;
+/// Most rows of a job: those of one batch of the engine. How long records are is told by those before, so where short ones
+/// are followed by long ones a job holds no more than the engine does anyway.
+const MAX_UNIT_ROWS: usize = 1 << 13;
 
 /// Most shards that are opened in one go, so that tiny shards do not use up the file handles.
 const MAX_PIECES: usize = 64;

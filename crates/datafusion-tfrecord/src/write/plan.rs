@@ -1,7 +1,8 @@
 //! [`plan_write`]: from a plan that yields rows to a plan that leaves shards.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_tfrecord::Mapping;
@@ -15,7 +16,7 @@ use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
 use datafusion_session::Session;
-use tfrecord_shards::{Sharding, preflight};
+use tfrecord_shards::{Sharding, check_prefix, preflight};
 
 use super::commit::TfRecordCommitExec;
 use super::deal::DealExec;
@@ -39,7 +40,9 @@ pub fn plan_write(
     session: &dyn Session,
 ) -> Result<Arc<TfRecordCommitExec>> {
     let mapping = Mapping::try_new(&input.schema(), &options.mapping).map_err(encode_error)?;
-    let inputs = local_inputs(&input);
+    check_prefix(&options.prefix).map_err(shards_error)?;
+    let mut inputs = local_inputs(&input);
+    inputs.extend(options.inputs.iter().filter_map(|input| input_directory(input)));
     preflight(&options.out, options.mode, &inputs).map_err(shards_error)?;
     let (input, assignment) = if options.ordered && has_order(&input) {
         let rows = range_rows(&input, &options)?;
@@ -126,4 +129,20 @@ fn local_inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<PathBuf> {
         Ok(TreeNodeRecursion::Continue)
     });
     files.into_iter().collect()
+}
+
+/// The local directory of which an input reads all that is in it, now and in later runs.
+fn input_directory(input: &str) -> Option<PathBuf> {
+    let path = Path::new(input);
+    if path.is_dir() {
+        return Some(path.to_owned());
+    }
+    // Of a pattern that goes down to any depth, the part before it.
+    let fixed: PathBuf = path.components().take_while(|part| !is_pattern(part.as_os_str())).collect();
+    let deep = path.components().any(|part| part.as_os_str() == "**");
+    (deep && fixed.is_dir()).then_some(fixed)
+}
+
+fn is_pattern(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
 }

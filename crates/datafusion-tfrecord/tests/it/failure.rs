@@ -237,3 +237,20 @@ async fn a_write_node_without_its_committer_says_so() -> Result<()> {
     assert!(error.to_string().contains("TfRecordCommitExec"), "{error}");
     Ok(())
 }
+
+/// What reads the directory next would find the shards in it.
+#[tokio::test]
+async fn a_set_does_not_go_into_a_directory_that_is_read() -> Result<()> {
+    let dir = tempdir()?;
+    let context = session(&partitions(&[10]), Pace::default())?;
+    let input = dir.path().to_string_lossy().into_owned();
+    for input in [input.clone(), format!("{input}/**/*.parquet")] {
+        let options = WriteOptions { inputs: vec![input], ..options(&dir.path().join("out"), count(1)) };
+        let error = plan(&context, "SELECT id FROM t", options).await.expect_err("the set would lie in its input");
+        assert!(error.to_string().contains("out"), "{error}");
+    }
+    let shallow =
+        WriteOptions { inputs: vec![format!("{input}/*.parquet")], ..options(&dir.path().join("out"), count(1)) };
+    plan(&context, "SELECT id FROM t", shallow).await?;
+    Ok(())
+}

@@ -8,13 +8,13 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray,
     new_null_array,
 };
-use arrow_cast::parse::Parser;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use csv_core::{ReadRecordResult, Reader};
 use datafusion_common::DataFusionError;
 
-use super::infer::{CellType, parse_date, parse_micros, parse_nanos};
+use super::exact;
+use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos};
 use super::options::CsvOptions;
 use crate::error::{Error, ErrorKind, Line, Result};
 
@@ -350,7 +350,7 @@ impl<'a> Column<'a> {
                 Arc::new(self.values(|cell| Some(cell.eq_ignore_ascii_case("true"))).collect::<Result<BooleanArray>>()?)
             }
             DataType::Int64 => self.primitive::<Int64Type>(|cell| cell.parse().ok())?,
-            DataType::Float64 => self.primitive::<Float64Type>(Float64Type::parse)?,
+            DataType::Float64 => self.primitive::<Float64Type>(parse_float)?,
             DataType::Date32 => self.primitive::<Date32Type>(parse_date)?,
             DataType::Timestamp(TimeUnit::Nanosecond, _) => self.primitive::<TimestampNanosecondType>(parse_nanos)?,
             DataType::Timestamp(..) => self.primitive::<TimestampMicrosecondType>(parse_micros)?,
@@ -372,16 +372,13 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// The cells as values of a declared type, by Arrow's own cast.
+    /// The cells as values of a declared type, by Arrow's own cast but for those that it would change.
     fn cast(&self) -> Result<ArrayRef, DataFusionError> {
         let data_type = self.field.data_type();
         let texts: StringArray = self.texts().collect();
         let values = cast_with_options(&texts, data_type, &CastOptions { safe: true, ..CastOptions::default() })?;
-        let cuts_time = |row| {
-            let is_time = || matches!(CellType::shape(texts.value(row)), CellType::Timestamp { .. });
-            *data_type == DataType::Date32 && is_time()
-        };
-        let unfit = (0..texts.len()).find(|&row| texts.is_valid(row) && (values.is_null(row) || cuts_time(row)));
+        let is_lost = |row| values.is_null(row) || !exact::holds(data_type, texts.value(row));
+        let unfit = (0..texts.len()).find(|&row| texts.is_valid(row) && is_lost(row));
         match unfit {
             Some(row) => Err(self.unfit(row).into()),
             None => Ok(values),
@@ -412,6 +409,7 @@ impl<'a> Column<'a> {
             column: self.field.name().clone(),
             expected: self.field.data_type().clone(),
             cell,
+            declared: self.columns.declared,
         }
         .into()
     }

@@ -1,14 +1,15 @@
 //! What type a column of text looks like.
 
 use arrow_array::timezone::Tz;
-use arrow_array::types::Date32Type;
+use arrow_array::types::{Date32Type, Float64Type};
 use arrow_cast::parse::{Parser, string_to_datetime};
 use arrow_schema::{DataType, TimeUnit};
 
 /// The type of one cell, or of all cells of a column seen so far.
 ///
 /// A cell has a type other than `Text` only if nothing is lost by it: `007` is text and not seven, a number beyond
-/// 64 bits is text, a time with a zone is not a time without.
+/// 64 bits is text, a time with a zone is not a time without, a leap second is not the next second. The one exception:
+/// a decimal fraction (`0.1`) takes the nearest float64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CellType {
     /// No cell seen, or only nulls.
@@ -16,9 +17,9 @@ pub(super) enum CellType {
     Unknown,
     /// `true` or `false`, whatever the case.
     Boolean,
-    /// An integer of 64 bits.
-    Int64,
-    /// A number with a fraction or an exponent, `NaN`, `inf`.
+    /// An integer of 64 bits; `wide` if no float64 equals it.
+    Int64 { wide: bool },
+    /// A number with a fraction or an exponent within the range of a float64, `NaN`, `inf`.
     Float64,
     /// `YYYY-MM-DD`.
     Date,
@@ -33,6 +34,7 @@ impl CellType {
     pub(super) fn of(cell: &str) -> Self {
         let shape = Self::shape(cell);
         let is_value = match shape {
+            Self::Float64 => parse_float(cell).is_some(),
             Self::Date => parse_date(cell).is_some(),
             Self::Timestamp { nanos: true, .. } => parse_nanos(cell).is_some(),
             Self::Timestamp { .. } => parse_micros(cell).is_some(),
@@ -41,7 +43,7 @@ impl CellType {
         if is_value { shape } else { Self::Text }
     }
 
-    /// The type that a cell is written like; there may be no such date or time.
+    /// The type that a cell is written like; there may be no such number, date or time.
     pub(super) fn shape(cell: &str) -> Self {
         let bytes = cell.as_bytes();
         match bytes {
@@ -62,7 +64,8 @@ impl CellType {
         }
         if whole == digits.len() {
             // `-0` would lose its sign.
-            return (whole > 0 && cell != "-0" && cell.parse::<i64>().is_ok()).then_some(Self::Int64);
+            let value: i64 = cell.parse().ok().filter(|_| cell != "-0")?;
+            return Some(Self::Int64 { wide: value as f64 as i128 != i128::from(value) });
         }
         let rest = &digits[whole..];
         let (fraction, rest) = match rest.strip_prefix(b".") {
@@ -92,6 +95,10 @@ impl CellType {
         let date = bytes.get(..10).filter(|date| matches(b"0000-00-00", date))?;
         let Some(rest) = bytes.get(date.len()..).filter(|rest| !rest.is_empty()) else { return Some(Self::Date) };
         let time = rest.get(..9).filter(|time| matches(b"T00:00:00", time))?;
+        // A leap second would become the first of the next minute.
+        if time[7] == b'6' {
+            return None;
+        }
         let rest = &rest[time.len()..];
         let (digits, zone) = match rest.strip_prefix(b".") {
             Some(rest) => {
@@ -114,7 +121,10 @@ impl CellType {
         match (self, other) {
             (left, right) if left == right => left,
             (Self::Unknown, known) | (known, Self::Unknown) => known,
-            (Self::Int64, Self::Float64) | (Self::Float64, Self::Int64) => Self::Float64,
+            (Self::Int64 { wide: left }, Self::Int64 { wide: right }) => Self::Int64 { wide: left | right },
+            (Self::Int64 { wide: false }, Self::Float64) | (Self::Float64, Self::Int64 { wide: false }) => {
+                Self::Float64
+            }
             (Self::Timestamp { zoned, nanos: left }, Self::Timestamp { zoned: same, nanos: right })
                 if zoned == same =>
             {
@@ -128,7 +138,7 @@ impl CellType {
     pub(super) fn data_type(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
-            Self::Int64 => DataType::Int64,
+            Self::Int64 { .. } => DataType::Int64,
             Self::Float64 => DataType::Float64,
             Self::Date => DataType::Date32,
             Self::Timestamp { zoned, nanos } => {
@@ -144,7 +154,8 @@ impl CellType {
         match (self, data_type) {
             (_, DataType::Utf8)
             | (Self::Boolean, DataType::Boolean)
-            | (Self::Int64, DataType::Int64 | DataType::Float64)
+            | (Self::Int64 { .. }, DataType::Int64)
+            | (Self::Int64 { wide: false }, DataType::Float64)
             | (Self::Float64, DataType::Float64)
             | (Self::Date, DataType::Date32) => true,
             (Self::Timestamp { zoned, nanos }, DataType::Timestamp(unit, zone)) => {
@@ -153,6 +164,20 @@ impl CellType {
             _ => false,
         }
     }
+}
+
+/// The nearest float64, unless that is infinite, or zero for a number that is not.
+pub(super) fn parse_float(cell: &str) -> Option<f64> {
+    Float64Type::parse(cell).filter(|value| is_in_float_range(cell, *value))
+}
+
+/// Whether `value`, read from `cell`, is neither an infinity nor a zero that the text does not say.
+pub(super) fn is_in_float_range(cell: &str, value: f64) -> bool {
+    let mantissa = || cell.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    if value.is_infinite() {
+        return !mantissa().any(|byte| byte.is_ascii_digit());
+    }
+    value != 0.0 || !mantissa().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 /// Days since the epoch.
@@ -179,15 +204,20 @@ mod tests {
 
     #[test]
     fn cells() {
-        use CellType::{Boolean, Date, Float64, Int64, Text};
+        use CellType::{Boolean, Date, Float64, Text};
+        let int = |wide| CellType::Int64 { wide };
         let timestamp = |zoned, nanos| CellType::Timestamp { zoned, nanos };
         for (cell, expected) in [
             ("true", Boolean),
             ("FALSE", Boolean),
             ("yes", Text),
-            ("0", Int64),
-            ("-17", Int64),
-            ("9223372036854775807", Int64),
+            ("0", int(false)),
+            ("-17", int(false)),
+            ("9007199254740992", int(false)),
+            ("9007199254740993", int(true)),
+            ("9007199254740994", int(false)),
+            ("9223372036854775807", int(true)),
+            ("-9223372036854775808", int(false)),
             ("9223372036854775808", Text),
             ("007", Text),
             ("-0", Text),
@@ -199,6 +229,12 @@ mod tests {
             ("-0.0", Float64),
             ("1e-3", Float64),
             ("1.5E+10", Float64),
+            ("1.7976931348623157e308", Float64),
+            ("1e400", Text),
+            ("-1e400", Text),
+            ("1e-400", Text),
+            ("0e-400", Float64),
+            ("-inf", Float64),
             ("1e", Text),
             (".", Text),
             ("1.2.3", Text),
@@ -217,6 +253,8 @@ mod tests {
             ("2024-02-29T01:02:03.5+05:30", timestamp(true, false)),
             ("2024-02-29T01:02:03 UTC", Text),
             ("2024-02-29T01:02", Text),
+            ("2016-12-31 23:59:60", Text),
+            ("2016-12-31T23:59:60.5Z", Text),
             ("1é", Text),
             ("2024-02-2é", Text),
         ] {
@@ -228,7 +266,8 @@ mod tests {
     fn a_joined_type_holds_both() {
         let all = [
             CellType::Boolean,
-            CellType::Int64,
+            CellType::Int64 { wide: false },
+            CellType::Int64 { wide: true },
             CellType::Float64,
             CellType::Date,
             CellType::Timestamp { zoned: false, nanos: false },

@@ -6,6 +6,7 @@
 //! inference saw none, and reads only the first member of some compressed files.
 
 mod decode;
+mod exact;
 mod format;
 mod infer;
 mod options;

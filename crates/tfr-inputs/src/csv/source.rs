@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use bytes::{Buf, Bytes};
 use datafusion_common::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -20,7 +20,7 @@ use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
-use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::directory::{self, FileNames};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -78,6 +78,7 @@ impl FileSource for CsvSource {
             names: self.names.clone(),
             declared: self.declared,
             file_schema: Arc::clone(file_schema),
+            path_columns: self.table_schema.table_partition_cols().to_vec(),
             wanted: self.projection.file_indices.clone(),
             batch_size: self.batch_size,
             bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
@@ -141,6 +142,8 @@ struct CsvOpener {
     names: FileNames,
     declared: bool,
     file_schema: SchemaRef,
+    /// The columns that stand in the path and must not stand in the file too.
+    path_columns: Vec<FieldRef>,
     /// The columns wanted, as indices into `file_schema`.
     wanted: Vec<usize>,
     batch_size: usize,
@@ -299,6 +302,10 @@ impl Batches {
     /// Finds the columns of the table in the header by name.
     fn take_header(&mut self, header: &[String]) -> Result<()> {
         let opener = &self.opener;
+        if let Some(field) = opener.path_columns.iter().find(|field| header.contains(field.name())) {
+            let (file, column) = (self.file.to_string(), field.name().clone());
+            return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
+        }
         let position = |name: &str| header.iter().position(|other| other == name);
         if self.opener.declared
             && let Some(field) = opener.file_schema.fields().iter().find(|field| position(field.name()).is_none())

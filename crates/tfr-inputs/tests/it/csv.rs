@@ -38,6 +38,7 @@ async fn dialects() -> Result<()> {
     assert_eq!(table("t.csv", b"a|b~1|x,y~", ",delimiter=|,terminator=~").await?, expected);
     assert_eq!(table("t.csv", b"a,b\n1,\"x\\\"y\"\n", ",escape=\\").await?[1], ["1", "x\"y"]);
     assert_eq!(table("t.csv", b"a,b\n1,\"x\n", ",quote=none").await?[1], ["1", "\"x"]);
+    assert_eq!(table("t.csv", b"a,b\n1,\"p\"q\n", "").await?[1], ["1", "pq"]);
     assert_eq!(table("t", b"1\x01x\n", ",delimiter=\\x01,header=false").await?, [["column_1", "column_2"], ["1", "x"]]);
     Ok(())
 }
@@ -138,6 +139,9 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
         ("2024-01-01", "2024-13-01", "Date32"),
         ("2024-01-01 00:00:00", "2024-01-01 00:00:00.1234567", "Timestamp(µs)"),
         ("2024-01-01 00:00:00", "2024-01-01 00:00:00Z", "Timestamp(µs)"),
+        ("2016-12-31 23:59:59", "2016-12-31 23:59:60", "Timestamp(µs)"),
+        ("0.5", "1e400", "Float64"),
+        ("0.5", "9007199254740993", "Float64"),
     ] {
         let content = format!("a,\"col\numn\"\n1,{first}\n2,\n3,{later}\n");
         let message = refused("t.csv", content.as_bytes(), ",infer_rows=1").await;
@@ -145,6 +149,32 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
         let all = table("t.csv", content.as_bytes(), ",infer_rows=all").await?;
         assert_eq!(all.len(), 4, "all rows are read with a type that holds them");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn numbers_and_times_that_a_type_would_change_are_text() -> Result<()> {
+    for cells in [["9007199254740993", "0.5"], ["1e400", "0.5"], ["2016-12-31 23:59:60", "2016-12-31 23:59:59"]] {
+        let content = format!("a,b\n1,{}\n2,{}\n", cells[0], cells[1]);
+        assert_eq!(table("t.csv", content.as_bytes(), "").await?[1..], [["1", cells[0]], ["2", cells[1]]]);
+    }
+    assert_eq!(table("t.csv", b"a,b\n1,9007199254740992\n2,0.5\n", "").await?[1], ["1", "9007199254740992.0"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_column_of_the_path_must_not_stand_in_the_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("a=1/1.csv", b"b\n3\n"), ("a=1/2.csv", b"b,a\n3,2\n")])?;
+    let message = chain(&read(&dir.path().display().to_string()).await.expect_err("refused"));
+    assert!(message.ends_with("a=1/2.csv: column \"a\" stands in the file and in its path"), "{message}");
+    assert_eq!(texts(&read(&dir.path().join("a=1/2.csv").display().to_string()).await?)?, [["3", "2"]]);
+
+    let ctx = crate::support::session(1);
+    let create = "CREATE EXTERNAL TABLE t (b INT) STORED AS CSV PARTITIONED BY (a) LOCATION";
+    ctx.sql(&format!("{create} '{}'", dir.path().display())).await?;
+    let message = chain(&ctx.sql("SELECT b FROM t").await?.collect().await.expect_err("refused"));
+    assert!(message.ends_with("a=1/2.csv: column \"a\" stands in the file and in its path"), "{message}");
     Ok(())
 }
 

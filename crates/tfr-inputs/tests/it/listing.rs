@@ -129,3 +129,14 @@ async fn directories_of_keys_are_columns() -> Result<()> {
     assert!(plan.contains("n=1/") && !plan.contains("n=2/"), "only the directory asked for is read: {plan}");
     Ok(())
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_device_or_socket_is_no_file() -> Result<()> {
+    let message = chain(&read("/dev/null").await.expect_err("refused"));
+    assert!(message.ends_with("/dev/null: not a regular file"), "{message}");
+    let dir = tempfile::tempdir()?;
+    let _listener = std::os::unix::net::UnixListener::bind(dir.path().join("socket.csv"))?;
+    assert!(refused(&dir, "socket.csv").await.ends_with("socket.csv: not a regular file"));
+    Ok(())
+}

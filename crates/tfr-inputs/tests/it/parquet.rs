@@ -4,14 +4,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::array::{ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::data_type::{Int96, Int96Type};
-use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use datafusion::parquet::file::writer::SerializedFileWriter;
 use datafusion::parquet::schema::parser::parse_message_type;
 use datafusion::physical_plan::ExecutionPlan;
@@ -105,7 +105,7 @@ async fn damage_names_the_file() -> Result<()> {
         ("table.csv", "table.csv: the name says CSV, but the content is Parquet"),
         ("file.avro", "file.avro: reading Avro files is not supported"),
         ("file.jsonl", "file.jsonl: reading JSON files is not supported"),
-        ("mixed", "mixed/b.parquet: cannot be read"),
+        ("mixed", "mixed/b.parquet: the content is no Parquet, but the table is read as Parquet"),
     ] {
         let message = refused(&path(name)).await;
         assert!(message.contains(expected), "{message}");
@@ -205,5 +205,151 @@ async fn text_comes_as_views_or_not() -> Result<()> {
         assert_eq!(batches[0].column(0).data_type(), &expected);
         assert_eq!(texts(&batches)?, [["a"]]);
     }
+    Ok(())
+}
+
+fn floats(values: impl IntoIterator<Item = f64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values))
+}
+
+/// Writes `batch` in row groups of `rows`, under `properties`.
+fn write_groups(path: &Path, batch: &RecordBatch, rows: usize, properties: WriterPropertiesBuilder) -> Result<()> {
+    let properties = properties.set_max_row_group_row_count(Some(rows)).build();
+    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
+    writer.write(batch)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// NaN is in no bounds, so those of `[1.0, NaN, 1.0]` say that every value is 1.0.
+#[tokio::test]
+async fn a_nan_among_equal_values_is_read_as_written() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let singles: ArrayRef = Arc::new(Float32Array::from_iter_values([1.0, f32::NAN, 1.0]));
+    let batch = RecordBatch::try_from_iter([("x", floats([1.0, f64::NAN, 1.0])), ("y", singles)])?;
+    write_groups(&path, &batch, 3, WriterProperties::builder())?;
+    let table = format!("'{}'", path.display());
+    let expected = [["1.0", "1.0"], ["NaN", "NaN"], ["1.0", "1.0"]];
+    assert_eq!(rows(&format!("SELECT * FROM {table}")).await?, expected);
+    assert_eq!(rows(&format!("SELECT min(x), max(x) FROM {table}")).await?, [["1.0", "NaN"]]);
+    Ok(())
+}
+
+/// The second row group has no bounds, so those of the file are those of the first.
+#[tokio::test]
+async fn a_row_group_without_bounds_is_read_as_written() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let nan = floats([1.0, 1.0, f64::NAN, f64::NAN]);
+    let text: ArrayRef =
+        Arc::new(StringArray::from(vec!["ok".to_owned(), "ok".to_owned(), "ok".to_owned(), "z".repeat(6000)]));
+    write_groups(&path, &RecordBatch::try_from_iter([("x", nan), ("s", text)])?, 2, WriterProperties::builder())?;
+    let table = format!("'{}'", path.display());
+    let found = rows(&format!("SELECT x, length(s) FROM {table}")).await?;
+    assert_eq!(found, [["1.0", "2"], ["1.0", "2"], ["NaN", "2"], ["NaN", "6000"]]);
+    let found = rows(&format!("SELECT min(x), max(x), min(s), length(max(s)), count(s) FROM {table}")).await?;
+    assert_eq!(found, [["1.0", "NaN", "ok", "6000", "4"]]);
+    Ok(())
+}
+
+/// In Arrow's order NaN is above every number, and no bounds say that it is there.
+#[tokio::test]
+async fn filters_keep_the_rows_with_nan() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let batch = RecordBatch::try_from_iter([
+        ("id", ints(0..6)),
+        ("x", floats([1.0, f64::NAN, 1.0, 1.0, 3.0, 2.0])),
+        ("y", floats([0.0, 0.0, 0.0, 0.0, 0.0, 0.0])),
+    ])?;
+    write_groups(&path, &batch, 2, WriterProperties::builder())?;
+    let table = format!("'{}'", path.display());
+    for (condition, expected) in [
+        ("x > 2.0", &["1", "4"][..]),
+        ("NOT (x = 1.0)", &["1", "4", "5"]),
+        ("x > 2.0 AND id < 3", &["1"]),
+        ("x + y > 2.0", &["1", "4"]),
+        ("x = 'NaN'", &["1"]),
+    ] {
+        let found = rows(&format!("SELECT id FROM {table} WHERE {condition} ORDER BY id")).await?;
+        assert_eq!(found.concat(), expected, "{condition}");
+    }
+    let found = rows(&format!("SELECT id FROM {table} ORDER BY x DESC LIMIT 2")).await?;
+    assert_eq!(found, [["1"], ["4"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_filters_still_prune_row_groups() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let batch = RecordBatch::try_from_iter([("id", ints(0..8)), ("x", floats((0..8).map(f64::from)))])?;
+    write_groups(&path, &batch, 2, WriterProperties::builder())?;
+    let query = format!("EXPLAIN ANALYZE SELECT id FROM '{}' WHERE id >= 6 AND x < 100.0", path.display());
+    let plan = rows(&query).await?.concat().concat();
+    assert!(plan.contains("predicate=id@0 >= 6,"), "{plan}");
+    assert!(plan.contains("row_groups_pruned_statistics=4 total → 1 matched"), "{plan}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_without_rows_has_no_partition_value_to_give() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for (partition, rows) in [("p=1", 0), ("p=2", 3)] {
+        std::fs::create_dir(dir.path().join(partition))?;
+        write_parquet(&dir.path().join(partition).join("f"), &column("x", ints(0..rows))?)?;
+    }
+    let table = format!("'{}'", dir.path().display());
+    assert_eq!(rows(&format!("SELECT min(p), max(p), count(*) FROM {table}")).await?, [["2", "2", "3"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_column_of_the_path_must_not_stand_in_the_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    std::fs::create_dir(dir.path().join("a=1"))?;
+    write_parquet(&dir.path().join("a=1/f"), &column("a", ints([2]))?)?;
+    let message = refused(&dir.path().display().to_string()).await;
+    assert!(message.ends_with("a=1/f: column \"a\" stands in the file and in its path"), "{message}");
+    assert_eq!(texts(&read(&dir.path().join("a=1").display().to_string()).await?)?, [["2"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn declared_columns_are_those_of_every_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let small: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    write_parquet(&path, &RecordBatch::try_from_iter([("x", floats([1.5])), ("n", small), ("s", text)])?)?;
+    let ctx = session(1);
+    let table = async |columns: &str| {
+        let location = path.display();
+        let create = format!("CREATE OR REPLACE EXTERNAL TABLE t {columns} STORED AS PARQUET LOCATION '{location}'");
+        ctx.sql(&create).await.map(drop)
+    };
+    table("(s VARCHAR, n BIGINT)").await?;
+    assert_eq!(texts(&ctx.sql("SELECT * FROM t").await?.collect().await?)?, [["a", "7"]]);
+    for (columns, expected) in [
+        ("(x INT)", "t.parquet: column \"x\": declared as Int32, but the file has Float64"),
+        ("(n SMALLINT)", "t.parquet: column \"n\": declared as Int16, but the file has Int32"),
+        ("(n BIGINT, y INT)", "t.parquet: the file has no column \"y\" of type Int32; it has x, n, s"),
+    ] {
+        let message = chain(&table(columns).await.expect_err(columns));
+        assert!(message.ends_with(expected), "{message}");
+    }
+    Ok(())
+}
+
+/// As writers before 2018 left it: the bounds of `a`, `é`, `b` are `é` and `b`.
+#[tokio::test]
+async fn bounds_in_the_order_of_signed_bytes_are_not_believed() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.parquet", include_bytes!("data/legacy-bounds.parquet"))])?;
+    let table = format!("'{}'", dir.path().join("t.parquet").display());
+    assert_eq!(rows(&format!("SELECT s FROM {table} WHERE s = 'é'")).await?, [["é"]]);
+    assert_eq!(rows(&format!("SELECT s FROM {table} WHERE s > 'b'")).await?, [["é"]]);
+    assert_eq!(rows(&format!("SELECT s FROM {table} ORDER BY s DESC LIMIT 1")).await?, [["é"]]);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Paths and external tables in SQL.
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 
 use crate::support::{chain, rows, session, texts, write};
 
@@ -43,6 +43,52 @@ async fn external_tables() -> Result<()> {
     let message = chain(&table("", "'delimeter' ';'").await.expect_err("no such option"));
     assert!(message.contains("unknown option \"delimeter\"; known are format, delimiter"), "{message}");
     Ok(())
+}
+
+#[tokio::test]
+async fn a_cell_that_a_declared_type_would_change_is_refused() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.csv");
+    let ctx = session(1);
+    let table = async |data_type: &str, cell: &str| {
+        std::fs::write(&path, format!("a,x\n1,{cell}\n"))?;
+        let location = path.display();
+        let create = format!("CREATE OR REPLACE EXTERNAL TABLE t (x {data_type}) STORED AS CSV LOCATION '{location}'");
+        ctx.sql(&create).await?;
+        texts(&ctx.sql("SELECT x FROM t").await?.collect().await?)
+    };
+    for (data_type, cell, arrow) in [
+        ("DECIMAL(5,2)", "1.239", "Decimal128(5, 2)"),
+        ("TIMESTAMP(0)", "2020-01-01 00:00:00.9", "Timestamp(s)"),
+        ("TIMESTAMP", "2016-12-31 23:59:60", "Timestamp(ns)"),
+        ("DOUBLE", "1e400", "Float64"),
+        ("REAL", "1e39", "Float32"),
+        ("INT", "3000000000", "Int32"),
+    ] {
+        let error = table(data_type, cell).await.expect_err(data_type);
+        let message = chain(&error);
+        assert!(
+            message.ends_with(&format!("t.csv: line 2: column \"x\": expected {arrow}, found {cell:?}")),
+            "{message}"
+        );
+        let DataFusionError::External(error) = error.find_root() else { panic!("{error:?}") };
+        let hint = error.downcast_ref::<tfr_inputs::Error>().and_then(tfr_inputs::Error::hint);
+        assert!(hint.is_some_and(|hint| hint.starts_with("declare \"x\" with a type") && !hint.contains("infer")));
+    }
+    for (data_type, cell, expected) in [
+        ("DECIMAL(5,2)", "1.230", "1.23"),
+        ("TIMESTAMP(0)", "2020-01-01 00:00:01.000", "2020-01-01T00:00:01"),
+        ("REAL", "0.1", "0.1"),
+    ] {
+        assert_eq!(table(data_type, cell).await?, [[expected]]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_empty_path_is_said_to_be_empty() {
+    let message = refused("SELECT * FROM ''").await;
+    assert!(message.ends_with("'': not a usable path: it is empty"), "{message}");
 }
 
 #[tokio::test]

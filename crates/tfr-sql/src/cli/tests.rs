@@ -2,7 +2,7 @@ use arrow_tfrecord::Choice;
 use clap::Parser as _;
 use tfrecord_shards::Sharding;
 
-use super::{Cli, parse_map, parse_prefix, parse_size, refuse_table_file};
+use super::{Cli, TABLE_HELP, parse_map, parse_out, parse_prefix, parse_size, refuse_table_file};
 
 fn parse(arguments: &[&str]) -> Cli {
     Cli::try_parse_from([&["tfr-sql", "SELECT 1"], arguments].concat()).unwrap()
@@ -45,8 +45,28 @@ fn shards_are_counted_sized_or_filled() {
 #[test]
 fn a_prefix_is_the_start_of_a_visible_file_name() {
     assert!(parse_prefix("train").is_ok());
-    for bad in ["", "a/b", ".train", "_train"] {
+    for bad in ["", "a/b", ".train", "_train", "tra\nin", &"x".repeat(240)] {
         assert!(parse_prefix(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn every_key_of_a_table_is_in_the_help() {
+    let error = "t=a.csv,no_such_key=1".parse::<tfr_inputs::TableSpec>().unwrap_err().to_string();
+    let (_, known) = error.split_once("known are ").unwrap();
+    for key in known.split([',', ' ']).filter(|key| !key.is_empty() && *key != "and").chain(["path"]) {
+        assert!(TABLE_HELP.contains(&format!("\n  {key} ")), "{key}");
+    }
+}
+
+#[test]
+fn a_target_is_a_local_path() {
+    let out = |text: &str| parse_out(text.into()).map(|path| path.display().to_string());
+    for (text, path) in [("a/b", "a/b"), ("./s3:/x", "./s3:/x"), ("file:///a%20b/c#1?", "/a b/c#1?")] {
+        assert_eq!(out(text).unwrap(), path);
+    }
+    for bad in ["", "s3://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "file://host/x"] {
+        assert!(out(bad).is_err(), "{bad}");
     }
 }
 

@@ -73,6 +73,20 @@ fn out_of_memory_names_the_operator_and_the_option() {
 }
 
 #[test]
+fn settings_of_the_engine_give_way_to_our_options() {
+    let error = DataFusionError::ResourcesExhausted("Failed to allocate additional 10.0 MB".to_owned()).context(
+        "Not enough memory to continue external sort. Consider increasing the memory limit config: \
+         'datafusion.runtime.memory_limit', or decreasing the config: 'x'.",
+    );
+    let explanation = explain(error);
+    assert_eq!(
+        explanation.causes,
+        ["Not enough memory to continue external sort", "Failed to allocate additional 10.0 MB"]
+    );
+    assert!(explanation.hint.unwrap().starts_with("raise --memory-limit"));
+}
+
+#[test]
 fn our_own_errors_keep_their_hint_through_the_engine() {
     use arrow::datatypes::{DataType, Field, Schema};
     use arrow_tfrecord::{Mapping, MappingOptions};

@@ -14,7 +14,7 @@ fn the_plan_is_shown_and_nothing_is_made() {
     price   Decimal128(9, 2)  float    narrowed: float32 of decimal(9,2)  absent  tf.io.VarLenFeature(tf.float32)
 
     rows    4 (exact, from the files' statistics)
-    size    322 B to 358 B of records before compression, and the values of label
+    size    72 B to 380 B of records before compression, and the values of label
     shards  2 shards, about 2 rows each: part-00000-of-00002.tfrecord.gz ...
     "##);
     assert_told!(bench.tell(&[query, "--dry-run", "--map", "score: bits", "--map", "price: string", "--shard-rows", "3"]), @r##"
@@ -27,7 +27,7 @@ fn the_plan_is_shown_and_nothing_is_made() {
     price   Decimal128(9, 2)  bytes    encoded: text of decimal(9,2)  absent  tf.io.VarLenFeature(tf.string)
 
     rows    4 (exact, from the files' statistics)
-    size    298 B to 370 B of records before compression, and the values of label, price
+    size    72 B to 380 B of records before compression, and the values of label, price
     shards  about 2 shards, at most 3 rows each: part-00000-of-?????.tfrecord ...
     "##);
     assert_told!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id > 5 ORDER BY id", "--dry-run"]), @r##"
@@ -36,8 +36,8 @@ fn the_plan_is_shown_and_nothing_is_made() {
     column  type   feature  class  nulls   read with
     id      Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
 
-    rows    about 9,994 (estimated from the files' statistics)
-    size    about 312.3 KiB to 400.2 KiB of records before compression
+    rows    about 10,000 (estimated from the files' statistics)
+    size    about 302.7 KiB to 390.6 KiB of records before compression
     shards  about 1 shard, at most 128.0 MiB each, in the query's order: part-00000-of-?????.tfrecord ...
     "##);
     assert_told!(bench.tell(&["SELECT * FROM users", "--table", "users=users.csv,delimiter=;", "--dry-run"]), @r##"
@@ -55,7 +55,31 @@ fn the_plan_is_shown_and_nothing_is_made() {
 }
 
 #[test]
+fn a_size_without_files_is_that_of_the_shards() {
+    let bench = Workbench::new();
+    let query = "SELECT 1 AS a";
+    assert_told!(bench.tell(&[query, "--dry-run"]), @r##"
+    exit 0
+    -- stdout
+    column  type   feature  class  nulls  read with
+    a       Int64  int64    exact  -      tf.io.FixedLenFeature([], tf.int64)
+
+    rows    1 (exact)
+    size    30 B to 39 B of records before compression
+    shards  about 1 shard, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    "##);
+    assert!(bench.tell(&[query, "--out", "shards"]).contains("1 row in 1 shard, 30 B, "));
+}
+
+#[test]
 fn what_would_be_refused_is_refused() {
+    assert_told!(Workbench::new().tell(&["SELECT id FROM 'many.parquet' WHERE random() < 0.5 ORDER BY id", "--out", "shards", "--shards", "3", "--dry-run"]), @r##"
+    exit 1
+    -- stderr
+    error: cannot cut the rows into 3 ordered shards: they are counted first, and their number may differ each time
+
+    hint: cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows
+    "##);
     assert_told!(Workbench::new().tell(&["SELECT score FROM 'events.parquet'", "--strict", "--dry-run"]), @r##"
     exit 1
     -- stderr

@@ -27,6 +27,8 @@ fn quoted_paths_are_tables() {
 fn tables_are_registered_with_options() {
     let query = "SELECT name FROM users WHERE id = 8";
     assert_eq!(csv(&Workbench::new(), &[query, "--table", "users=users.csv,delimiter=;"]), "name\nGrace\n");
+    let query = "SELECT name FROM public.users WHERE id = 8";
+    assert_eq!(csv(&Workbench::new(), &[query, "--table", "users=users.csv,delimiter=;"]), "name\nGrace\n");
 }
 
 #[test]
@@ -35,6 +37,43 @@ fn statements_before_the_query_prepare_it() {
         CREATE EXTERNAL TABLE users STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter ';');
         SELECT count(*) AS n FROM users;";
     assert_eq!(csv(&Workbench::new(), &[text]), "n\n3\n");
+}
+
+#[test]
+fn settings_that_have_an_option_are_refused() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&["SET datafusion.runtime.memory_limit = '1G'; SELECT 1"]), @r##"
+    exit 1
+    -- stderr
+    error: SET datafusion.runtime.memory_limit is not supported
+
+    hint: use --memory-limit
+    "##);
+    assert_told!(bench.tell(&["SET datafusion.execution.enable_file_stream_work_stealing = true; SELECT 1"]), @r##"
+    exit 1
+    -- stderr
+    error: SET datafusion.execution.enable_file_stream_work_stealing is not supported
+
+    hint: leave it off: with it, the shards would differ from run to run; --threads sets how many read at a time
+    "##);
+}
+
+#[test]
+fn the_space_to_spill_into_may_be_limited() {
+    let bench = Workbench::new();
+    let spill = |space: &str| {
+        let query = format!(
+            "SET datafusion.runtime.max_temp_directory_size = '{space}';
+            SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 300000) ORDER BY hash"
+        );
+        // The place that --temp-dir says stays in force.
+        let limits = ["--memory-limit", "16MiB", "--temp-dir", ".", "--out", "shards", "--mode", "overwrite"];
+        tell(&bench.command(&[&[query.as_str()], limits.as_slice()].concat()).env("TMPDIR", "absent").output().unwrap())
+    };
+    let told = spill("1M");
+    assert!(told.starts_with("exit 1\n") && told.contains("max_temp_directory_size"), "{told}");
+    let told = spill("1G");
+    assert!(told.starts_with("exit 0\n"), "{told}");
 }
 
 #[test]
@@ -132,6 +171,20 @@ fn what_is_missing_is_named() {
     error: no table named events
 
     hint: put a path in quotes, as in FROM 'events/*.parquet', or register it with --table NAME=PATH
+    "##);
+    assert_told!(bench.tell(&["SELECT 1 FROM trips.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: no table named trips.parquet
+
+    hint: put a path in single quotes: FROM 'trips.parquet'
+    "##);
+    assert_told!(bench.tell(&["SELECT 1 FROM data/trips.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: SQL: Expected: end of statement, found: / at Line: 1, Column: 19
+
+    hint: put a path in single quotes: FROM 'events/*.parquet'
     "##);
     assert_told!(bench.tell(&["SELECT summ(1)"]), @r##"
     exit 1

@@ -109,7 +109,8 @@ fn a_failure_midway_is_a_failure() {
 fn a_closed_pipe_is_no_failure() {
     // More rows than any pipe holds.
     let query = "SELECT value FROM generate_series(1, 1000000000)";
-    let mut child = Workbench::new().command(&[query]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let bench = Workbench::new();
+    let mut child = bench.command(&[query]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();

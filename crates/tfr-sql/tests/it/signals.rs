@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM leave nothing behind.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -50,6 +51,52 @@ fn interrupted() {
 #[test]
 fn terminated() {
     stops_cleanly("-TERM", 143);
+}
+
+/// Bytes of the files under `dir`, whatever of it goes meanwhile.
+fn bytes_under(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes_under(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+fn leaves_nothing_spilled(signal: &str, code: i32) {
+    let bench = Workbench::new();
+    let spill = bench.path().join("spill");
+    fs::create_dir(&spill).unwrap();
+    let query = format!("SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM ({ENDLESS}) ORDER BY hash");
+    let limits = ["--memory-limit", "16MiB", "--temp-dir", "spill", "--progress", "always"];
+    let mut child = bench
+        .command(&[&[query.as_str()], limits.as_slice()].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while bytes_under(&spill) == 0 {
+        assert_ne!(talk.read_line(&mut line).unwrap(), 0, "the command ended: {line}");
+    }
+    send(signal, &child);
+    talk.read_to_string(&mut line).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code));
+    assert_eq!(bench.leftovers(), [Path::new("spill")]);
+    assert_eq!(fs::read_dir(&spill).unwrap().count(), 0);
+}
+
+#[test]
+fn interrupted_while_spilling() {
+    leaves_nothing_spilled("-INT", 130);
+}
+
+#[test]
+fn terminated_while_spilling() {
+    leaves_nothing_spilled("-TERM", 143);
 }
 
 #[test]

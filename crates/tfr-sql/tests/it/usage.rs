@@ -159,6 +159,70 @@ fn a_table_file_is_refused_by_name() {
 }
 
 #[test]
+fn shards_go_to_a_local_directory() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[QUERY, "--out", "s3://bucket/shards"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 's3://bucket/shards' for '--out <DIR>': writing to s3:// is not supported: give a local directory
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'file://shards' for '--out <DIR>': expected file:// and an absolute path
+
+    For more information, try '--help'.
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn counts_start_at_one() {
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "0"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value '0' for '--shards <N>': expected a whole number, 1 or more
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn memory_has_a_least() {
+    assert_told!(Workbench::new().tell(&[QUERY, "--memory-limit", "1"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value '1' for '--memory-limit <SIZE>': expected 8MiB or more: rows are sorted and written some thousands at a time
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn the_directory_to_spill_into_is_there() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[QUERY, "--temp-dir", "absent/dir"]), @r##"
+    exit 2
+    -- stderr
+    error: absent/dir: cannot be used to spill into
+      cause: No such file or directory (os error 2)
+
+    hint: name a directory that can be written to with --temp-dir
+    "##);
+    assert!(bench.leftovers().is_empty());
+    assert_told!(bench.tell(&[QUERY, "--temp-dir", "users.csv"]), @r##"
+    exit 2
+    -- stderr
+    error: users.csv: cannot be used to spill into
+      cause: not a directory
+
+    hint: name a directory that can be written to with --temp-dir
+    "##);
+}
+
+#[test]
 fn tables_have_a_name_and_a_place() {
     assert_told!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
     exit 2

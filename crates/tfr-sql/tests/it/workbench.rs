@@ -13,11 +13,13 @@ use tempfile::TempDir;
 /// `events.parquet` (4 rows), `many.parquet` (10,000 rows), `users.csv` (3 rows) in a directory of their own.
 pub struct Workbench {
     dir: TempDir,
+    /// What the command takes for the system's directory for temporary files.
+    temp: TempDir,
 }
 
 impl Workbench {
     pub fn new() -> Self {
-        let bench = Self { dir: tempfile::tempdir().unwrap() };
+        let bench = Self { dir: tempfile::tempdir().unwrap(), temp: tempfile::tempdir().unwrap() };
         let price = Decimal128Array::from(vec![Some(1050), None, Some(99), Some(-1)]).with_precision_and_scale(9, 2);
         bench.parquet(
             "events.parquet",
@@ -55,7 +57,7 @@ impl Workbench {
     /// machine.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tfr-sql"));
-        command.current_dir(self.path()).args(arguments).args(["--threads", "2"]);
+        command.current_dir(self.path()).args(arguments).args(["--threads", "2"]).env("TMPDIR", self.temp.path());
         for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "RUST_LOG", "RUST_BACKTRACE"] {
             command.env_remove(variable);
         }

@@ -215,6 +215,89 @@ fn progress_is_told_on_demand() {
 }
 
 #[test]
+fn the_manifest_tells_how_the_query_was_asked() {
+    let bench = Workbench::new();
+    let text = "SET datafusion.execution.batch_size = 2;
+        CREATE EXTERNAL TABLE more STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter ';');
+        SELECT id FROM users UNION ALL SELECT id FROM more";
+    let output = bench.run(&[text, "--table", "users=users.csv,delimiter=;,types=string", "--out", "shards"]);
+    assert!(output.status.success(), "{}", tell(&output));
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(bench.path().join("shards/_manifest.json")).unwrap()).unwrap();
+    let options = &manifest["options"];
+    assert_eq!(
+        options["tables"]["users"],
+        serde_json::json!({"path": ["users.csv"], "delimiter": ";", "types": "string"})
+    );
+    assert_eq!(
+        options["statements"],
+        serde_json::json!([
+            "SET datafusion.execution.batch_size = 2",
+            "CREATE EXTERNAL TABLE more STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter)"
+        ])
+    );
+}
+
+#[test]
+fn a_file_url_is_a_local_path() {
+    let bench = Workbench::new();
+    let out = format!("file://{}/my%20shards", bench.path().display());
+    assert!(bench.run(&["SELECT 1 AS one", "--out", &out]).status.success());
+    assert_eq!(records(&bench, "my shards", Compression::None).len(), 1);
+    assert_eq!(bench.leftovers(), [PathBuf::from("my shards")]);
+}
+
+#[test]
+fn a_name_with_a_slash_is_a_directory() {
+    let bench = Workbench::new();
+    assert!(bench.run(&["SELECT 1 AS one", "--out", "x.csv/"]).status.success());
+    assert_eq!(records(&bench, "x.csv", Compression::None).len(), 1);
+}
+
+#[test]
+fn a_choice_finds_its_column_whatever_its_case() {
+    let bench = Workbench::new();
+    let query = "SELECT score FROM 'events.parquet'";
+    let output = bench.run(&[query, "--out", "shards", "--map", "SCORE: bits", "--strict"]);
+    assert!(output.status.success(), "{}", tell(&output));
+    let twins = "SELECT score, score AS Score FROM 'events.parquet'";
+    assert!(!bench.run(&[twins, "--out", "twins", "--map", "SCORE: bits"]).status.success());
+    assert!(!bench.run(&[query, "--out", "twice", "--map", "SCORE: bits", "--map", "score: string"]).status.success());
+}
+
+#[test]
+fn rows_of_one_partition_are_told_as_such() {
+    let bench = Workbench::new();
+    let query = "SELECT label FROM 'events.parquet' UNION ALL SELECT label FROM 'events.parquet'";
+    let told = bench.tell(&[query, "--out", "shards", "--null", "error"]);
+    assert!(told.contains("which counts its own rows"), "{told}");
+    assert!(told.trim_end().ends_with("; run with --threads 1 to count rows, from 0, over the whole query"), "{told}");
+}
+
+/// The engine's own reservation for merging is larger than that.
+#[test]
+fn the_least_memory_is_enough_for_a_sort() {
+    let bench = Workbench::new();
+    let query = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 300000) ORDER BY hash";
+    let output = bench.run(&[query, "--out", "shards", "--memory-limit", "8MiB", "--quiet"]);
+    assert_eq!(tell(&output), "exit 0\n");
+    assert_eq!(records(&bench, "shards", Compression::None).len(), 300_000);
+}
+
+#[test]
+fn what_a_failed_query_spilled_is_removed() {
+    let bench = Workbench::new();
+    fs::create_dir(bench.path().join("spill")).unwrap();
+    // The row that fails comes last, when the sort has all others on disk.
+    let query = "SELECT 1 / (value - 200000) AS x, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 200000) \
+         ORDER BY hash";
+    let output = bench.run(&[query, "--out", "shards", "--memory-limit", "8MiB", "--temp-dir", "spill"]);
+    assert_eq!(tell(&output), "exit 1\n-- stderr\nerror: division by zero\n");
+    assert_eq!(bench.leftovers(), [PathBuf::from("spill")]);
+    assert_eq!(fs::read_dir(bench.path().join("spill")).unwrap().count(), 0);
+}
+
+#[test]
 fn spilling_lets_a_sort_finish_in_little_memory() {
     let bench = Workbench::new();
     fs::create_dir(bench.path().join("spill")).unwrap();

@@ -52,7 +52,7 @@ fn two_shards_in_one_place_are_refused() {
 
 #[test]
 fn prefixes_that_hide_or_lead_away_are_refused() {
-    for prefix in ["", ".part", "_part", "a/b", "../part", "a\\b"] {
+    for prefix in ["", ".part", "_part", "a/b", "../part", "a\\b", "a\nb", &"p".repeat(201)] {
         assert!(check_prefix(prefix).is_err(), "{prefix:?}");
     }
     for prefix in ["part", "train", "my data", "größe-1"] {

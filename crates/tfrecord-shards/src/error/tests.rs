@@ -23,6 +23,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotEmpty { path: path.clone(), found: three() }.into(),
         ErrorKind::ForeignFiles { path: path.clone(), files: three() }.into(),
         ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
+        ErrorKind::AfterCommit { path: path.clone(), source: Box::new(ErrorKind::Ended.into()) }.into(),
         ErrorKind::Busy { path, run }.into(),
         ErrorKind::Prefix { prefix: "a/b".to_owned() }.into(),
         ErrorKind::Ended.into(),
@@ -66,10 +67,11 @@ fn every_kind_says_where_what_and_the_way_out() {
       hint: choose another directory, or move these files away
     data/shards: overlaps with input data
       hint: choose a directory beside the input
+    data/shards: the set is there and whole, but finishing up failed
     data/shards: run nightly7 is writing here
       hint: wait for that run to end, or choose another directory
     prefix "a/b" cannot start the name of a shard
-      hint: use one without slashes that starts with a letter or a digit
+      hint: use a short one without slashes and control characters that starts with a letter or a digit
     the set is published or aborted already
     there is no set to write: an earlier step has failed
     more than 4294967295 shards

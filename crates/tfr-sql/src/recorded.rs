@@ -1,0 +1,46 @@
+//! What a manifest tells of how a query was asked, beside its text: the statements before it, and how tables are read.
+
+use datafusion::sql::parser::Statement;
+use serde_json::{Map, Value, json};
+use tfr_inputs::TableSpec;
+
+/// A statement as text. Of its `OPTIONS` only the names, as values may be secrets.
+pub fn statement(statement: &Statement) -> String {
+    let text = statement.to_string();
+    match statement {
+        Statement::CreateExternalTable(table) if !table.options.is_empty() => {
+            let names: Vec<_> = table.options.iter().map(|(name, _)| name.as_str()).collect();
+            format!("{} OPTIONS ({})", text.trim_end(), names.join(", "))
+        }
+        _ => text,
+    }
+}
+
+/// The locations and the dialect of a table: the options of `--table` that say something else than is the default.
+pub fn table(spec: &TableSpec) -> Value {
+    let (csv, usual) = (&spec.options.csv, tfr_inputs::csv::CsvOptions::default());
+    let character = |byte: Option<u8>| byte.map_or_else(|| json!("none"), |byte| json!(char::from(byte).to_string()));
+    let word = |value: &dyn std::fmt::Debug| json!(format!("{value:?}").to_lowercase());
+    let given = [
+        (
+            "format",
+            spec.options.format.is_some(),
+            json!(spec.options.format.map(|format| format.name().to_lowercase())),
+        ),
+        ("delimiter", csv.delimiter != usual.delimiter, character(csv.delimiter)),
+        ("quote", csv.quote != usual.quote, character(csv.quote)),
+        ("escape", csv.escape != usual.escape, character(csv.escape)),
+        ("comment", csv.comment != usual.comment, character(csv.comment)),
+        ("terminator", csv.terminator != usual.terminator, character(csv.terminator)),
+        ("header", csv.header != usual.header, json!(csv.header)),
+        ("null", csv.nulls != usual.nulls, json!(csv.nulls)),
+        ("encoding", csv.encoding != usual.encoding, word(&csv.encoding)),
+        ("compression", csv.compression.is_some(), csv.compression.map_or(Value::Null, |known| word(&known))),
+        ("types", csv.types != usual.types, word(&csv.types)),
+        ("infer_rows", csv.infer_rows != usual.infer_rows, json!(csv.infer_rows)),
+        ("newlines_in_values", csv.newlines_in_values != usual.newlines_in_values, json!(csv.newlines_in_values)),
+    ];
+    let mut table = Map::from_iter([("path".to_owned(), json!(spec.locations))]);
+    table.extend(given.into_iter().filter(|(_, differs, _)| *differs).map(|(key, _, value)| (key.to_owned(), value)));
+    Value::Object(table)
+}
