@@ -47,15 +47,20 @@
 
 mod compression;
 mod crc;
+mod decoder;
 mod error;
 mod frame;
 mod inflate;
 mod reader;
+mod records;
+mod unpack;
 mod writer;
 
 pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownCompression, gzip_member};
-pub use crc::{mask_crc, masked_crc32c, unmask_crc};
+pub use crc::{CrcPolicy, UnknownCrcPolicy, mask_crc, masked_crc32c, unmask_crc};
+pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
 pub use reader::RecordReader;
+pub use records::Records;
 pub use writer::RecordWriter;
