@@ -110,10 +110,18 @@ impl Header {
     /// The payload's length, whether its checksum holds or not, once it is at most `max`.
     #[inline]
     pub(crate) fn unverified_len(&self, max: usize, position: Position) -> Result<usize> {
-        match usize::try_from(self.len) {
-            Ok(len) if len <= max => Ok(len),
-            _ => Err(ErrorKind::RecordTooLong { position, len: self.len, max }.into()),
-        }
+        self.len_within(max).ok_or_else(|| ErrorKind::RecordTooLong { position, len: self.len, max }.into())
+    }
+
+    /// The payload's length, whether its checksum holds or not, if it is at most `max`.
+    #[inline]
+    pub(crate) fn len_within(&self, max: usize) -> Option<usize> {
+        usize::try_from(self.len).ok().filter(|&len| len <= max)
+    }
+
+    /// The payload's length as it stands there.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
     }
 }
 

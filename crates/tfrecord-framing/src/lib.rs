@@ -53,6 +53,7 @@ mod frame;
 mod inflate;
 mod reader;
 mod records;
+mod scanner;
 mod unpack;
 mod writer;
 
@@ -63,4 +64,5 @@ pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
 pub use reader::RecordReader;
 pub use records::Records;
+pub use scanner::{Damage, DamageKind, RecordScanner};
 pub use writer::RecordWriter;
