@@ -66,7 +66,7 @@ impl RecordDecoder {
         Self { unpack, unpacked: Vec::new(), taken: 0, frames: Frames::default() }
     }
 
-    /// Checks checksums, or does not, instead of checking them.
+    /// Checks checksums as `policy` says, instead of checking them all.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
         self.frames.crc = policy;
         if policy == CrcPolicy::Skip {
@@ -108,8 +108,8 @@ impl RecordDecoder {
     ///
     /// # Errors
     ///
-    /// Every [`ErrorKind`] but `Io` and, mostly, `Truncated`. The records before the damage are appended. After `DataCrc`
-    /// the next call goes on with the record that follows; after any other error it is lost where a record starts, and
+    /// Every [`ErrorKind`] but `Io` and `Truncated`. The records before the damage are appended. After `DataCrc` the
+    /// next call goes on with the record that follows; after any other error it is lost where a record starts, and
     /// further calls take all input and append nothing.
     pub fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> Result<usize> {
         loop {

@@ -10,8 +10,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 /// The largest window there is, which reads every stream (RFC 1950, CINFO = 7).
 const WINDOW_BITS: u8 = 15;
 
-/// The most bytes inflated at once: about what stays in the second-level cache until they are decoded.
-const OUT_LEN: usize = 128 << 10;
+/// The most bytes handed out at once: about what stays in the second-level cache until they are decoded.
+pub(crate) const OUT_LEN: usize = 128 << 10;
 
 /// Inflates a zlib stream, or a chain of gzip members, that comes in pieces.
 #[derive(Debug)]

@@ -18,6 +18,8 @@
 //! |---|---|
 //! | write records to anything that is [`Write`](std::io::Write) | [`RecordWriter`] |
 //! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
+//! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`] |
+//! | find damage, and what is sound in spite of it | [`RecordScanner`], [`Damage`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //!

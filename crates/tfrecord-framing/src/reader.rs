@@ -7,7 +7,7 @@ use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records,
 /// Bytes asked of the input at once: the buffer TensorFlow's `TFRecordDataset` has had by default.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Reads the records of a TFRecord stream, both checksums verified.
+/// Reads the records of a TFRecord stream, both checksums verified unless [`CrcPolicy`] says otherwise.
 ///
 /// The input is read in large pieces; a `BufReader` below is not needed. A stream of zero bytes has no records,
 /// compressed or not.
@@ -80,7 +80,7 @@ impl<R: Read> RecordReader<R> {
         self
     }
 
-    /// Checks checksums, or does not, instead of checking them.
+    /// Checks checksums as `policy` says, instead of checking them all.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
         self.decoder = self.decoder.with_crc_policy(policy);
         self

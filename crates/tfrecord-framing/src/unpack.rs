@@ -2,7 +2,7 @@
 
 use crate::{
     Compression, Error, ErrorKind, HEADER_LEN, Position,
-    inflate::{Inflate, InflateError},
+    inflate::{Inflate, InflateError, OUT_LEN},
 };
 
 /// Unpacks a file.
@@ -125,8 +125,9 @@ impl Unpack {
     fn go_on(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
         match &mut self.state {
             State::Start(_) | State::Plain => {
-                out.extend_from_slice(input);
-                *input = &[];
+                let (taken, rest) = input.split_at(input.len().min(OUT_LEN));
+                out.extend_from_slice(taken);
+                *input = rest;
                 Ok(())
             }
             State::Inflate(compression, inflate) => inflate.inflate(input, out).map_err(stream(*compression)),

@@ -140,6 +140,24 @@ fn hostile_headers_cost_linear_time() {
     assert_eq!((found.len(), damage.len()), (len as usize / one.len(), len as usize / one.len()));
 }
 
+/// A file that is mapped into memory, for one, comes in one piece.
+#[test]
+fn a_long_piece_is_not_copied_whole() {
+    let whole = file(&[&[7; 1000][..]; 4000]);
+    let mut scanner = RecordScanner::new();
+    let (mut input, mut records, mut damage) = (whole.as_slice(), Records::new(), Vec::new());
+    let mut found = 0;
+    loop {
+        match scanner.scan(&mut input, 100, &mut records, &mut damage).unwrap() {
+            0 => break,
+            scanned => found += scanned,
+        }
+        records.clear();
+        assert!(scanner.window.tail().capacity() < 1 << 20);
+    }
+    assert_eq!((found, damage.len()), (4000, 0));
+}
+
 /// A hole of zeros, as a crashed writer leaves it.
 #[test]
 fn zeros_are_told_from_other_damage() {
