@@ -112,12 +112,17 @@ impl RecordDecoder {
     /// next call goes on with the record that follows; after any other error it is lost where a record starts, and
     /// further calls take all input and append nothing.
     pub fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> Result<usize> {
+        if limit == 0 {
+            return Ok(0);
+        }
         loop {
-            let mut unpacked = &self.unpacked[self.taken..];
-            let decoded = self.frames.decode(&mut unpacked, limit, records);
-            self.taken = self.unpacked.len() - unpacked.len();
-            if limit == 0 || !matches!(decoded, Ok(0)) {
-                return decoded;
+            if self.taken < self.unpacked.len() {
+                let mut unpacked = &self.unpacked[self.taken..];
+                let decoded = self.frames.decode(&mut unpacked, limit, records);
+                self.taken = self.unpacked.len() - unpacked.len();
+                if !matches!(decoded, Ok(0)) {
+                    return decoded;
+                }
             }
             if self.unpack.is_plain() || self.frames.lost {
                 return self.frames.decode(input, limit, records);
