@@ -4,6 +4,7 @@ use crate::{
     Compression, CrcPolicy, Error, ErrorKind, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD, body},
     masked_crc32c,
+    records::Sink,
     unpack::{Unpack, UnpackError},
 };
 
@@ -112,6 +113,10 @@ impl RecordDecoder {
     /// next call goes on with the record that follows; after any other error it is lost where a record starts, and
     /// further calls take all input and append nothing.
     pub fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> Result<usize> {
+        self.decode_into(input, limit, records)
+    }
+
+    pub(crate) fn decode_into(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<usize> {
         if limit == 0 {
             return Ok(0);
         }
@@ -193,11 +198,11 @@ impl Default for Frames {
 }
 
 impl Frames {
-    fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> Result<usize> {
-        let before = records.len();
-        while !self.lost && records.len() - before < limit {
+    fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<usize> {
+        let mut decoded = 0;
+        while !self.lost && decoded < limit {
             match self.decode_one(input, records) {
-                Ok(true) => {}
+                Ok(true) => decoded += 1,
                 Ok(false) => break,
                 Err(error) => return Err(self.lose(error)),
             }
@@ -205,12 +210,12 @@ impl Frames {
         if self.lost {
             *input = &[];
         }
-        Ok(records.len() - before)
+        Ok(decoded)
     }
 
     /// False when the rest of `input` is a part of a frame, and taken.
     #[inline]
-    fn decode_one(&mut self, input: &mut &[u8], records: &mut Records) -> Result<bool> {
+    fn decode_one(&mut self, input: &mut &[u8], records: &mut impl Sink) -> Result<bool> {
         if self.partial.is_empty() {
             // Mostly a frame is decoded where it lies.
             if let Some(len) = self.frame_len(input)?
@@ -260,7 +265,7 @@ impl Frames {
 
     /// Appends the record of a whole frame.
     #[inline]
-    fn push(&mut self, frame: &[u8], records: &mut Records) -> Result<bool> {
+    fn push(&mut self, frame: &[u8], records: &mut impl Sink) -> Result<bool> {
         let position = self.position;
         self.position.record += 1;
         self.position.byte += frame.len() as u64;

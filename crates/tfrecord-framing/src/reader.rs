@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result};
+use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result, records::Sink};
 
 /// Bytes asked of the input at once: the buffer TensorFlow's `TFRecordDataset` has had by default.
 const BUFFER_LEN: usize = 256 << 10;
@@ -46,8 +46,6 @@ pub struct RecordReader<R: Read> {
     filled: usize,
     /// Whether nothing more is read from `inner`: it has ended, or failed.
     ended: bool,
-    /// Holds the record that `read_record` hands out.
-    single: Records,
 }
 
 impl<R: Read> RecordReader<R> {
@@ -70,8 +68,7 @@ impl<R: Read> RecordReader<R> {
 
     /// A reader that decodes what it reads with this decoder.
     pub fn with_decoder(inner: R, decoder: RecordDecoder) -> Self {
-        let (buffer, single) = (Vec::new(), Records::new());
-        Self { inner, decoder, buffer, taken: 0, filled: 0, ended: false, single }
+        Self { inner, decoder, buffer: Vec::new(), taken: 0, filled: 0, ended: false }
     }
 
     /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN).
@@ -104,13 +101,7 @@ impl<R: Read> RecordReader<R> {
     /// any other error it is lost where a record starts, and every further call returns false.
     pub fn read_record(&mut self, record: &mut Vec<u8>) -> Result<bool> {
         record.clear();
-        let mut single = std::mem::take(&mut self.single);
-        let read = self.read_records(1, &mut single);
-        if let Ok(1) = read {
-            single.exchange(record);
-        }
-        self.single = single;
-        Ok(read? > 0)
+        Ok(self.read_into(1, record)? > 0)
     }
 
     /// Appends records to `records`, at most `limit`, and returns how many; 0 at the end of the stream (or if `limit`
@@ -122,9 +113,13 @@ impl<R: Read> RecordReader<R> {
     ///
     /// As [`read_record`](Self::read_record). The records before the damage are appended.
     pub fn read_records(&mut self, limit: usize, records: &mut Records) -> Result<usize> {
+        self.read_into(limit, records)
+    }
+
+    fn read_into(&mut self, limit: usize, records: &mut impl Sink) -> Result<usize> {
         loop {
             let mut input = &self.buffer[self.taken..self.filled];
-            let decoded = self.decoder.decode(&mut input, limit, records);
+            let decoded = self.decoder.decode_into(&mut input, limit, records);
             self.taken = self.filled - input.len();
             if self.ended || self.decoder.is_lost() || limit == 0 || !matches!(decoded, Ok(0)) {
                 return decoded;

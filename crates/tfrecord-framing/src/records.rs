@@ -72,18 +72,27 @@ impl Records {
             + self.ends.capacity() * size_of::<usize>()
             + self.positions.capacity() * size_of::<Position>()
     }
+}
 
+/// What records are decoded into.
+pub(crate) trait Sink {
+    fn push(&mut self, payload: &[u8], position: Position);
+}
+
+impl Sink for Records {
     #[inline]
-    pub(crate) fn push(&mut self, payload: &[u8], position: Position) {
+    fn push(&mut self, payload: &[u8], position: Position) {
         self.payloads.extend_from_slice(payload);
         self.ends.push(self.payloads.len());
         self.positions.push(position);
     }
+}
 
-    /// Removes all records, and exchanges the buffer of their payloads for `buffer`.
-    pub(crate) fn exchange(&mut self, buffer: &mut Vec<u8>) {
-        std::mem::swap(&mut self.payloads, buffer);
-        self.clear();
+/// A payload, if it is only one.
+impl Sink for Vec<u8> {
+    #[inline]
+    fn push(&mut self, payload: &[u8], _position: Position) {
+        self.extend_from_slice(payload);
     }
 }
 

@@ -5,6 +5,7 @@ use std::{fmt, ops::Range};
 use crate::{
     Compression, FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD},
+    records::Sink,
     unpack::{Unpack, UnpackError},
 };
 
