@@ -56,10 +56,41 @@ struct KnownFeature {
     /// The beginning of its map entry as nearly everyone writes it: tag, length and bytes of the name, tag of the
     /// value.
     prefix: Box<[u8]>,
+    /// The first bytes of it in one number, and which bits of the number they are.
+    head: u128,
+    head_mask: u128,
     slot: Option<usize>,
     /// The feature that followed it.
     next: usize,
 }
+
+impl KnownFeature {
+    fn new(prefix: Vec<u8>, slot: Option<usize>, next: usize) -> Self {
+        let mut head = [0; HEAD_LEN];
+        let mut head_mask = [0; HEAD_LEN];
+        for ((head, mask), byte) in head.iter_mut().zip(&mut head_mask).zip(&prefix) {
+            (*head, *mask) = (*byte, u8::MAX);
+        }
+        let (head, head_mask) = (u128::from_le_bytes(head), u128::from_le_bytes(head_mask));
+        Self { prefix: prefix.into(), head, head_mask, slot, next }
+    }
+
+    /// Whether the entry `bytes[pos..end]` is of this feature and written the usual way. What stands behind the entry
+    /// lets short names be compared in one step.
+    #[inline]
+    fn begins(&self, bytes: &[u8], pos: usize, end: usize) -> bool {
+        match bytes[pos..].first_chunk() {
+            Some(head) if self.prefix.len() <= end - pos => {
+                (u128::from_le_bytes(*head) ^ self.head) & self.head_mask == 0
+                    && (self.prefix.len() <= HEAD_LEN
+                        || bytes[pos + HEAD_LEN..end].starts_with(&self.prefix[HEAD_LEN..]))
+            }
+            _ => bytes[pos..end].starts_with(&self.prefix),
+        }
+    }
+}
+
+const HEAD_LEN: usize = size_of::<u128>();
 
 /// Stands before the first feature of every record.
 const START: usize = 0;
@@ -67,7 +98,7 @@ const START: usize = 0;
 impl Locator {
     /// A locator of the features `names`, all different.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let start = KnownFeature { prefix: Box::default(), slot: None, next: START };
+        let start = KnownFeature::new(Vec::new(), None, START);
         let mut locator = Self {
             known: vec![start],
             by_name: HashMap::new(),
@@ -96,7 +127,7 @@ impl Locator {
         prefix.extend_from_slice(name);
         prefix.push(FIELD_2);
         let feature = self.known.len();
-        self.known.push(KnownFeature { prefix: prefix.into(), slot, next: self.known[last].next });
+        self.known.push(KnownFeature::new(prefix, slot, self.known[last].next));
         self.known[last].next = feature;
         self.by_name.insert(name.into(), feature);
         feature
@@ -154,30 +185,29 @@ impl Locator {
                 }
             };
             pos = entry.end;
-            self.entry(&bytes[..entry.end], entry.start, row, last)?;
+            self.entry(bytes, entry, row, last)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn entry(&mut self, bytes: &[u8], pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
-        let entry = &bytes[pos..];
+    fn entry(&mut self, bytes: &[u8], entry: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
         let mut guess = self.known[*last].next;
         for _ in 0..GUESSES {
             let known = &self.known[guess];
-            if guess != START && entry.starts_with(&known.prefix) {
-                if let Some(slot) = whole_feature(bytes, pos + known.prefix.len()) {
-                    if let Some(feature) = known.slot {
-                        self.slots[feature * BLOCK_ROWS + row] = slot;
-                    }
-                    *last = guess;
-                    return Ok(());
+            if guess != START && known.begins(bytes, entry.start, entry.end) {
+                let bytes = &bytes[..entry.end];
+                let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { break };
+                if let Some(wanted) = known.slot {
+                    let Some(slot) = whole_list(bytes, feature) else { break };
+                    self.slots[wanted * BLOCK_ROWS + row] = slot;
                 }
-                break;
+                *last = guess;
+                return Ok(());
             }
             guess = known.next;
         }
-        self.unusual_entry(bytes, pos, row, last)
+        self.unusual_entry(&bytes[..entry.end], entry.start, row, last)
     }
 
     /// An entry that was not expected here, or that is not written the usual way.
@@ -211,23 +241,24 @@ impl Locator {
     }
 }
 
-/// The slot of a value whose length stands at `pos`, if it and the list in it take the rest of the entry; so nothing
-/// else is in either.
+/// Where a message begins whose length stands at `pos`, if it takes the rest of `bytes`; so nothing else is in them.
 #[inline]
-fn whole_feature(bytes: &[u8], pos: usize) -> Option<Slot> {
-    let feature = delimited(bytes, pos).ok()?;
-    if feature.end != bytes.len() {
-        return None;
-    }
-    let Some(tag) = bytes.get(feature.start) else { return Some(Slot::default()) };
+fn rest(bytes: &[u8], pos: usize) -> Option<usize> {
+    delimited(bytes, pos).ok().filter(|message| message.end == bytes.len()).map(|message| message.start)
+}
+
+/// The slot of the feature that begins at `pos`, if its list takes the rest of `bytes`.
+#[inline]
+fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
+    let Some(tag) = bytes.get(pos) else { return Some(Slot::default()) };
     let kind = match tag {
         0x0a => FeatureKind::Bytes,
         0x12 => FeatureKind::Float,
         0x1a => FeatureKind::Int64,
         _ => return None,
     };
-    let list = delimited(bytes, feature.start + 1).ok()?;
-    (list.end == bytes.len()).then(|| Slot { start: list.start, len: list.len(), kind: Some(kind), spilled: false })
+    let start = rest(bytes, pos + 1)?;
+    Some(Slot { start, len: bytes.len() - start, kind: Some(kind), spilled: false })
 }
 
 /// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.
