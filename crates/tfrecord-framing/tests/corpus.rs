@@ -14,6 +14,8 @@ struct Entry {
     rows: usize,
     /// Whether its frames are damaged, and not only what is in them.
     damaged: bool,
+    /// Says where the damage is, mostly.
+    note: String,
 }
 
 fn entries() -> Option<(PathBuf, Vec<Entry>)> {
@@ -32,6 +34,7 @@ fn entries() -> Option<(PathBuf, Vec<Entry>)> {
         error: row[expect] == "error",
         rows: row[count].parse().unwrap(),
         damaged: row[expect] == "error" && !row[note].contains("frames and checksums are sound"),
+        note: row[note].clone(),
     });
     let entries: Vec<_> = entries.collect();
     Some((corpus, entries))
@@ -80,7 +83,7 @@ fn scan(mut file: &[u8]) -> (Records, Vec<Damage>) {
 fn the_corpus_reads_as_its_manifest_says() {
     let Some((corpus, entries)) = entries() else { return };
     assert!(entries.len() >= 49);
-    for Entry { path, error, rows, damaged } in entries {
+    for Entry { path, error, rows, damaged, note } in entries {
         let file = fs::read(corpus.join(&path)).unwrap();
         let (records, end) = read(&file);
         let (salvaged, damage) = scan(&file);
@@ -97,8 +100,9 @@ fn the_corpus_reads_as_its_manifest_says() {
         if let Err(end) = end {
             assert!(error);
             assert_eq!(end.position().record, records.len() as u64, "{path}: {end}");
-            let next = records.positions().last().map_or(0, |last| last.byte + 1);
-            assert!(end.position().byte >= next, "{path}: {end}");
+            if note.contains(" at byte ") && !at_least {
+                assert!(note.contains(&end.position().to_string()), "{path}: {end}, expected {note}");
+            }
         }
     }
 }
