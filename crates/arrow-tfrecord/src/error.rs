@@ -1,10 +1,12 @@
-//! [`Error`]: what can go wrong between a record batch and its records.
+//! [`Error`]: what can go wrong between record batches and records.
 
 use std::fmt;
 use std::io;
 
 use arrow_schema::{ArrowError, DataType};
+use tfrecord_framing::Position;
 
+use crate::mapping::FeatureKind;
 use crate::options::Choice;
 
 /// The result of this crate's functions.
@@ -133,9 +135,100 @@ pub enum ErrorKind {
     /// The sink failed.
     #[error("cannot write records")]
     Io(#[from] io::Error),
-    /// The record writer failed.
+    /// The record writer failed, or the file being read is damaged.
     #[error(transparent)]
     Framing(#[from] tfrecord_framing::Error),
+    /// A projection of a column that the schema does not have.
+    #[error("no column {column} to read: there are {columns}")]
+    NoSuchColumn {
+        /// The position asked for, from 0.
+        column: usize,
+        /// How many columns there are.
+        columns: usize,
+    },
+    /// A column written as text of a type whose text is not read.
+    #[error("column {column:?}: type {data_type} is not read back from text")]
+    TextNotRead {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A record that is no `tf.train.Example`.
+    #[error("{position}: {}{reason}{}", of_feature(feature), at_byte(*at))]
+    Malformed {
+        /// The record.
+        position: Position,
+        /// The feature, where it is known which.
+        feature: Option<String>,
+        /// The byte of the record's payload, from 0; none where a feature stands in several places of it.
+        at: Option<usize>,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// A feature of another kind than the schema says.
+    #[error("{position}: feature {feature:?}: expected {}, found {}", list_of(*expected), list_of(Some(*found)))]
+    KindMismatch {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+        /// The kind that the schema asks for; none for a column of type Null.
+        expected: Option<FeatureKind>,
+        /// The kind that it has.
+        found: FeatureKind,
+    },
+    /// A feature with more or fewer values than its column's type has.
+    #[error("{position}: feature {feature:?}: expected {}, found {found}", value_count(data_type))]
+    ValueCount {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+        /// The column's type: not a list, or one of fixed size.
+        data_type: DataType,
+        /// How many values there are.
+        found: usize,
+    },
+    /// A record without a feature whose column is never null.
+    #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
+    MissingFeature {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+    },
+    /// A value that the column's type does not have.
+    #[error("{position}: feature {feature:?}: {value} does not fit {data_type}")]
+    InvalidValue {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+        /// The value, or what it is like.
+        value: String,
+        /// The column's type.
+        data_type: DataType,
+        /// The kind of the feature.
+        kind: FeatureKind,
+    },
+    /// A batch with more distinct values than the keys of a dictionary can tell apart, or with more bytes or elements
+    /// than offsets can count.
+    #[error("column {column:?}: {rows} rows have more values than {data_type} can hold in one batch")]
+    TooManyValues {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// Rows of the batch.
+        rows: usize,
+    },
+    /// Arrow does not take the columns that were read.
+    #[error("cannot make a record batch")]
+    Arrow {
+        /// What Arrow says.
+        source: ArrowError,
+    },
 }
 
 impl Error {
@@ -161,6 +254,22 @@ impl Error {
             }
             ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
             ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
+            ErrorKind::Framing(error) => error.hint().map(str::to_owned),
+            ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
+            ErrorKind::Malformed { .. } => {
+                Some("the records may be of another type than tf.train.Example, or of a broken writer".to_owned())
+            }
+            ErrorKind::KindMismatch { feature, found, .. } => {
+                Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
+            }
+            ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
+            ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),
+            ErrorKind::InvalidValue { feature, kind, .. } => {
+                Some(format!("declare {feature} as {}, which every {kind}_list fits", widest(*kind)))
+            }
+            ErrorKind::TooManyValues { .. } => {
+                Some("read smaller batches, or declare a type with wider keys or offsets".to_owned())
+            }
             _ => None,
         }
     }
@@ -189,6 +298,34 @@ fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
         }
         data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
         _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
+    }
+}
+
+fn of_feature(feature: &Option<String>) -> String {
+    feature.as_ref().map(|feature| format!("feature {feature:?}: ")).unwrap_or_default()
+}
+
+fn at_byte(at: Option<usize>) -> String {
+    at.map(|at| format!(", at byte {at} of its payload")).unwrap_or_default()
+}
+
+fn list_of(kind: Option<FeatureKind>) -> String {
+    kind.map_or_else(|| "no value".to_owned(), |kind| format!("{kind}_list"))
+}
+
+/// The SQL type that takes all values of a kind.
+fn widest(kind: FeatureKind) -> &'static str {
+    match kind {
+        FeatureKind::Bytes => "BYTEA",
+        FeatureKind::Float => "FLOAT",
+        FeatureKind::Int64 => "BIGINT",
+    }
+}
+
+fn value_count(data_type: &DataType) -> String {
+    match data_type {
+        DataType::FixedSizeList(_, len) => format!("{len} values"),
+        _ => "1 value".to_owned(),
     }
 }
 

@@ -4,9 +4,15 @@
 //! list that TensorFlow has, and whether anything is lost on the way. [`Encoder`] then turns record batches straight
 //! into framed records, without building a message object for any row. [`Writer`] does both over a [`std::io::Write`].
 //!
+//! The way back is [`Reader`]: given the schema and the options of the writer, the columns come back as they were.
+//! [`SchemaInference`] finds a schema for records that came without one.
+//!
 //! | you want | use |
 //! |---|---|
 //! | a file of records from record batches | [`WriterBuilder`] and [`Writer`] |
+//! | record batches from a file of records | [`ReaderBuilder`] and [`Reader`] |
+//! | the same from bytes as they come | [`Decoder`] |
+//! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
 //! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
 //! | to know, show or refuse what happens to each column | [`Mapping`] |
 //!
@@ -35,6 +41,7 @@
 mod error;
 mod mapping;
 mod options;
+mod reader;
 mod record_buffer;
 mod tensor;
 mod wire;
@@ -43,5 +50,6 @@ mod writer;
 pub use error::{Error, ErrorKind, Result};
 pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
 pub use options::{Choice, MappingOptions, NullPolicy, ParseOptionError, RecordType};
+pub use reader::{Decoder, Reader, ReaderBuilder, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

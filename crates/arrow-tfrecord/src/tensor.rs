@@ -3,6 +3,7 @@
 //! Source: `tensorflow/core/framework/{tensor,tensor_shape,types}.proto`. Field 1 is the dtype, field 2 the shape,
 //! field 4 the content, little-endian and left out where there is none.
 
+use crate::reader::wire::{FieldValue, field};
 use crate::wire::{field_len, put_bytes, put_header, put_varint};
 
 /// `DT_DOUBLE`.
@@ -35,6 +36,32 @@ pub(crate) fn append_doubles(out: &mut Vec<u8>, values: &[f64], scalar: bool) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
+/// Appends the values of a serialized tensor of doubles, and returns how many; none if it is no such tensor, or one
+/// whose values do not stand in its content. The shape is not looked at.
+pub(crate) fn read_doubles(tensor: &[u8], out: &mut Vec<f64>) -> Option<usize> {
+    /// `TensorProto.double_val`, where the content may not be.
+    const DOUBLE_VAL: u64 = 6;
+
+    let (mut dtype, mut content) = (0, 0..0);
+    let mut pos = 0;
+    while pos < tensor.len() {
+        let field = field(tensor, pos).ok()?;
+        pos = field.end;
+        match (field.number, field.value) {
+            (1, FieldValue::Varint(value)) => dtype = value,
+            (4, FieldValue::Delimited(range)) => content = range,
+            (DOUBLE_VAL, _) => return None,
+            _ => {}
+        }
+    }
+    let (values, rest) = tensor[content].as_chunks();
+    if dtype != u64::from(DOUBLE) || !rest.is_empty() {
+        return None;
+    }
+    out.extend(values.iter().map(|value| f64::from_le_bytes(*value)));
+    Some(values.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +82,9 @@ mod tests {
             let mut ours = Vec::new();
             append_doubles(&mut ours, &values, scalar);
             assert_eq!(ours, message.encode_to_vec(), "{values:?}");
+            let mut back = Vec::new();
+            assert_eq!(read_doubles(&ours, &mut back), Some(values.len()));
+            assert_eq!(back, values);
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, RecordReader, RecordWriter, masked_crc32c, seal_record};
+use tfrecord_framing::{
+    CrcPolicy, FOOTER_LEN, HEADER_LEN, RecordDecoder, RecordReader, RecordScanner, RecordWriter, Records,
+    masked_crc32c, seal_record,
+};
 
 /// About what stays in L2, so that the work is measured and not the memory.
 const BLOCK_LEN: usize = 256 << 10;
@@ -44,6 +47,28 @@ fn framing(c: &mut Criterion) {
                 let mut reader = RecordReader::new(black_box(framed.as_slice()));
                 while let Ok(true) = reader.read_record(&mut record) {}
                 assert_eq!(reader.position().record, records as u64);
+            });
+        });
+        for (name, policy) in [("decode", CrcPolicy::Verify), ("decode_skip", CrcPolicy::Skip)] {
+            group.bench_function(BenchmarkId::new(name, len), |b| {
+                let mut decoded = Records::new();
+                b.iter(|| {
+                    decoded.clear();
+                    let mut decoder = RecordDecoder::new().with_crc_policy(policy);
+                    let mut input = black_box(framed.as_slice());
+                    while let Ok(1..) = decoder.decode(&mut input, usize::MAX, &mut decoded) {}
+                    assert_eq!(decoded.len(), records);
+                });
+            });
+        }
+        group.bench_function(BenchmarkId::new("scan", len), |b| {
+            let (mut found, mut damage) = (Records::new(), Vec::new());
+            b.iter(|| {
+                found.clear();
+                let mut scanner = RecordScanner::new();
+                let mut input = black_box(framed.as_slice());
+                while let Ok(1..) = scanner.scan(&mut input, usize::MAX, &mut found, &mut damage) {}
+                assert_eq!((found.len(), damage.len()), (records, 0));
             });
         });
     }

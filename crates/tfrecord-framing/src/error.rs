@@ -51,13 +51,17 @@ impl Error {
             | ErrorKind::DataCrc { position, .. }
             | ErrorKind::Truncated { position, .. }
             | ErrorKind::RecordTooLong { position, .. }
-            | ErrorKind::Compression { position, .. } => position,
+            | ErrorKind::Compression { position, .. }
+            | ErrorKind::WrongCompression { position, .. } => position,
         }
     }
 
     /// What the user can do about it, where that can be said.
     pub fn hint(&self) -> Option<&'static str> {
         match &*self.0 {
+            ErrorKind::LengthCrc { len: 0, found: 0, .. } => {
+                Some("these are zero bytes: padding, or a part of the file that was never written")
+            }
             ErrorKind::LengthCrc { position: Position { byte: 0, .. }, .. } => {
                 Some("this may not be a TFRecord file, or a compressed one read without naming its compression")
             }
@@ -67,6 +71,9 @@ impl Error {
             ErrorKind::Truncated { .. } => Some("the file was copied in part, or its writer did not finish"),
             ErrorKind::Compression { position: Position { byte: 0, .. }, .. } => {
                 Some("the file may have another compression than the one named, or none")
+            }
+            ErrorKind::WrongCompression { .. } => {
+                Some("name the compression found, or none and have it told from the content")
             }
             _ => None,
         }
@@ -150,6 +157,17 @@ pub enum ErrorKind {
         compression: Compression,
         /// What is wrong: of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) when the stream is cut short.
         source: io::Error,
+    },
+
+    /// The file is a TFRecord file, to judge by its first bytes, of another compression than expected.
+    #[error("{position}: expected compression {expected}, found {found}")]
+    WrongCompression {
+        /// The start of the file.
+        position: Position,
+        /// The compression that was named.
+        expected: Compression,
+        /// The compression that [`Compression::detect`] tells from the content.
+        found: Compression,
     },
 }
 

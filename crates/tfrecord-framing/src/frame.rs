@@ -81,6 +81,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    #[inline]
     pub(crate) fn parse(bytes: &[u8; HEADER_LEN]) -> Self {
         let [l0, l1, l2, l3, l4, l5, l6, l7, c0, c1, c2, c3] = *bytes;
         let len = [l0, l1, l2, l3, l4, l5, l6, l7];
@@ -97,16 +98,38 @@ impl Header {
     }
 
     /// The payload's length, once its checksum holds and it is at most `max`.
+    #[inline]
     pub(crate) fn payload_len(&self, max: usize, position: Position) -> Result<usize> {
         let Self { len, found_crc, expected_crc } = *self;
         if !self.is_intact() {
             return Err(ErrorKind::LengthCrc { position, len, found: found_crc, expected: expected_crc }.into());
         }
-        match usize::try_from(len) {
-            Ok(len) if len <= max => Ok(len),
-            _ => Err(ErrorKind::RecordTooLong { position, len, max }.into()),
-        }
+        self.unverified_len(max, position)
     }
+
+    /// The payload's length, whether its checksum holds or not, once it is at most `max`.
+    #[inline]
+    pub(crate) fn unverified_len(&self, max: usize, position: Position) -> Result<usize> {
+        self.len_within(max).ok_or_else(|| ErrorKind::RecordTooLong { position, len: self.len, max }.into())
+    }
+
+    /// The payload's length, whether its checksum holds or not, if it is at most `max`.
+    #[inline]
+    pub(crate) fn len_within(&self, max: usize) -> Option<usize> {
+        usize::try_from(self.len).ok().filter(|&len| len <= max)
+    }
+
+    /// The payload's length as it stands there.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+/// The payload of a whole frame, and the checksum found behind it.
+#[inline]
+pub(crate) fn body(frame: &[u8]) -> (&[u8], u32) {
+    let (payload, footer) = frame[HEADER_LEN..].split_last_chunk().unwrap_or((&[], &[0; FOOTER_LEN]));
+    (payload, u32::from_le_bytes(*footer))
 }
 
 #[cfg(test)]

@@ -3,22 +3,24 @@
 //! flate2's own readers are not enough here: `ZlibDecoder` reports the end of the input as the end of the stream,
 //! wherever it comes, and stops in silence at the first byte past the stream.
 
-use std::io::{self, BufRead, Read};
+use std::io;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// The largest window there is, which reads every stream (RFC 1950, CINFO = 7).
 const WINDOW_BITS: u8 = 15;
 
-/// Reads a zlib stream, or a chain of gzip members, from `R`.
-///
-/// Damage is an error that holds an [`InflateError`], so that it can be told from a failure of `R`.
+/// The most bytes handed out at once: about what stays in the second-level cache until they are decoded.
+pub(crate) const OUT_LEN: usize = 128 << 10;
+
+/// Inflates a zlib stream, or a chain of gzip members, that comes in pieces.
 #[derive(Debug)]
-pub(crate) struct Inflate<R> {
-    inner: R,
+pub(crate) struct Inflate {
     format: Format,
     state: State,
     inflate: Decompress,
+    /// Damage that was met after some bytes, which were handed out first.
+    damage: Option<flate2::DecompressError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,70 +47,87 @@ pub(crate) enum InflateError {
     Damaged(#[from] flate2::DecompressError),
     #[error("bytes follow the end of the zlib stream")]
     Trailing,
+    #[error("bytes that are no gzip member follow the last one")]
+    NoMember,
+    #[error("zero bytes follow the last gzip member")]
+    Padding,
 }
 
 impl From<InflateError> for io::Error {
     fn from(error: InflateError) -> Self {
         let kind = match error {
             InflateError::Cut => io::ErrorKind::UnexpectedEof,
-            InflateError::Damaged(_) | InflateError::Trailing => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::InvalidData,
         };
         Self::new(kind, error)
     }
 }
 
-impl<R: BufRead> Inflate<R> {
-    pub(crate) fn gzip(inner: R) -> Self {
-        Self { inner, format: Format::Gzip, state: State::Start, inflate: Decompress::new_gzip(WINDOW_BITS) }
+impl Inflate {
+    pub(crate) fn gzip() -> Self {
+        Self::new(Format::Gzip, Decompress::new_gzip(WINDOW_BITS))
     }
 
-    pub(crate) fn zlib(inner: R) -> Self {
-        Self { inner, format: Format::Zlib, state: State::Start, inflate: Decompress::new(true) }
+    pub(crate) fn zlib() -> Self {
+        Self::new(Format::Zlib, Decompress::new(true))
+    }
+
+    fn new(format: Format, inflate: Decompress) -> Self {
+        Self { format, state: State::Start, inflate, damage: None }
+    }
+
+    /// Appends what some of `input` holds to `out`. Nothing appended means that all of `input` was taken.
+    pub(crate) fn inflate(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), InflateError> {
+        if let Some(damage) = self.damage.take() {
+            return Err(damage.into());
+        }
+        let before = out.len();
+        out.reserve(OUT_LEN);
+        loop {
+            if self.state != State::Inside && !self.next_stream(input)? {
+                return Ok(());
+            }
+            let in_before = self.inflate.total_in();
+            let status = self.inflate.decompress_vec(input, out, FlushDecompress::None);
+            let consumed = (self.inflate.total_in() - in_before) as usize;
+            *input = input.get(consumed..).unwrap_or_default();
+            match status {
+                Ok(Status::StreamEnd) => self.state = State::Ended,
+                Ok(_) => {}
+                Err(damage) if out.len() == before => return Err(damage.into()),
+                Err(damage) => self.damage = Some(damage),
+            }
+            // With nothing taken and room for output, all that was taken before is out.
+            if out.len() > before || (consumed == 0 && self.state == State::Inside) {
+                return Ok(());
+            }
+        }
     }
 
     /// Goes on to the next gzip member; false at the end of the input.
-    fn next_stream(&mut self) -> io::Result<bool> {
-        if self.inner.fill_buf()?.is_empty() {
-            return Ok(false);
-        }
+    fn next_stream(&mut self, input: &[u8]) -> Result<bool, InflateError> {
+        let Some(first) = input.first() else { return Ok(false) };
         match (self.state, self.format) {
-            (State::Ended, Format::Zlib) => return Err(InflateError::Trailing.into()),
-            (State::Ended, Format::Gzip) => self.inflate = Decompress::new_gzip(WINDOW_BITS),
+            (State::Ended, Format::Zlib) => return Err(InflateError::Trailing),
+            (State::Ended, Format::Gzip) => match *first {
+                GZIP_ID1 => self.inflate = Decompress::new_gzip(WINDOW_BITS),
+                0 => return Err(InflateError::Padding),
+                _ => return Err(InflateError::NoMember),
+            },
             (State::Start | State::Inside, _) => {}
         }
         self.state = State::Inside;
         Ok(true)
     }
-}
 
-impl<R: BufRead> Read for Inflate<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if self.state != State::Inside && !self.next_stream()? {
-                return Ok(0);
-            }
-            let input = self.inner.fill_buf()?;
-            let (in_before, out_before) = (self.inflate.total_in(), self.inflate.total_out());
-            let status = self.inflate.decompress(input, out, FlushDecompress::None).map_err(InflateError::Damaged)?;
-            let consumed = (self.inflate.total_in() - in_before) as usize;
-            let produced = (self.inflate.total_out() - out_before) as usize;
-            self.inner.consume(consumed);
-            if status == Status::StreamEnd {
-                self.state = State::Ended;
-            }
-            if produced > 0 {
-                return Ok(produced);
-            }
-            // With room for output and nothing taken there was nothing left to take.
-            if consumed == 0 && status != Status::StreamEnd {
-                return Err(InflateError::Cut.into());
-            }
-        }
+    /// Checks that the stream may end here.
+    pub(crate) fn finish(&self) -> Result<(), InflateError> {
+        if self.state == State::Inside { Err(InflateError::Cut) } else { Ok(()) }
     }
 }
+
+/// The first byte of every gzip member (RFC 1952, section 2.3.1).
+const GZIP_ID1: u8 = 0x1f;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@
 //! |---|---|
 //! | write records to anything that is [`Write`](std::io::Write) | [`RecordWriter`] |
 //! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
+//! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`] |
+//! | find damage, and what is sound in spite of it | [`RecordScanner`], [`Damage`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //!
@@ -47,15 +49,22 @@
 
 mod compression;
 mod crc;
+mod decoder;
 mod error;
 mod frame;
 mod inflate;
 mod reader;
+mod records;
+mod scanner;
+mod unpack;
 mod writer;
 
 pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownCompression, gzip_member};
-pub use crc::{mask_crc, masked_crc32c, unmask_crc};
+pub use crc::{CrcPolicy, UnknownCrcPolicy, mask_crc, masked_crc32c, unmask_crc};
+pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
 pub use reader::RecordReader;
+pub use records::Records;
+pub use scanner::{Damage, DamageKind, RecordScanner};
 pub use writer::RecordWriter;

@@ -1,21 +1,13 @@
 //! [`RecordReader`]: records out of anything that is `Read`.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 
-use crate::{
-    Compression, Error, ErrorKind, FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, Position, Result,
-    frame::{Header, OVERHEAD},
-    inflate::{Inflate, InflateError},
-    masked_crc32c,
-};
+use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result, records::Sink};
 
 /// Bytes asked of the input at once: the buffer TensorFlow's `TFRecordDataset` has had by default.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// The most that is allocated on a length's word alone; further bytes must be there before there is room for them.
-const RESERVE_LEN: usize = 1 << 20;
-
-/// Reads the records of a TFRecord stream, both checksums verified.
+/// Reads the records of a TFRecord stream, both checksums verified unless [`CrcPolicy`] says otherwise.
 ///
 /// The input is read in large pieces; a `BufReader` below is not needed. A stream of zero bytes has no records,
 /// compressed or not.
@@ -46,56 +38,59 @@ const RESERVE_LEN: usize = 1 << 20;
 /// ```
 #[derive(Debug)]
 pub struct RecordReader<R: Read> {
-    source: Source<R>,
-    compression: Compression,
-    max_record_len: usize,
-    /// Where the next record starts.
-    position: Position,
-    /// Whether it is known where the next record starts.
-    lost: bool,
-}
-
-#[derive(Debug)]
-enum Source<R: Read> {
-    Plain(BufReader<R>),
-    Inflate(Box<Inflate<BufReader<R>>>),
-}
-
-impl<R: Read> Read for Source<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(inner) => inner.read(buf),
-            Self::Inflate(inner) => inner.read(buf),
-        }
-    }
+    inner: R,
+    decoder: RecordDecoder,
+    /// What was read from `inner`; the decoder took the first `taken` of `filled` bytes.
+    buffer: Vec<u8>,
+    taken: usize,
+    filled: usize,
+    /// Whether nothing more is read from `inner`: it has ended, or failed.
+    ended: bool,
 }
 
 impl<R: Read> RecordReader<R> {
     /// A reader of an uncompressed stream.
     pub fn new(inner: R) -> Self {
-        Self::with_compression(inner, Compression::None)
+        Self::with_decoder(inner, RecordDecoder::new())
     }
 
-    /// A reader of a stream compressed this way.
+    /// A reader of a stream compressed this way. Content that is compressed in another way is refused by name, with
+    /// `WrongCompression`.
     pub fn with_compression(inner: R, compression: Compression) -> Self {
-        let inner = BufReader::with_capacity(BUFFER_LEN, inner);
-        let source = match compression {
-            Compression::None => Source::Plain(inner),
-            Compression::Gzip => Source::Inflate(Box::new(Inflate::gzip(inner))),
-            Compression::Zlib => Source::Inflate(Box::new(Inflate::zlib(inner))),
-        };
-        Self { source, compression, max_record_len: MAX_RECORD_LEN, position: Position::default(), lost: false }
+        Self::with_decoder(inner, RecordDecoder::with_compression(compression))
     }
 
-    /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`].
+    /// A reader of a stream whose compression is told from its content. What looks like no TFRecord file is read as an
+    /// uncompressed one.
+    pub fn detect(inner: R) -> Self {
+        Self::with_decoder(inner, RecordDecoder::detect())
+    }
+
+    /// A reader that decodes what it reads with this decoder.
+    pub fn with_decoder(inner: R, decoder: RecordDecoder) -> Self {
+        Self { inner, decoder, buffer: Vec::new(), taken: 0, filled: 0, ended: false }
+    }
+
+    /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN).
     pub fn with_max_record_len(mut self, len: usize) -> Self {
-        self.max_record_len = len;
+        self.decoder = self.decoder.with_max_record_len(len);
+        self
+    }
+
+    /// Checks checksums as `policy` says, instead of checking them all.
+    pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
+        self.decoder = self.decoder.with_crc_policy(policy);
         self
     }
 
     /// Where the next record starts.
     pub fn position(&self) -> Position {
-        self.position
+        self.decoder.position()
+    }
+
+    /// The stream's compression, known after the first read.
+    pub fn compression(&self) -> Option<Compression> {
+        self.decoder.compression()
     }
 
     /// Reads the next record into `record`, replacing what it held; false at the end of the stream.
@@ -106,78 +101,60 @@ impl<R: Read> RecordReader<R> {
     /// any other error it is lost where a record starts, and every further call returns false.
     pub fn read_record(&mut self, record: &mut Vec<u8>) -> Result<bool> {
         record.clear();
-        if self.lost {
-            return Ok(false);
-        }
-        let read = self.read_frame(record);
-        if let Err(error) = &read {
-            record.clear();
-            self.lost = !matches!(error.kind(), ErrorKind::DataCrc { .. });
-        }
-        read
+        Ok(self.read_into(1, record)? > 0)
     }
 
-    fn read_frame(&mut self, record: &mut Vec<u8>) -> Result<bool> {
-        let position = self.position;
-        let Some(len) = self.read_header()? else { return Ok(false) };
-        let footer = self.read_body(len, record)?;
-
-        self.position.record += 1;
-        self.position.byte += (OVERHEAD + len) as u64;
-        let (found, expected) = (u32::from_le_bytes(footer), masked_crc32c(record));
-        if found != expected {
-            return Err(ErrorKind::DataCrc { position, len, found, expected }.into());
-        }
-        Ok(true)
+    /// Appends records to `records`, at most `limit`, and returns how many; 0 at the end of the stream (or if `limit`
+    /// is 0).
+    ///
+    /// It returns with the records of one read of the input, and reads again only if that ended inside a record.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record`](Self::read_record). The records before the damage are appended.
+    pub fn read_records(&mut self, limit: usize, records: &mut Records) -> Result<usize> {
+        self.read_into(limit, records)
     }
 
-    /// The length of the next payload; none at the end of the stream.
-    fn read_header(&mut self) -> Result<Option<usize>> {
-        let position = self.position;
-        let mut header = [0; HEADER_LEN];
-        match read_full(&mut self.source, &mut header).map_err(|source| self.read_error(source))? {
-            0 => Ok(None),
-            HEADER_LEN => Header::parse(&header).payload_len(self.max_record_len, position).map(Some),
-            found => Err(ErrorKind::Truncated { position, expected: HEADER_LEN, found }.into()),
+    fn read_into(&mut self, limit: usize, records: &mut impl Sink) -> Result<usize> {
+        loop {
+            let mut input = &self.buffer[self.taken..self.filled];
+            let decoded = self.decoder.decode_into(&mut input, limit, records);
+            self.taken = self.filled - input.len();
+            if self.ended || self.decoder.is_lost() || limit == 0 || !matches!(decoded, Ok(0)) {
+                return decoded;
+            }
+            self.fill()?;
+            if self.ended {
+                self.decoder.finish()?;
+            }
         }
     }
 
-    /// Reads a payload of `len` bytes into `record`, which is empty, and returns the footer.
-    fn read_body(&mut self, len: usize, record: &mut Vec<u8>) -> Result<[u8; FOOTER_LEN]> {
-        let body_len = len + FOOTER_LEN;
-        record.reserve(body_len.min(RESERVE_LEN));
-        let body = self.source.by_ref().take(body_len as u64).read_to_end(record);
-        let found = body.map_err(|source| self.read_error(source))?;
-        let footer = record.get(len..).and_then(|footer| footer.try_into().ok()).ok_or_else(|| {
-            let (expected, found) = (OVERHEAD + len, HEADER_LEN + found);
-            ErrorKind::Truncated { position: self.position, expected, found }
-        })?;
-        record.truncate(len);
-        Ok(footer)
-    }
-
-    fn read_error(&self, source: io::Error) -> Error {
-        let Self { position, compression, .. } = *self;
-        if source.get_ref().is_some_and(|source| source.is::<InflateError>()) {
-            ErrorKind::Compression { position, compression, source }.into()
-        } else {
-            ErrorKind::Io { position, source }.into()
+    /// Reads anew into the buffer, all of which is taken.
+    fn fill(&mut self) -> Result<()> {
+        self.buffer.resize(BUFFER_LEN, 0);
+        (self.taken, self.filled) = (0, 0);
+        match read_some(&mut self.inner, &mut self.buffer) {
+            Ok(read) => self.filled = read,
+            Err(source) => {
+                self.ended = true;
+                return Err(ErrorKind::Io { position: self.position(), source }.into());
+            }
         }
+        self.ended = self.filled == 0;
+        Ok(())
     }
 }
 
-/// Fills `buf` as far as there are bytes, and returns how many there were.
-fn read_full(source: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        match source.read(&mut buf[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
+/// Reads what there is, at once.
+fn read_some(inner: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match inner.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            read => return read,
         }
     }
-    Ok(filled)
 }
 
 #[cfg(test)]

@@ -4,6 +4,11 @@
 
 mod choices;
 mod errors;
+mod golden;
+mod infer;
 mod oracle;
+mod quirks;
+mod refusals;
+mod roundtrip;
 mod tables;
 mod writer;

@@ -40,6 +40,11 @@ fn every_kind() -> Vec<(Error, &'static str, bool)> {
             "invalid gzip stream",
             false,
         ),
+        (
+            ErrorKind::WrongCompression { position, expected: Compression::None, found: Compression::Zlib }.into(),
+            "expected compression none, found zlib",
+            true,
+        ),
     ]
 }
 
@@ -73,6 +78,14 @@ fn damage_at_the_start_may_be_another_format() {
     let source = io::Error::other("the cause");
     let gzip: Error = ErrorKind::Compression { position, compression: Compression::Gzip, source }.into();
     assert!(gzip.hint().is_some_and(|hint| hint.contains("another compression")));
+}
+
+#[test]
+fn zero_bytes_are_called_so() {
+    for position in [POSITION, Position::default()] {
+        let zeros: Error = ErrorKind::LengthCrc { position, len: 0, found: 0, expected: 0x0798_0329 }.into();
+        assert!(zeros.hint().is_some_and(|hint| hint.contains("zero bytes")));
+    }
 }
 
 #[test]

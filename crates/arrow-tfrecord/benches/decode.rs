@@ -1,0 +1,166 @@
+//! Decoding, beside its floor (the checksums of the same records) and beside the way through message objects.
+//!
+//! `cargo bench -p arrow-tfrecord --bench decode` prints bytes and rows a second of each, and the ratios at the end.
+
+#![allow(missing_docs, reason = "a benchmark has no interface")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark fails and speaks as a program does")]
+
+mod tables;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::builder::{ArrayBuilder, StringViewBuilder, make_builder};
+use arrow_array::builder::{Float32Builder, Float64Builder, Int32Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_tfrecord::{Decoder, Encoder, Mapping, MappingOptions, ReaderBuilder, RecordBuffer};
+use criterion::{Criterion, Throughput, criterion_group};
+use prost::Message;
+use tfr_proto::tensorflow::Example;
+use tfr_proto::tensorflow::feature::Kind;
+use tfrecord_framing::{RecordDecoder, Records};
+
+/// The default batch of the engine.
+const ROWS: usize = 8192;
+
+type Table = fn(usize) -> RecordBatch;
+
+const TABLES: [(&str, Table); 2] = [("lineitem", tables::lineitem), ("ctr", tables::ctr)];
+
+fn framed(batch: &RecordBatch) -> Vec<u8> {
+    let mut records = RecordBuffer::default();
+    let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap();
+    Encoder::new(Arc::new(mapping)).encode(batch, &mut records).unwrap();
+    records.bytes().to_vec()
+}
+
+/// A decoder of one file after the other, which is what a shard set is.
+fn decoder(schema: &SchemaRef, projection: Option<Vec<usize>>) -> Decoder {
+    let mut builder = ReaderBuilder::new(SchemaRef::clone(schema)).with_batch_size(ROWS);
+    if let Some(projection) = projection {
+        builder = builder.with_projection(projection);
+    }
+    builder.build_decoder().unwrap()
+}
+
+fn decode(decoder: &mut Decoder, file: &[u8]) -> RecordBatch {
+    assert_eq!(decoder.decode(file).unwrap(), file.len());
+    decoder.flush().unwrap().unwrap()
+}
+
+/// Records found and checked, and nothing decoded.
+fn check(file: &[u8], records: &mut Records) {
+    records.clear();
+    let mut rest = file;
+    while RecordDecoder::new().decode(&mut rest, ROWS, records).unwrap() > 0 {}
+    assert_eq!(records.len(), ROWS);
+}
+
+/// The same batch through message objects, straight-forward.
+fn through_messages(schema: &SchemaRef, file: &[u8], records: &mut Records) -> RecordBatch {
+    check(file, records);
+    let mut builders: Vec<_> = schema.fields().iter().map(|field| make_builder(field.data_type(), ROWS)).collect();
+    for record in records.iter() {
+        let features = Example::decode(record).unwrap().features.unwrap();
+        for (field, builder) in schema.fields().iter().zip(&mut builders) {
+            let kind = features.feature.get(field.name()).and_then(|feature| feature.kind.as_ref());
+            append(builder.as_mut(), field.data_type(), kind);
+        }
+    }
+    let columns: Vec<ArrayRef> = builders.iter_mut().map(|builder| builder.finish()).collect();
+    RecordBatch::try_new(SchemaRef::clone(schema), columns).unwrap()
+}
+
+fn append(builder: &mut dyn ArrayBuilder, data_type: &DataType, kind: Option<&Kind>) {
+    fn of<B: 'static>(builder: &mut dyn ArrayBuilder) -> &mut B {
+        builder.as_any_mut().downcast_mut().unwrap()
+    }
+    let int64 = || if let Some(Kind::Int64List(list)) = kind { Some(list.value[0]) } else { None };
+    let float = || if let Some(Kind::FloatList(list)) = kind { Some(list.value[0]) } else { None };
+    let text = || if let Some(Kind::BytesList(list)) = kind { str::from_utf8(&list.value[0]).ok() } else { None };
+    match data_type {
+        DataType::Int64 => of::<Int64Builder>(builder).append_option(int64()),
+        DataType::Int32 => of::<Int32Builder>(builder).append_option(int64().map(|value| value.try_into().unwrap())),
+        DataType::Float64 => of::<Float64Builder>(builder).append_option(float().map(f64::from)),
+        DataType::Utf8 => of::<StringBuilder>(builder).append_option(text()),
+        DataType::Utf8View => of::<StringViewBuilder>(builder).append_option(text()),
+        _ => {
+            let builder = of::<ListBuilder<Box<dyn ArrayBuilder>>>(builder);
+            match kind {
+                Some(Kind::Int64List(list)) => of::<Int64Builder>(builder.values()).append_slice(&list.value),
+                Some(Kind::FloatList(list)) => of::<Float32Builder>(builder.values()).append_slice(&list.value),
+                _ => {}
+            }
+            builder.append(kind.is_some());
+        }
+    }
+}
+
+fn bench(criterion: &mut Criterion) {
+    for (name, table) in TABLES {
+        let batch = table(ROWS);
+        let schema = batch.schema();
+        let file = framed(&batch);
+        let mut records = Records::new();
+        let mut whole = decoder(&schema, None);
+        assert!(decode(&mut whole, &file) == through_messages(&schema, &file, &mut records));
+
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::ElementsAndBytes { elements: ROWS as u64, bytes: file.len() as u64 });
+        group.bench_function("decode", |bencher| bencher.iter(|| decode(&mut whole, black_box(&file))));
+        let mut two = decoder(&schema, Some(vec![0, schema.fields().len() - 1]));
+        group.bench_function("decode 2 columns", |bencher| bencher.iter(|| decode(&mut two, black_box(&file))));
+        group.bench_function("crc", |bencher| bencher.iter(|| check(black_box(&file), &mut records)));
+        group.bench_function("prost", |bencher| {
+            bencher.iter(|| through_messages(&schema, black_box(&file), &mut records));
+        });
+        group.finish();
+    }
+}
+
+/// The ratios, each from turns taken one after the other, so that a machine that slows down slows all.
+fn ratios() {
+    const TURNS: u32 = 40;
+    for (name, table) in TABLES {
+        let batch = table(ROWS);
+        let schema = batch.schema();
+        let file = framed(&batch);
+        let mut records = Records::new();
+        let mut whole = decoder(&schema, None);
+        let mut two = decoder(&schema, Some(vec![0, schema.fields().len() - 1]));
+        let [mut decoding, mut projecting, mut checking, mut building] = [Duration::MAX; 4];
+        let timed = |least: &mut Duration, work: &mut dyn FnMut()| {
+            let start = Instant::now();
+            work();
+            *least = start.elapsed().min(*least);
+        };
+        for _ in 0..TURNS {
+            timed(&mut decoding, &mut || drop(black_box(decode(&mut whole, black_box(&file)))));
+            timed(&mut projecting, &mut || drop(black_box(decode(&mut two, black_box(&file)))));
+            timed(&mut checking, &mut || check(black_box(&file), &mut records));
+            timed(&mut building, &mut || drop(black_box(through_messages(&schema, black_box(&file), &mut records))));
+        }
+        let speed = |least: Duration| file.len() as f64 / least.as_secs_f64() / 1e9;
+        println!(
+            "{name}: {} framed bytes a row; decode {:.2} GB/s, {:.2} M rows/s; 2 of {} columns {:.2} GB/s; crc only \
+             {:.2} GB/s; {:.1} times prost",
+            file.len() / ROWS,
+            speed(decoding),
+            ROWS as f64 / decoding.as_secs_f64() / 1e6,
+            schema.fields().len(),
+            speed(projecting),
+            speed(checking),
+            building.as_secs_f64() / decoding.as_secs_f64(),
+        );
+    }
+}
+
+criterion_group!(benches, bench);
+
+fn main() {
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    ratios();
+}

@@ -1,0 +1,22 @@
+//! Reading: [`Decoder`] for bytes that come in pieces, [`Reader`] over anything that is [`std::io::BufRead`], and
+//! [`SchemaInference`] where nobody knows the schema.
+//!
+//! Records are read in blocks. [`locate`] walks each record of a block once and notes where the wanted features stand;
+//! [`column`] then decodes a column at a time to the three kinds of [`values`], and for a whole batch [`restore`] and
+//! [`nest`] make the Arrow types of them.
+
+mod column;
+mod decimal;
+mod decoder;
+mod infer;
+mod locate;
+mod nest;
+mod restore;
+mod rows;
+mod source;
+mod values;
+pub(crate) mod wire;
+
+pub use decoder::Decoder;
+pub use infer::{SchemaInference, infer_schema};
+pub use source::{Reader, ReaderBuilder};

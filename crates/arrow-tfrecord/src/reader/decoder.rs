@@ -1,0 +1,119 @@
+//! [`Decoder`]: the bytes of a TFRecord file in, record batches out.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tfrecord_framing::{Position, RecordDecoder, Records};
+
+use super::rows::RowDecoder;
+use crate::error::Result;
+
+/// A batch ends early when its records are as long as this together, 256 MiB.
+const MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// Records taken between two looks at how long they are.
+const STEP: usize = 64;
+
+/// Decodes the bytes of a TFRecord file, in pieces of any length, to record batches.
+///
+/// For a caller that has the bytes come to it, and does not block on a [`Read`](std::io::Read): [`Reader`] is for that.
+/// The contract is that of `arrow-csv`'s decoder: [`decode`](Self::decode) takes bytes until a batch is full,
+/// [`flush`](Self::flush) makes the batch, and `decode` of no bytes says that there are no more.
+///
+/// [`Reader`]: crate::Reader
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow_tfrecord::{ReaderBuilder, WriterBuilder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)])?;
+/// let mut writer = WriterBuilder::new(batch.schema()).build(Vec::new())?;
+/// writer.write(&batch)?;
+/// let file = writer.finish()?;
+///
+/// let mut decoder = ReaderBuilder::new(batch.schema()).with_batch_size(2).build_decoder()?;
+/// let mut bytes = file.as_slice();
+/// let mut rows = Vec::new();
+/// loop {
+///     let taken = decoder.decode(bytes)?;
+///     bytes = &bytes[taken..];
+///     if taken == 0 || decoder.capacity() == 0 {
+///         match decoder.flush()? {
+///             Some(batch) => rows.push(batch.num_rows()),
+///             None => break,
+///         }
+///     }
+/// }
+/// assert_eq!(rows, [2, 1]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    framing: RecordDecoder,
+    records: Records,
+    rows: RowDecoder,
+    batch_size: usize,
+    finished: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(framing: RecordDecoder, rows: RowDecoder, batch_size: usize) -> Self {
+        Self { framing, records: Records::new(), rows, batch_size, finished: false }
+    }
+
+    /// Takes records from `input` until a batch is full, and returns how many bytes were taken. An empty `input` says
+    /// that the file ends.
+    ///
+    /// # Errors
+    /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a file that ends where none
+    /// may. The records before are kept, and [`flush`](Self::flush) gives them.
+    pub fn decode(&mut self, input: &[u8]) -> Result<usize> {
+        let mut rest = input;
+        loop {
+            let limit = self.capacity().min(STEP);
+            if limit == 0 {
+                break;
+            }
+            if self.framing.decode(&mut rest, limit, &mut self.records)? > 0 {
+                continue;
+            }
+            if input.is_empty() && !self.finished {
+                self.finished = true;
+                self.framing.finish()?;
+            }
+            break;
+        }
+        Ok(input.len() - rest.len())
+    }
+
+    /// The records taken since the last call, as a batch; none if there are none.
+    ///
+    /// # Errors
+    /// A record that is no `tf.train.Example`, or that does not fit the schema. The records taken are gone then.
+    pub fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        if self.records.is_empty() {
+            return Ok(None);
+        }
+        let batch = self.rows.decode(&self.records);
+        self.records.clear();
+        batch.map(Some)
+    }
+
+    /// How many more records the batch takes; 0 when it is to be [flushed](Self::flush). A batch of long records, 256
+    /// MiB together, is full before it has as many rows as were asked for.
+    pub fn capacity(&self) -> usize {
+        if self.records.payloads().len() >= MAX_BATCH_BYTES { 0 } else { self.batch_size - self.records.len() }
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(self.rows.schema())
+    }
+
+    /// Where the next record starts.
+    pub fn position(&self) -> Position {
+        self.framing.position()
+    }
+}

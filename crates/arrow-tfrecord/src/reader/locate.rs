@@ -1,0 +1,308 @@
+//! Where the wanted features of a record stand: [`Locator`].
+//!
+//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first,
+//! and a feature that nobody wants is passed over by its length.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::wire::{WireResult, delimited, field};
+use crate::mapping::FeatureKind;
+use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
+
+/// Rows that are located, and then decoded, at a time: few enough that their records are still in the cache.
+pub(super) const BLOCK_ROWS: usize = 128;
+
+/// Features tried in the order of the record before: as many as may be missing in a row before the slower way is gone.
+const GUESSES: usize = 4;
+
+/// Names of unwanted features that are remembered, so as not to look them up again; and the longest that is.
+const MAX_REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_LEN: usize = 256;
+
+/// Where the list of one feature of one record stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot {
+    start: usize,
+    /// At most the length of a record, which is within 31 bits, or of several places of one.
+    len: usize,
+    /// None where the feature is absent or has no kind.
+    pub(super) kind: Option<FeatureKind>,
+    /// Whether it stands in several places, of which there is a copy in one piece.
+    spilled: bool,
+}
+
+impl Slot {
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+}
+
+/// A block of records, and where the wanted features stand in each.
+#[derive(Debug)]
+pub(super) struct Locator {
+    known: Vec<KnownFeature>,
+    by_name: HashMap<Box<[u8]>, usize>,
+    wanted: usize,
+    /// Those of one feature behind those of another, [`BLOCK_ROWS`] of each.
+    slots: Vec<Slot>,
+    /// Lists that stand in several places of a record, joined. To protobuf that is the same list.
+    spill: Vec<u8>,
+    parts: Vec<Range<usize>>,
+}
+
+#[derive(Debug)]
+struct KnownFeature {
+    /// The beginning of its map entry as nearly everyone writes it: tag, length and bytes of the name, tag of the
+    /// value.
+    prefix: Box<[u8]>,
+    /// The first bytes of it in one number, and which bits of the number they are.
+    head: u128,
+    head_mask: u128,
+    slot: Option<usize>,
+    /// The feature that followed it.
+    next: usize,
+}
+
+impl KnownFeature {
+    fn new(prefix: Vec<u8>, slot: Option<usize>, next: usize) -> Self {
+        let mut head = [0; HEAD_LEN];
+        let mut head_mask = [0; HEAD_LEN];
+        for ((head, mask), byte) in head.iter_mut().zip(&mut head_mask).zip(&prefix) {
+            (*head, *mask) = (*byte, u8::MAX);
+        }
+        let (head, head_mask) = (u128::from_le_bytes(head), u128::from_le_bytes(head_mask));
+        Self { prefix: prefix.into(), head, head_mask, slot, next }
+    }
+
+    /// Whether the entry `bytes[pos..end]` is of this feature and written the usual way. What stands behind the entry
+    /// lets short names be compared in one step.
+    #[inline]
+    fn begins(&self, bytes: &[u8], pos: usize, end: usize) -> bool {
+        match bytes[pos..].first_chunk() {
+            Some(head) if self.prefix.len() <= end - pos => {
+                (u128::from_le_bytes(*head) ^ self.head) & self.head_mask == 0
+                    && (self.prefix.len() <= HEAD_LEN
+                        || bytes[pos + HEAD_LEN..end].starts_with(&self.prefix[HEAD_LEN..]))
+            }
+            _ => bytes[pos..end].starts_with(&self.prefix),
+        }
+    }
+}
+
+const HEAD_LEN: usize = size_of::<u128>();
+
+/// Stands before the first feature of every record.
+const START: usize = 0;
+
+impl Locator {
+    /// A locator of the features `names`, all different.
+    pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let start = KnownFeature::new(Vec::new(), None, START);
+        let mut locator = Self {
+            known: vec![start],
+            by_name: HashMap::new(),
+            wanted: 0,
+            slots: Vec::new(),
+            spill: Vec::new(),
+            parts: Vec::new(),
+        };
+        let mut names: Vec<_> = names.into_iter().enumerate().collect();
+        locator.wanted = names.len();
+        locator.slots = vec![Slot::default(); names.len() * BLOCK_ROWS];
+        // Our own writer sorts them.
+        names.sort_by_key(|(_, name)| *name);
+        let mut last = START;
+        for (slot, name) in names {
+            last = locator.insert(last, name.as_bytes(), Some(slot));
+        }
+        locator
+    }
+
+    /// Makes a feature known that came behind `last`.
+    fn insert(&mut self, last: usize, name: &[u8], slot: Option<usize>) -> usize {
+        let mut prefix = vec![FIELD_1; 1 + MAX_VARINT_LEN];
+        let len = put_varint(&mut prefix, 1, name.len() as u64);
+        prefix.truncate(len);
+        prefix.extend_from_slice(name);
+        prefix.push(FIELD_2);
+        let feature = self.known.len();
+        self.known.push(KnownFeature::new(prefix, slot, self.known[last].next));
+        self.known[last].next = feature;
+        self.by_name.insert(name.into(), feature);
+        feature
+    }
+
+    /// Forgets the records of the block before.
+    pub(super) fn start_block(&mut self) {
+        self.slots.fill(Slot::default());
+        self.spill.clear();
+    }
+
+    /// Where feature `feature` stands in the first `rows` records of the block.
+    pub(super) fn slots(&self, feature: usize, rows: usize) -> &[Slot] {
+        let start = feature * BLOCK_ROWS;
+        &self.slots[start..start + rows]
+    }
+
+    /// The bytes that a slot's range is a range of, given the bytes of the records.
+    #[inline]
+    pub(super) fn bytes_of<'a>(&'a self, slot: &Slot, records: &'a [u8]) -> &'a [u8] {
+        if slot.spilled { &self.spill } else { records }
+    }
+
+    /// The position in the records that a position in a slot's bytes stands for; none where the list was joined.
+    pub(super) fn position_of(&self, slot: &Slot, at: usize) -> Option<usize> {
+        (!slot.spilled).then_some(at)
+    }
+
+    /// Finds the wanted features of the record that is `record` in `records`; it is row `row` of the block.
+    pub(super) fn locate(&mut self, records: &[u8], record: Range<usize>, row: usize) -> WireResult<()> {
+        let bytes = &records[..record.end];
+        let mut last = START;
+        let mut pos = record.start;
+        while pos < bytes.len() {
+            let field = field(bytes, pos)?;
+            pos = field.end;
+            if let Some(features) = field.message(1)? {
+                self.features(&bytes[..features.end], features.start, row, &mut last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a `Features` message that begins at `pos` and ends with `bytes`.
+    fn features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
+        while pos < bytes.len() {
+            let entry = if bytes[pos] == FIELD_1 {
+                delimited(bytes, pos + 1)?
+            } else {
+                let field = field(bytes, pos)?;
+                pos = field.end;
+                match field.message(1)? {
+                    Some(entry) => entry,
+                    None => continue,
+                }
+            };
+            pos = entry.end;
+            self.entry(bytes, entry, row, last)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&mut self, bytes: &[u8], entry: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
+        let mut guess = self.known[*last].next;
+        for _ in 0..GUESSES {
+            let known = &self.known[guess];
+            if guess != START && known.begins(bytes, entry.start, entry.end) {
+                let bytes = &bytes[..entry.end];
+                let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { break };
+                if let Some(wanted) = known.slot {
+                    let Some(slot) = whole_list(bytes, feature) else { break };
+                    self.slots[wanted * BLOCK_ROWS + row] = slot;
+                }
+                *last = guess;
+                return Ok(());
+            }
+            guess = known.next;
+        }
+        self.unusual_entry(&bytes[..entry.end], entry.start, row, last)
+    }
+
+    /// An entry that was not expected here, or that is not written the usual way.
+    #[cold]
+    fn unusual_entry(&mut self, bytes: &[u8], pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
+        let name = entry_name(bytes, pos)?;
+        let feature = match self.by_name.get(&bytes[name.clone()]) {
+            Some(feature) => {
+                self.known[*last].next = *feature;
+                *feature
+            }
+            None if self.known.len() - self.wanted < MAX_REMEMBERED && name.len() <= MAX_REMEMBERED_LEN => {
+                self.insert(*last, &bytes[name], None)
+            }
+            None => return Ok(()),
+        };
+        *last = feature;
+        let Some(slot) = self.known[feature].slot else { return Ok(()) };
+        self.parts.clear();
+        let kind = entry_value(bytes, pos, &mut self.parts)?;
+        let slot = &mut self.slots[slot * BLOCK_ROWS + row];
+        *slot = match self.parts.as_slice() {
+            [part] => Slot { start: part.start, len: part.len(), kind, spilled: false },
+            parts => {
+                let start = self.spill.len();
+                parts.iter().for_each(|part| self.spill.extend_from_slice(&bytes[part.clone()]));
+                Slot { start, len: self.spill.len() - start, kind, spilled: true }
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Where a message begins whose length stands at `pos`, if it takes the rest of `bytes`; so nothing else is in them.
+#[inline]
+fn rest(bytes: &[u8], pos: usize) -> Option<usize> {
+    delimited(bytes, pos).ok().filter(|message| message.end == bytes.len()).map(|message| message.start)
+}
+
+/// The slot of the feature that begins at `pos`, if its list takes the rest of `bytes`.
+#[inline]
+fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
+    let Some(tag) = bytes.get(pos) else { return Some(Slot::default()) };
+    let kind = match tag {
+        0x0a => FeatureKind::Bytes,
+        0x12 => FeatureKind::Float,
+        0x1a => FeatureKind::Int64,
+        _ => return None,
+    };
+    let start = rest(bytes, pos + 1)?;
+    Some(Slot { start, len: bytes.len() - start, kind: Some(kind), spilled: false })
+}
+
+/// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.
+pub(super) fn entry_name(bytes: &[u8], mut pos: usize) -> WireResult<Range<usize>> {
+    let mut name = pos..pos;
+    while pos < bytes.len() {
+        let field = field(bytes, pos)?;
+        pos = field.end;
+        name = field.message(1)?.unwrap_or(name);
+    }
+    Ok(name)
+}
+
+/// The value of the same entry: the kind of its feature, and the places of its list. A kind that comes after another
+/// replaces it; one that comes again goes on with the list.
+pub(super) fn entry_value(
+    bytes: &[u8],
+    mut pos: usize,
+    parts: &mut Vec<Range<usize>>,
+) -> WireResult<Option<FeatureKind>> {
+    let mut kind = None;
+    while pos < bytes.len() {
+        let entry = field(bytes, pos)?;
+        pos = entry.end;
+        let Some(feature) = entry.message(2)? else { continue };
+        let bytes = &bytes[..feature.end];
+        let mut pos = feature.start;
+        while pos < bytes.len() {
+            let list = field(bytes, pos)?;
+            pos = list.end;
+            let number = list.number;
+            let found = match number {
+                1 => FeatureKind::Bytes,
+                2 => FeatureKind::Float,
+                3 => FeatureKind::Int64,
+                _ => continue,
+            };
+            let Some(part) = list.message(number)? else { continue };
+            if kind != Some(found) {
+                parts.clear();
+            }
+            kind = Some(found);
+            parts.push(part);
+        }
+    }
+    Ok(kind)
+}

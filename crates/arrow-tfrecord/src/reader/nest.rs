@@ -1,0 +1,200 @@
+//! What stands around values: dictionaries, runs, lists.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    ArrayRef, DictionaryArray, FixedSizeListArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
+    PrimitiveArray, RunArray, new_empty_array,
+};
+use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
+use arrow_schema::{DataType, FieldRef};
+
+use super::restore::{Misfit, offsets, restore, retyped};
+use super::values::{Blobs, Values};
+use crate::mapping::Conversion;
+
+/// `values` as an array of `data_type`, which is no list.
+pub(super) fn elements(
+    values: Values,
+    nulls: Option<NullBuffer>,
+    conversion: Conversion,
+    data_type: &DataType,
+) -> Result<ArrayRef, Misfit> {
+    match data_type {
+        DataType::Dictionary(keys, value_type) => {
+            let distinct = Distinct::new(&values, nulls.as_ref());
+            let values = distinct.restore(values, None, conversion, value_type)?;
+            let positions = distinct.positions;
+            match keys.as_ref() {
+                DataType::Int8 => dictionary::<Int8Type>(&positions, nulls, values),
+                DataType::Int16 => dictionary::<Int16Type>(&positions, nulls, values),
+                DataType::Int32 => dictionary::<Int32Type>(&positions, nulls, values),
+                DataType::Int64 => dictionary::<Int64Type>(&positions, nulls, values),
+                DataType::UInt8 => dictionary::<UInt8Type>(&positions, nulls, values),
+                DataType::UInt16 => dictionary::<UInt16Type>(&positions, nulls, values),
+                DataType::UInt32 => dictionary::<UInt32Type>(&positions, nulls, values),
+                _ => dictionary::<UInt64Type>(&positions, nulls, values),
+            }
+        }
+        DataType::RunEndEncoded(ends, value_field) => {
+            if values.len() == 0 {
+                return Ok(new_empty_array(data_type));
+            }
+            let runs = Distinct::runs(&values, nulls.as_ref());
+            let nulls = nulls.map(|nulls| runs.first.iter().map(|element| nulls.is_valid(*element)).collect());
+            let len = values.len();
+            let run_ends = runs.first.iter().skip(1).copied().chain([len]);
+            let values = runs.restore(values, nulls, conversion, value_field.data_type())?;
+            match ends.data_type() {
+                DataType::Int16 => run_array::<Int16Type>(run_ends, &values, data_type),
+                DataType::Int32 => run_array::<Int32Type>(run_ends, &values, data_type),
+                _ => run_array::<Int64Type>(run_ends, &values, data_type),
+            }
+        }
+        plain => restore(values, nulls, conversion, plain),
+    }
+}
+
+/// Which values there are, each once, and which of them every element has.
+struct Distinct {
+    /// The first element with each value.
+    first: Vec<usize>,
+    /// The value of each element: a position in `first`.
+    positions: Vec<usize>,
+}
+
+impl Distinct {
+    fn new(values: &Values, nulls: Option<&NullBuffer>) -> Self {
+        fn distinct<T: Eq + Hash>(len: usize, nulls: Option<&NullBuffer>, value: impl Fn(usize) -> T) -> Distinct {
+            let mut seen = HashMap::new();
+            let mut first = Vec::new();
+            let position = |element| {
+                if nulls.is_some_and(|nulls| nulls.is_null(element)) {
+                    return 0;
+                }
+                *seen.entry(value(element)).or_insert_with(|| {
+                    first.push(element);
+                    first.len() - 1
+                })
+            };
+            let positions = (0..len).map(position).collect();
+            Distinct { first, positions }
+        }
+        let len = values.len();
+        match values {
+            Values::Int64(values) => distinct(len, nulls, |element| values[element]),
+            Values::Float(values) => distinct(len, nulls, |element| values[element].to_bits()),
+            Values::Double(values) => distinct(len, nulls, |element| values[element].to_bits()),
+            Values::Bytes(values) => distinct(len, nulls, |element| values.get(element)),
+        }
+    }
+
+    /// Every run of equal values as one.
+    fn runs(values: &Values, nulls: Option<&NullBuffer>) -> Self {
+        let is_null = |element: usize| nulls.is_some_and(|nulls| nulls.is_null(element));
+        let equal = |a: usize, b: usize| match values {
+            Values::Int64(values) => values[a] == values[b],
+            Values::Float(values) => values[a].to_bits() == values[b].to_bits(),
+            Values::Double(values) => values[a].to_bits() == values[b].to_bits(),
+            Values::Bytes(values) => values.get(a) == values.get(b),
+        };
+        let starts = |element: &usize| {
+            let before = element.wrapping_sub(1);
+            *element == 0 || is_null(*element) != is_null(before) || !(is_null(*element) || equal(*element, before))
+        };
+        Self { first: (0..values.len()).filter(starts).collect(), positions: Vec::new() }
+    }
+
+    /// An array of the distinct values.
+    fn restore(
+        &self,
+        values: Values,
+        nulls: Option<NullBuffer>,
+        conversion: Conversion,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, Misfit> {
+        let first = self.first.iter();
+        let distinct = match values {
+            Values::Int64(values) => Values::Int64(first.map(|element| values[*element]).collect()),
+            Values::Float(values) => Values::Float(first.map(|element| values[*element]).collect()),
+            Values::Double(values) => Values::Double(first.map(|element| values[*element]).collect()),
+            Values::Bytes(values) => {
+                let mut distinct = Blobs::default();
+                first.for_each(|element| distinct.push(values.get(*element)));
+                Values::Bytes(distinct)
+            }
+        };
+        restore(distinct, nulls, conversion, data_type).map_err(|misfit| match misfit {
+            Misfit::Value { element, value } => Misfit::Value { element: self.first[element], value },
+            other => other,
+        })
+    }
+}
+
+fn dictionary<K: ArrowDictionaryKeyType>(
+    positions: &[usize],
+    nulls: Option<NullBuffer>,
+    values: ArrayRef,
+) -> Result<ArrayRef, Misfit> {
+    K::Native::from_usize(values.len().saturating_sub(1)).ok_or(Misfit::TooMany)?;
+    let keys: ScalarBuffer<K::Native> = positions.iter().map(|position| K::Native::usize_as(*position)).collect();
+    Ok(Arc::new(DictionaryArray::<K>::try_new(PrimitiveArray::new(keys, nulls), values)?))
+}
+
+fn run_array<R: RunEndIndexType>(
+    ends: impl Iterator<Item = usize>,
+    values: &ArrayRef,
+    data_type: &DataType,
+) -> Result<ArrayRef, Misfit> {
+    let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
+    let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
+    // The fields of the type may have other names than Arrow gives them.
+    retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)
+}
+
+/// Lists of `data_type` whose elements end at `ends`.
+pub(super) fn lists(
+    data_type: &DataType,
+    elements: ArrayRef,
+    ends: &[usize],
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, Misfit> {
+    fn list<O: OffsetSizeTrait>(
+        item: &FieldRef,
+        elements: ArrayRef,
+        ends: &[usize],
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, Misfit> {
+        Ok(Arc::new(GenericListArray::<O>::try_new(FieldRef::clone(item), offsets(ends)?, elements, nulls)?))
+    }
+
+    fn view<O: OffsetSizeTrait>(
+        item: &FieldRef,
+        elements: ArrayRef,
+        ends: &[usize],
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, Misfit> {
+        let offsets = offsets::<O>(ends)?;
+        let sizes = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let starts = offsets.inner().slice(0, ends.len());
+        Ok(Arc::new(GenericListViewArray::<O>::try_new(FieldRef::clone(item), starts, sizes, elements, nulls)?))
+    }
+
+    match data_type {
+        DataType::List(item) => list::<i32>(item, elements, ends, nulls),
+        DataType::LargeList(item) => list::<i64>(item, elements, ends, nulls),
+        DataType::ListView(item) => view::<i32>(item, elements, ends, nulls),
+        DataType::LargeListView(item) => view::<i64>(item, elements, ends, nulls),
+        DataType::FixedSizeList(item, len) => {
+            let item = FieldRef::clone(item);
+            Ok(Arc::new(FixedSizeListArray::try_new_with_length(item, *len, elements, nulls, ends.len())?))
+        }
+        _ => Ok(elements),
+    }
+}

@@ -1,0 +1,235 @@
+//! Values as features hold them, as Arrow's: the inverse of what the writer converts.
+
+use std::sync::Arc;
+
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Int8Type, Int16Type, Int32Type, UInt8Type,
+    UInt16Type, UInt32Type,
+};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, Float16Array,
+    Float32Array, Float64Array, GenericBinaryArray, GenericStringArray, Int32Array, Int64Array, OffsetSizeTrait,
+    PrimitiveArray, StringViewArray, UInt64Array, make_array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::CastOptions;
+use arrow_schema::{ArrowError, DataType};
+use half::f16;
+
+use super::decimal;
+use super::values::{Blobs, Values};
+use crate::mapping::{Conversion, Rescale};
+
+/// Why values are no array.
+#[derive(Debug)]
+pub(super) enum Misfit {
+    /// This one does not fit the type.
+    Value { element: usize, value: String },
+    /// More bytes or elements than the type's offsets can count.
+    TooMany,
+    /// Arrow does not take them.
+    Arrow(ArrowError),
+}
+
+impl From<ArrowError> for Misfit {
+    fn from(error: ArrowError) -> Self {
+        Self::Arrow(error)
+    }
+}
+
+impl Misfit {
+    pub(super) fn value(element: usize, value: impl ToString) -> Self {
+        Self::Value { element, value: value.to_string() }
+    }
+}
+
+/// `values` as an array of `data_type`, which is not nested. What stands under a null is of no meaning.
+pub(super) fn restore(
+    values: Values,
+    nulls: Option<NullBuffer>,
+    conversion: Conversion,
+    data_type: &DataType,
+) -> Result<ArrayRef, Misfit> {
+    match values {
+        Values::Int64(values) => match conversion {
+            Conversion::Bool => booleans(&values, nulls),
+            Conversion::Unsigned { wrap } => unsigned(values, nulls, wrap),
+            Conversion::Float64Bits => {
+                let bits = ScalarBuffer::from(values).into_inner();
+                Ok(Arc::new(Float64Array::new(bits.into(), nulls)))
+            }
+            Conversion::Rescaled(rescale) => integers(original_unit(values, rescale)?, nulls, data_type),
+            Conversion::DecimalUnscaled => match data_type {
+                DataType::Decimal32(..) => decimal::unscaled::<Decimal32Type>(&values, nulls, data_type),
+                DataType::Decimal64(..) => decimal::unscaled::<Decimal64Type>(&values, nulls, data_type),
+                DataType::Decimal128(..) => decimal::unscaled::<Decimal128Type>(&values, nulls, data_type),
+                _ => decimal::unscaled::<Decimal256Type>(&values, nulls, data_type),
+            },
+            _ => integers(values, nulls, data_type),
+        },
+        Values::Float(values) => match data_type {
+            DataType::Float32 => Ok(Arc::new(Float32Array::new(values.into(), nulls))),
+            DataType::Float64 => Ok(Arc::new(Float64Array::new(values.into_iter().map(f64::from).collect(), nulls))),
+            DataType::Float16 => halves(&values, nulls),
+            DataType::Decimal32(..) => decimal::nearest::<Decimal32Type>(&values, nulls, data_type),
+            DataType::Decimal64(..) => decimal::nearest::<Decimal64Type>(&values, nulls, data_type),
+            DataType::Decimal128(..) => decimal::nearest::<Decimal128Type>(&values, nulls, data_type),
+            _ => decimal::nearest::<Decimal256Type>(&values, nulls, data_type),
+        },
+        Values::Double(values) => Ok(Arc::new(Float64Array::new(values.into(), nulls))),
+        Values::Bytes(values) if conversion == Conversion::Text => parsed(values, nulls, data_type),
+        Values::Bytes(values) => bytes(values, nulls, data_type),
+    }
+}
+
+/// The same buffers as another type of the same layout.
+pub(super) fn retyped(array: &dyn Array, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
+}
+
+fn first_misfit<T: Copy + ToString>(values: &[T], fits: impl Fn(T) -> bool) -> Result<(), Misfit> {
+    // One quick pass where all fit.
+    if values.iter().fold(true, |all, value| all & fits(*value)) {
+        return Ok(());
+    }
+    match values.iter().enumerate().find(|(_, value)| !fits(**value)) {
+        Some((element, value)) => Err(Misfit::value(element, value.to_string())),
+        None => Ok(()),
+    }
+}
+
+fn booleans(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
+    first_misfit(values, |value| value & !1 == 0)?;
+    let bits = BooleanBuffer::collect_bool(values.len(), |element| values[element] == 1);
+    Ok(Arc::new(BooleanArray::new(bits, nulls)))
+}
+
+fn unsigned(values: Vec<i64>, nulls: Option<NullBuffer>, wrap: bool) -> Result<ArrayRef, Misfit> {
+    if !wrap {
+        first_misfit(&values, |value| value >= 0)?;
+    }
+    let bits = ScalarBuffer::from(values).into_inner();
+    Ok(Arc::new(UInt64Array::new(bits.into(), nulls)))
+}
+
+/// Values in the unit of their own type again, where the writer chose another.
+fn original_unit(values: Vec<i64>, rescale: Rescale) -> Result<Vec<i64>, Misfit> {
+    match rescale {
+        Rescale::Multiply(factor) => {
+            first_misfit(&values, |value| value % factor == 0)?;
+            Ok(values.into_iter().map(|value| value / factor).collect())
+        }
+        Rescale::Divide(divisor) => {
+            first_misfit(&values, |value| value.checked_mul(divisor).is_some())?;
+            Ok(values.into_iter().map(|value| value.wrapping_mul(divisor)).collect())
+        }
+    }
+}
+
+/// Anything that is stored as an integer.
+fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    fn narrow<T>(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit>
+    where
+        T: ArrowPrimitiveType<Native: TryFrom<i64>>,
+    {
+        first_misfit(values, |value| T::Native::try_from(value).is_ok())?;
+        let values = values.iter().map(|value| T::Native::try_from(*value).unwrap_or_default());
+        Ok(Arc::new(PrimitiveArray::<T>::new(values.collect(), nulls)))
+    }
+    match data_type {
+        DataType::Int8 => narrow::<Int8Type>(&values, nulls),
+        DataType::Int16 => narrow::<Int16Type>(&values, nulls),
+        DataType::Int32 => narrow::<Int32Type>(&values, nulls),
+        DataType::UInt8 => narrow::<UInt8Type>(&values, nulls),
+        DataType::UInt16 => narrow::<UInt16Type>(&values, nulls),
+        DataType::UInt32 => narrow::<UInt32Type>(&values, nulls),
+        DataType::Int64 => Ok(Arc::new(Int64Array::new(values.into(), nulls))),
+        // Dates and times of either width.
+        narrow_time if narrow_time.primitive_width() == Some(size_of::<i32>()) => {
+            first_misfit(&values, |value| i32::try_from(value).is_ok())?;
+            let values: ScalarBuffer<i32> = values.iter().map(|value| *value as i32).collect();
+            retyped(&Int32Array::new(values, nulls), data_type)
+        }
+        _ => retyped(&Int64Array::new(values.into(), nulls), data_type),
+    }
+}
+
+/// To the nearest float16; an error where that is infinite and the value is not.
+fn halves(values: &[f32], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
+    first_misfit(values, |value| !value.is_finite() || f16::from_f32(value).is_finite())?;
+    Ok(Arc::new(Float16Array::new(values.iter().map(|value| f16::from_f32(*value)).collect(), nulls)))
+}
+
+/// Values from their text, by Arrow's own cast.
+fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    let text = string::<i64>(values, nulls)?;
+    let options = CastOptions { safe: false, ..Default::default() };
+    match arrow_cast::cast_with_options(&text, data_type, &options) {
+        Ok(array) => Ok(array),
+        Err(error) => {
+            let parsed = arrow_cast::cast(&text, data_type)?;
+            match (0..text.len()).find(|element| text.is_valid(*element) && parsed.is_null(*element)) {
+                Some(element) => Err(Misfit::value(element, format!("{:?}", text.value(element)))),
+                None => Err(error.into()),
+            }
+        }
+    }
+}
+
+fn bytes(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    Ok(match data_type {
+        DataType::Utf8 => Arc::new(string::<i32>(values, nulls)?) as ArrayRef,
+        DataType::LargeUtf8 => Arc::new(string::<i64>(values, nulls)?),
+        DataType::Utf8View => Arc::new(StringViewArray::from(&string::<i64>(values, nulls)?)),
+        DataType::LargeBinary => Arc::new(binary::<i64>(values, nulls)?),
+        DataType::BinaryView => Arc::new(BinaryViewArray::from(&binary::<i64>(values, nulls)?)),
+        DataType::FixedSizeBinary(width) => fixed_size_binary(&values, nulls, *width)?,
+        _ => Arc::new(binary::<i32>(values, nulls)?),
+    })
+}
+
+pub(super) fn offsets<O: OffsetSizeTrait>(ends: &[usize]) -> Result<OffsetBuffer<O>, Misfit> {
+    let last = ends.last().copied().unwrap_or_default();
+    O::from_usize(last).ok_or(Misfit::TooMany)?;
+    let mut offsets = Vec::with_capacity(ends.len() + 1);
+    offsets.push(O::usize_as(0));
+    offsets.extend(ends.iter().map(|end| O::usize_as(*end)));
+    Ok(OffsetBuffer::new(offsets.into()))
+}
+
+fn string<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericStringArray<O>, Misfit> {
+    let offsets = offsets(&values.ends)?;
+    let data = Buffer::from_vec(values.data);
+    match GenericStringArray::try_new(offsets.clone(), data.clone(), nulls) {
+        Ok(array) => Ok(array),
+        Err(error) => {
+            let value = |pair: &[O]| data.get(pair[0].as_usize()..pair[1].as_usize()).unwrap_or_default();
+            match offsets.windows(2).position(|pair| str::from_utf8(value(pair)).is_err()) {
+                Some(element) => Err(Misfit::value(element, "a value that is not UTF-8")),
+                None => Err(error.into()),
+            }
+        }
+    }
+}
+
+fn binary<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericBinaryArray<O>, Misfit> {
+    Ok(GenericBinaryArray::try_new(offsets(&values.ends)?, Buffer::from_vec(values.data), nulls)?)
+}
+
+fn fixed_size_binary(values: &Blobs, nulls: Option<NullBuffer>, width: i32) -> Result<ArrayRef, Misfit> {
+    let len = usize::try_from(width).unwrap_or_default();
+    let mut data = Vec::with_capacity(values.data.len());
+    for element in 0..values.ends.len() {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(element)) {
+            data.resize(data.len() + len, 0);
+            continue;
+        }
+        let value = values.get(element);
+        if value.len() != len {
+            return Err(Misfit::value(element, format!("a value of {} bytes", value.len())));
+        }
+        data.extend_from_slice(value);
+    }
+    let rows = values.ends.len();
+    Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(width, data.into(), nulls, rows)?))
+}

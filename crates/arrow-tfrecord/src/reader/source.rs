@@ -1,0 +1,181 @@
+//! [`Reader`]: one TFRecord file to record batches.
+
+use std::io::{BufRead, ErrorKind as IoErrorKind};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use tfrecord_framing::{Compression, CrcPolicy, RecordDecoder};
+
+use super::decoder::Decoder;
+use super::rows::RowDecoder;
+use crate::error::Result;
+use crate::mapping::Mapping;
+use crate::options::MappingOptions;
+
+/// Rows of a batch unless another number is asked for: the engine's own default.
+const BATCH_SIZE: usize = 8192;
+
+/// Settings of a [`Reader`] or [`Decoder`].
+///
+/// The schema says what each column is to be; the feature of its name, in which form, follows from it and from the
+/// [`MappingOptions`], just as for a writer. So with the schema and the options of the writer (a manifest holds both),
+/// its columns come back as they were:
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float64Array, RecordBatch};
+/// use arrow_tfrecord::{Choice, MappingOptions, ReaderBuilder, WriterBuilder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let batch = RecordBatch::try_from_iter([("x", Arc::new(Float64Array::from(vec![0.1, 1e300])) as ArrayRef)])?;
+/// let options = MappingOptions::default().with_choice("x", Choice::Bits);
+/// let mut writer = WriterBuilder::new(batch.schema()).with_mapping(options.clone()).build(Vec::new())?;
+/// writer.write(&batch)?;
+/// let file = writer.finish()?;
+///
+/// let mut reader = ReaderBuilder::new(batch.schema()).with_mapping(options).build(file.as_slice())?;
+/// assert_eq!(reader.next().transpose()?, Some(batch));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ReaderBuilder {
+    schema: SchemaRef,
+    mapping: MappingOptions,
+    projection: Option<Vec<usize>>,
+    batch_size: usize,
+    compression: Option<Compression>,
+    crc: CrcPolicy,
+}
+
+impl ReaderBuilder {
+    /// A reader of files with these columns: all of them, in batches of 8192 rows, checksums checked, the compression
+    /// told from the content.
+    pub fn new(schema: SchemaRef) -> Self {
+        Self {
+            schema,
+            mapping: MappingOptions::default(),
+            projection: None,
+            batch_size: BATCH_SIZE,
+            compression: None,
+            crc: CrcPolicy::default(),
+        }
+    }
+
+    /// Sets the form in which columns stand in the records: the options of the writer.
+    #[must_use]
+    pub fn with_mapping(mut self, mapping: MappingOptions) -> Self {
+        self.mapping = mapping;
+        self
+    }
+
+    /// Reads only these columns of the schema, by position and in this order. Other features are passed over.
+    #[must_use]
+    pub fn with_projection(mut self, projection: Vec<usize>) -> Self {
+        self.projection = Some(projection);
+        self
+    }
+
+    /// Sets the most rows of a batch. At least 1.
+    #[must_use]
+    pub fn with_batch_size(mut self, batch_size: usize) -> Self {
+        self.batch_size = batch_size.max(1);
+        self
+    }
+
+    /// Names the compression instead of having it told from the content.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Sets whether checksums are checked.
+    #[must_use]
+    pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
+        self.crc = policy;
+        self
+    }
+
+    /// Reads `source` from now on.
+    ///
+    /// # Errors
+    /// Those of [`build_decoder`](Self::build_decoder).
+    pub fn build<R: BufRead>(self, source: R) -> Result<Reader<R>> {
+        Ok(Reader { source, decoder: self.build_decoder()?, ended: false })
+    }
+
+    /// A decoder, to which bytes come.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::try_new`]; a projection of a column that there is not; a column whose text form is not read
+    /// back.
+    pub fn build_decoder(self) -> Result<Decoder> {
+        let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+        let framing = framing.with_crc_policy(self.crc);
+        self.build_decoder_over(framing)
+    }
+
+    /// A decoder of the records that `framing` finds: from the middle of a file, say. Compression and checksums are the
+    /// business of `framing` then.
+    ///
+    /// # Errors
+    /// Those of [`build_decoder`](Self::build_decoder).
+    pub fn build_decoder_over(self, framing: RecordDecoder) -> Result<Decoder> {
+        // What was lost on the way out is lost; there is nothing to refuse any more.
+        let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
+        let rows = RowDecoder::try_new(&mapping, self.projection.as_deref())?;
+        Ok(Decoder::new(framing, rows, self.batch_size))
+    }
+}
+
+/// Reads one TFRecord file as record batches.
+///
+/// After an error there are no more batches.
+#[derive(Debug)]
+pub struct Reader<R: BufRead> {
+    source: R,
+    decoder: Decoder,
+    ended: bool,
+}
+
+impl<R: BufRead> Reader<R> {
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let bytes = match self.source.fill_buf() {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => continue,
+                Err(source) => {
+                    let position = self.decoder.position();
+                    return Err(
+                        tfrecord_framing::Error::from(tfrecord_framing::ErrorKind::Io { position, source }).into()
+                    );
+                }
+            };
+            let taken = self.decoder.decode(bytes)?;
+            self.source.consume(taken);
+            if taken == 0 || self.decoder.capacity() == 0 {
+                return self.decoder.flush();
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let read = self.read();
+        self.ended = !matches!(read, Ok(Some(_)));
+        read.map_err(ArrowError::from).transpose()
+    }
+}
+
+impl<R: BufRead> RecordBatchReader for Reader<R> {
+    fn schema(&self) -> SchemaRef {
+        self.decoder.schema()
+    }
+}

@@ -1,0 +1,103 @@
+//! What schema a file without one is given.
+
+use arrow_schema::{DataType, Field};
+use arrow_tfrecord::{ErrorKind, SchemaInference, infer_schema};
+use insta::assert_snapshot;
+use prost::Message;
+use tfr_proto::tensorflow::feature::Kind;
+use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+use tfrecord_framing::{Position, RecordWriter};
+
+fn ints(values: &[i64]) -> Option<Kind> {
+    Some(Kind::Int64List(Int64List { value: values.to_vec() }))
+}
+
+fn floats(values: &[f32]) -> Option<Kind> {
+    Some(Kind::FloatList(FloatList { value: values.to_vec() }))
+}
+
+fn bytes(values: &[&[u8]]) -> Option<Kind> {
+    Some(Kind::BytesList(BytesList { value: values.iter().map(|value| value.to_vec()).collect() }))
+}
+
+/// A record with these features; one without a kind is there and unset.
+fn record(features: &[(&str, Option<Kind>)]) -> Vec<u8> {
+    let feature = features.iter().map(|(name, kind)| ((*name).to_owned(), Feature { kind: kind.clone() })).collect();
+    Example { features: Some(Features { feature }) }.encode_to_vec()
+}
+
+/// The type of a feature that records have in these states; an outer none is a record without it.
+fn inferred(states: &[Option<Option<Kind>>], fixed_size_lists: bool) -> Option<DataType> {
+    let mut inference = SchemaInference::new().with_fixed_size_lists(fixed_size_lists);
+    for state in states {
+        let features: Vec<_> = state.iter().map(|kind| ("f", kind.clone())).collect();
+        inference.observe(&record(&features), Position::default()).unwrap();
+    }
+    let schema = inference.finish();
+    schema.fields().first().map(|field| field.data_type().clone())
+}
+
+#[test]
+fn the_type_of_a_feature() {
+    use DataType::{Binary, Float32, Int64, List, Null, Utf8};
+    let list = |item| List(Field::new_list_field(item, true).into());
+    let (absent, unset) = (None, Some(None));
+    let cases = [
+        (vec![Some(ints(&[1])), Some(ints(&[2]))], Some(Int64)),
+        (vec![Some(floats(&[1.0]))], Some(Float32)),
+        (vec![Some(bytes(&[b"a"])), Some(bytes(&["ç".as_bytes()]))], Some(Utf8)),
+        (vec![Some(bytes(&[b"a"])), Some(bytes(&[b"\xff"]))], Some(Binary)),
+        // Null is no second length.
+        (vec![absent.clone(), Some(ints(&[1])), unset.clone()], Some(Int64)),
+        (vec![Some(ints(&[1])), Some(ints(&[]))], Some(list(Int64))),
+        (vec![Some(ints(&[])), Some(ints(&[1]))], Some(list(Int64))),
+        (vec![Some(ints(&[]))], Some(list(Int64))),
+        (vec![Some(ints(&[1, 2])), Some(ints(&[3, 4]))], Some(list(Int64))),
+        (vec![Some(ints(&[1])), Some(ints(&[3, 4])), Some(ints(&[1]))], Some(list(Int64))),
+        (vec![Some(bytes(&[b"a", b"\xff"]))], Some(list(Binary))),
+        (vec![Some(bytes(&[])), absent.clone()], Some(list(Utf8))),
+        (vec![unset.clone(), absent.clone()], Some(Null)),
+        (vec![absent], None),
+    ];
+    for (states, expected) in cases {
+        assert_eq!(inferred(&states, false), expected, "{states:?}");
+    }
+    let pairs = [Some(ints(&[1, 2])), None, Some(ints(&[3, 4]))];
+    let fixed = DataType::FixedSizeList(Field::new_list_field(Int64, true).into(), 2);
+    assert_eq!(inferred(&pairs, true), Some(fixed));
+    assert_eq!(inferred(&[Some(ints(&[1]))], true), Some(Int64));
+    assert_eq!(inferred(&[Some(ints(&[1, 2])), Some(ints(&[]))], true), Some(list(Int64)));
+}
+
+#[test]
+fn columns_are_the_union_sorted_by_name() {
+    let mut writer = RecordWriter::new(Vec::new());
+    writer.write_record(&record(&[("z", ints(&[1])), ("b", ints(&[1]))])).unwrap();
+    writer.write_record(&[]).unwrap();
+    writer.write_record(&record(&[("a", floats(&[1.0])), ("ç", ints(&[1]))])).unwrap();
+    let file = writer.finish().unwrap();
+    let names = |most: Option<usize>| {
+        let (schema, records) = infer_schema(file.as_slice(), most).unwrap();
+        assert!(schema.fields().iter().all(|field| field.is_nullable()));
+        (schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(" "), records)
+    };
+    assert_eq!(names(None), ("a b z ç".to_owned(), 3));
+    assert_eq!(names(Some(2)), ("b z".to_owned(), 2));
+    assert_eq!(names(Some(0)), (String::new(), 0));
+}
+
+#[test]
+fn what_has_no_type_is_told_with_its_place() {
+    let mut inference = SchemaInference::new();
+    inference.observe(&record(&[("f", ints(&[1]))]), Position::default()).unwrap();
+    let at = Position { record: 1, byte: 37 };
+    let mixed = inference.observe(&record(&[("f", floats(&[]))]), at).unwrap_err();
+    assert!(matches!(mixed.kind(), ErrorKind::KindMismatch { .. }));
+    let name = inference.observe(b"\x0a\x05\x0a\x03\x0a\x01\xff", at).unwrap_err();
+    let cut = inference.observe(b"\x0a\x0b\x0a\x09\x0a\x01f\x12\x04\x1a\x02\x0a\x07", at).unwrap_err();
+    assert_snapshot!(format!("{mixed}\n{name}\n{cut}"), @r#"
+    record 1 at byte 37: feature "f": expected int64_list, found float_list
+    record 1 at byte 37: the name of a feature that is not UTF-8, at byte 6 of its payload
+    record 1 at byte 37: feature "f": a length that reaches past the end of its message, at byte 12 of its payload
+    "#);
+}

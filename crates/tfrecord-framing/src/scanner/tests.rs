@@ -1,0 +1,169 @@
+use super::*;
+use crate::{Level, RecordWriter, masked_crc32c};
+
+fn file(records: &[&[u8]]) -> Vec<u8> {
+    let mut writer = RecordWriter::with_compression(Vec::new(), Compression::None, Level::default());
+    for record in records {
+        writer.write_record(record).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn header(len: u64) -> Vec<u8> {
+    let len = len.to_le_bytes();
+    [&len[..], &masked_crc32c(&len).to_le_bytes()].concat()
+}
+
+/// The sound records of a file, and its damage; together they cover it.
+fn scan(mut scanner: RecordScanner, mut file: &[u8]) -> (Records, Vec<Damage>) {
+    let (first, len) = (scanner.position.byte, file.len() as u64);
+    let (mut records, mut damage) = (Records::new(), Vec::new());
+    while scanner.scan(&mut file, 2, &mut records, &mut damage).unwrap() > 0 {}
+    scanner.finish(&mut records, &mut damage).unwrap();
+
+    let frames = records.positions().iter().zip(records.iter());
+    let frames = frames.map(|(at, payload)| (at.byte..at.byte + (OVERHEAD + payload.len()) as u64, at.record));
+    let mut parts: Vec<_> = frames.chain(damage.iter().map(|damage| (damage.range.clone(), damage.record))).collect();
+    parts.sort_by_key(|(range, _)| range.start);
+    let mut covered = first;
+    for (i, (range, record)) in parts.iter().enumerate() {
+        assert_eq!((range.start, *record), (covered, i as u64), "{parts:?}");
+        covered = range.end;
+    }
+    assert_eq!(covered, first + len);
+    (records, damage)
+}
+
+const RECORDS: [&[u8]; 5] = [b"first", b"", b"the third record", b"4", b"the last"];
+
+#[test]
+fn a_sound_file_has_no_damage() {
+    for records in [&RECORDS[..], &[]] {
+        let (found, damage) = scan(RecordScanner::new(), &file(records));
+        assert_eq!(found.iter().collect::<Vec<_>>(), records);
+        assert_eq!(damage, []);
+    }
+}
+
+#[test]
+fn every_other_record_is_recovered_after_any_flipped_bit() {
+    let whole = file(&RECORDS);
+    for bit in 0..8 * whole.len() {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let hit = (1..5).rfind(|&n| file(&RECORDS[..n]).len() <= bit / 8).unwrap_or(0);
+        let (found, damage) = scan(RecordScanner::new(), &damaged);
+        let others = RECORDS.iter().enumerate().filter(|(i, _)| *i != hit);
+        assert_eq!(found.iter().collect::<Vec<_>>(), others.map(|(_, record)| *record).collect::<Vec<_>>());
+        let frame = file(&RECORDS[..hit]).len() as u64..file(&RECORDS[..=hit]).len() as u64;
+        assert_eq!((damage.len(), &damage[0].range, damage[0].record), (1, &frame, hit as u64), "at bit {bit}");
+    }
+}
+
+#[test]
+fn records_are_found_from_any_byte_on() {
+    let whole = file(&RECORDS);
+    let starts: Vec<usize> = (0..=5).map(|n| file(&RECORDS[..n]).len()).collect();
+    for from in 1..whole.len() {
+        let position = Position { record: 0, byte: from as u64 };
+        let (found, damage) = scan(RecordScanner::new().with_position(position), &whole[from..]);
+        let next = starts.iter().position(|&start| start >= from).unwrap();
+        assert_eq!(found.iter().collect::<Vec<_>>(), RECORDS[next..]);
+        assert_eq!(damage.is_empty(), starts.contains(&from), "{damage:?}");
+        assert_eq!(found.positions().iter().map(|at| at.byte as usize).collect::<Vec<_>>(), starts[next..5]);
+    }
+}
+
+/// Bytes lost, doubled or put in between, not only changed.
+#[test]
+fn records_are_found_behind_a_hole() {
+    let whole = file(&RECORDS);
+    let third = file(&RECORDS[..2]).len();
+    for (from, to) in [(third + 14, third + 20), (third + 2, third + 9), (third + 12, third + 28)] {
+        let holed = [&whole[..from], &whole[to..]].concat();
+        let (found, damage) = scan(RecordScanner::new(), &holed);
+        assert_eq!(found.iter().collect::<Vec<_>>(), [RECORDS[0], RECORDS[1], RECORDS[3], RECORDS[4]]);
+        assert_eq!(damage.len(), 1);
+
+        let stuffed = [&whole[..from], b"in between", &whole[from..]].concat();
+        let (found, damage) = scan(RecordScanner::new(), &stuffed);
+        assert_eq!(found.iter().collect::<Vec<_>>(), [RECORDS[0], RECORDS[1], RECORDS[3], RECORDS[4]]);
+        assert_eq!(damage.len(), 1);
+    }
+}
+
+#[test]
+fn a_payload_that_holds_records_is_one_record() {
+    let inner = file(&[b"inner", b"records"]);
+    let whole = file(&[b"before", &inner, b"after"]);
+    let (found, damage) = scan(RecordScanner::new(), &whole);
+    assert_eq!(found.iter().collect::<Vec<_>>(), [b"before", inner.as_slice(), b"after"]);
+    assert_eq!(damage, []);
+
+    // A flip in the payload or in its checksum leaves its length to be trusted; one in the header does not.
+    for at in 22..22 + OVERHEAD + inner.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 4;
+        let (found, damage) = scan(RecordScanner::new(), &damaged);
+        let found: Vec<_> = found.iter().collect();
+        if at < 22 + HEADER_LEN {
+            assert_eq!(found, [b"before".as_slice(), b"inner", b"records", b"after"]);
+        } else {
+            assert_eq!(found, [b"before".as_slice(), b"after"]);
+            assert_eq!((damage.len(), &damage[0].kind), (1, &DamageKind::DataCrc));
+        }
+    }
+}
+
+#[test]
+fn records_longer_than_allowed_are_damage() {
+    let whole = file(&[b"short", &[7; 100], b"short"]);
+    let (found, damage) = scan(RecordScanner::new().with_max_record_len(99), &whole);
+    assert_eq!(found.len(), 2);
+    assert_eq!(damage, [Damage { kind: DamageKind::RecordTooLong { len: 100 }, record: 1, range: 21..137 }]);
+}
+
+/// Intact headers close together, whose payloads reach far and fail. Quadratic time would be hours.
+#[test]
+fn hostile_headers_cost_linear_time() {
+    let len = 3_000_000;
+    let hostile: Vec<u8> = header(len / 2).into_iter().cycle().take(len as usize).collect();
+    let (found, damage) = scan(RecordScanner::new(), &[&hostile, &file(&RECORDS)[..]].concat());
+    assert_eq!(found.iter().collect::<Vec<_>>(), RECORDS);
+    assert_eq!(damage, [Damage { kind: DamageKind::DataCrc, record: 0, range: 0..len }]);
+
+    // Each followed by a sound record, so that every one of them is met where a record should start.
+    // (The length leads to no header, or the walk would go on there.)
+    let one = [header(len / 2 + 1), file(&[b""])].concat();
+    let hostile: Vec<u8> = one.iter().copied().cycle().take(one.len() * (len as usize / one.len())).collect();
+    let (found, damage) = scan(RecordScanner::new(), &hostile);
+    assert_eq!((found.len(), damage.len()), (len as usize / one.len(), len as usize / one.len()));
+}
+
+/// A file that is mapped into memory, for one, comes in one piece.
+#[test]
+fn a_long_piece_is_not_copied_whole() {
+    let whole = file(&[&[7; 1000][..]; 4000]);
+    let mut scanner = RecordScanner::new();
+    let (mut input, mut records, mut damage) = (whole.as_slice(), Records::new(), Vec::new());
+    let mut found = 0;
+    loop {
+        match scanner.scan(&mut input, 100, &mut records, &mut damage).unwrap() {
+            0 => break,
+            scanned => found += scanned,
+        }
+        records.clear();
+        assert!(scanner.window.tail().capacity() < 1 << 20);
+    }
+    assert_eq!((found, damage.len()), (4000, 0));
+}
+
+/// A hole of zeros, as a crashed writer leaves it.
+#[test]
+fn zeros_are_told_from_other_damage() {
+    let (before, after) = (file(&[b"before"]), file(&[b"after"]));
+    let whole = [&before[..], &[0; 4096], &after].concat();
+    let (found, damage) = scan(RecordScanner::new(), &whole);
+    assert_eq!(found.iter().collect::<Vec<_>>(), [b"before".as_slice(), b"after"]);
+    assert_eq!(damage, [Damage { kind: DamageKind::ZeroPadding, record: 1, range: 22..22 + 4096 }]);
+}

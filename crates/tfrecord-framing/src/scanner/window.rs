@@ -1,0 +1,140 @@
+//! [`Window`]: the bytes a scanner has in hand, and checksums of any payload in them at a bounded cost.
+//!
+//! A hostile file can hold an intact header every [`HEADER_LEN`](crate::HEADER_LEN) bytes, each for a payload that
+//! reaches far ahead and fails its checksum. Were all those payloads summed, time would be quadratic. It is not:
+//!
+//! * A payload of at most [`SHORT_LEN`] bytes is summed: a constant for each byte the scanner moves on.
+//! * A longer one that starts behind all payloads that failed is summed too. Such payloads do not overlap, since one
+//!   that holds is walked over whole and one that fails moves that border to its end: a second pass over the file.
+//! * Any other is not summed. Its checksum follows from those of two prefixes of the window,
+//!   CRC(b) from CRC(a) and CRC(ab), which takes steps for the digits of a length only. Prefixes are summed once for each
+//!   [`STEP`] bytes: a third pass.
+//!
+//! The window forgets its beginning only when that is more than half of it, so moving what is left, and summing its
+//! prefixes again, costs no more than what was walked over has paid for.
+
+use crc32c::{crc32c_append, crc32c_combine};
+
+use crate::{
+    frame::{Header, body},
+    mask_crc, masked_crc32c,
+};
+
+/// The longest payload that is always summed, in bytes.
+const SHORT_LEN: usize = 4 << 10;
+
+/// Bytes from one prefix that is summed to the next.
+const STEP: usize = 1 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    buffer: Vec<u8>,
+    /// Where the window begins in the buffer.
+    start: usize,
+    /// Where in the buffer the furthest payload that failed ends.
+    failed: usize,
+    /// The checksum of each prefix of the buffer whose length is a multiple of [`STEP`], as far as they were needed.
+    prefixes: Vec<u32>,
+}
+
+impl Window {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// The end of the window, to append to.
+    pub(super) fn tail(&mut self) -> &mut Vec<u8> {
+        if self.start > self.buffer.len() / 2 {
+            self.buffer.drain(..self.start);
+            self.failed = self.failed.saturating_sub(self.start);
+            self.start = 0;
+            self.prefixes.clear();
+        }
+        &mut self.buffer
+    }
+
+    /// Takes bytes off the beginning.
+    pub(super) fn advance(&mut self, len: usize) {
+        self.start += len;
+    }
+
+    /// Bytes before the first intact header of a record of at most `max` bytes, or before what may be the beginning of
+    /// one.
+    pub(super) fn next_header(&self, max: usize) -> usize {
+        let headers = self.bytes().windows(crate::HEADER_LEN);
+        let none = headers.len();
+        let is_header = |bytes: &[u8]| {
+            // Most are told by their length, which is cheaper than its checksum.
+            bytes.first_chunk().is_some_and(|len| u64::from_le_bytes(*len) <= max as u64)
+                && bytes.first_chunk().is_some_and(|header| Header::parse(header).is_intact())
+        };
+        headers.enumerate().find_map(|(at, bytes)| is_header(bytes).then_some(at)).unwrap_or(none)
+    }
+
+    /// Whether the payload of the whole frame that the window begins with holds its checksum.
+    pub(super) fn is_sound(&mut self, frame_len: usize) -> bool {
+        let end = self.start + frame_len;
+        let (payload, found) = body(&self.buffer[self.start..end]);
+        let sound = if payload.len() <= SHORT_LEN || self.start >= self.failed {
+            found == masked_crc32c(payload)
+        } else {
+            let (to, len) = (end - crate::FOOTER_LEN, payload.len());
+            let (before, whole) = (self.prefix_crc(to - len), self.prefix_crc(to));
+            found == mask_crc(crc32c_combine(before, whole, len))
+        };
+        if !sound {
+            self.failed = self.failed.max(end);
+        }
+        sound
+    }
+
+    /// The checksum of the first `len` bytes of the buffer.
+    fn prefix_crc(&mut self, len: usize) -> u32 {
+        while self.prefixes.len() <= len / STEP {
+            let crc = match self.prefixes.last() {
+                None => 0,
+                Some(&crc) => {
+                    let to = self.prefixes.len() * STEP;
+                    crc32c_append(crc, &self.buffer[to - STEP..to])
+                }
+            };
+            self.prefixes.push(crc);
+        }
+        crc32c_append(self.prefixes[len / STEP], &self.buffer[len / STEP * STEP..len])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::append_record;
+
+    /// Payloads that are told from prefixes, beside the same ones that are summed.
+    #[test]
+    fn prefixes_tell_the_checksum_of_any_payload() {
+        for (before, len) in [(0, 5000), (1, 4097), (1023, 9000), (1024, 8192), (3000, 100_000)] {
+            let mut buffer: Vec<u8> = (0..before).map(|i| (i * 7) as u8).collect();
+            let payload: Vec<u8> = (0..len).map(|i: u32| (i.wrapping_mul(i) >> 5) as u8).collect();
+            append_record(&mut buffer, |out| {
+                out.extend_from_slice(&payload);
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+            for flip in [None, Some(before + 12), Some(buffer.len() - 1)] {
+                let mut buffer = buffer.clone();
+                if let Some(at) = flip {
+                    buffer[at] ^= 0x10;
+                }
+                let frame_len = buffer.len() - before;
+                let failed = buffer.len();
+                let mut window = Window { buffer, start: before, failed, prefixes: Vec::new() };
+                assert_eq!(window.is_sound(frame_len), flip.is_none());
+                assert!(!window.prefixes.is_empty());
+            }
+        }
+    }
+}
