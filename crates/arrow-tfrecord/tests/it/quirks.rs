@@ -277,9 +277,16 @@ proptest! {
         let mut inference = SchemaInference::new();
         let inferred = records.iter().try_for_each(|record| inference.observe(record, Position::default()));
         let is_malformed = |error: &arrow_tfrecord::Error| matches!(error.kind(), ErrorKind::Malformed { .. });
-        if let Ok(examples) = examples {
+        // prost reads an entry of a map whatever the wire type of its tag is, and so comes to read other bytes as the
+        // entries behind it; C++ skips it, and we refuse it. So between features prost is no oracle.
+        let is_between_features =
+            |error: &arrow_tfrecord::Error| matches!(error.kind(), ErrorKind::Malformed { feature: None, .. });
+        let lax = inferred.as_ref().is_err_and(is_between_features) || ours.as_ref().is_err_and(is_between_features);
+        if let Ok(examples) = examples
+            && !lax
+        {
             // What protobuf takes is data, or of another kind.
-            prop_assert!(!inferred.is_err_and(|error| is_malformed(&error)));
+            prop_assert!(!inferred.as_ref().is_err_and(is_malformed), "{:?}", inferred);
             match (by_prost(&examples, false), ours) {
                 (Ok(theirs), Ok(ours)) => prop_assert!(same(&ours, &theirs), "{:?}\n{:?}", ours, theirs),
                 (Err(_), Err(error)) => prop_assert!(!is_malformed(&error), "{:?}", error),
