@@ -5,10 +5,10 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
-use super::locate::{Locator, Slot};
+use super::locate::{BLOCK_ROWS, Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
-use super::values::{Blobs, Sink, Values};
+use super::values::{Blobs, Room, Sink, Values};
 use super::wire::Malformed;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureShape};
@@ -40,6 +40,8 @@ pub(super) struct Column {
     nulls: NullBufferBuilder,
     /// Where each row's values end, if the number may differ.
     ends: Vec<usize>,
+    /// What the batch before took.
+    room: Room,
 }
 
 impl Column {
@@ -55,6 +57,7 @@ impl Column {
             values: Values::new(kind.unwrap_or(FeatureKind::Bytes)),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
+            room: Room::default(),
         };
         let value_type = value_type(column.element_type());
         if column.conversion == Conversion::Text && !arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type) {
@@ -72,7 +75,7 @@ impl Column {
         item(&self.data_type).map_or(&self.data_type, Field::data_type)
     }
 
-    /// Appends the rows that `slots` are of; on error tells which of them.
+    /// Appends the rows of a block that `slots` are of; on error tells which of them.
     pub(super) fn append(&mut self, slots: &[Slot], locator: &Locator, records: &[u8]) -> Result<(), (usize, Fault)> {
         if self.kind.is_none() {
             self.nulls.append_n_nulls(slots.len());
@@ -80,6 +83,9 @@ impl Column {
                 Some((row, kind)) => Err((row, Fault::Kind(kind))),
                 None => Ok(()),
             };
+        }
+        if self.values.len() == 0 {
+            self.values.reserve(self.room);
         }
         let rows = Rows {
             slots,
@@ -114,6 +120,7 @@ impl Column {
         let Some(kind) = self.kind else {
             return Ok(Arc::new(NullArray::new(rows)));
         };
+        self.room = self.values.room();
         let mut values = std::mem::replace(&mut self.values, Values::new(kind));
         if let Values::Bytes(tensors) = &values
             && self.conversion == Conversion::Float64Tensor
@@ -196,7 +203,7 @@ fn repeated(nulls: &NullBuffer, times: i32) -> NullBuffer {
     BooleanBuffer::collect_bool(nulls.len() * times, |element| nulls.is_valid(element / times)).into()
 }
 
-/// A block of rows of one column.
+/// At most [`BLOCK_ROWS`] rows of one column.
 struct Rows<'a> {
     slots: &'a [Slot],
     locator: &'a Locator,
@@ -215,7 +222,8 @@ impl Rows<'_> {
             FeatureShape::List => None,
         };
         let (is_list, is_one) = (wanted.is_none(), wanted == Some(1));
-        for (row, slot) in self.slots.iter().enumerate() {
+        let mut valid = [false; BLOCK_ROWS];
+        for ((row, slot), valid) in self.slots.iter().enumerate().zip(&mut valid) {
             match slot.kind {
                 Some(kind) if kind == S::KIND => {
                     let bytes = self.locator.bytes_of(slot, self.records);
@@ -230,18 +238,23 @@ impl Rows<'_> {
                             return Err((row, Fault::Count(found)));
                         }
                     }
-                    self.nulls.append_non_null();
+                    *valid = true;
                 }
                 Some(kind) => return Err((row, Fault::Kind(kind))),
                 None if !self.nullable => return Err((row, Fault::Missing)),
                 None => {
                     values.pad(wanted.unwrap_or_default());
-                    self.nulls.append_null();
                 }
             }
             if is_list {
                 self.ends.push(values.count());
             }
+        }
+        let valid = &valid[..self.slots.len()];
+        if valid.iter().all(|valid| *valid) {
+            self.nulls.append_n_non_nulls(valid.len());
+        } else {
+            self.nulls.append_buffer(&BooleanBuffer::collect_bool(valid.len(), |row| valid[row]).into());
         }
         Ok(())
     }

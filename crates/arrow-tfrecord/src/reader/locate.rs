@@ -1,12 +1,13 @@
 //! Where the wanted features of a record stand: [`Locator`].
 //!
-//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first,
-//! and a feature that nobody wants is passed over by its length.
+//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first.
+//! A feature that nobody wants is passed over by its length: a [`Sieve`] tells it by a few bytes of its name.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::wire::{WireResult, delimited, field};
+use super::sieve::Sieve;
+use super::wire::{Malformed, WireResult, delimited, field};
 use crate::mapping::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
 
@@ -24,8 +25,7 @@ const MAX_REMEMBERED_LEN: usize = 256;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     start: usize,
-    /// At most the length of a record, which is within 31 bits, or of several places of one.
-    len: usize,
+    len: u32,
     /// None where the feature is absent or has no kind.
     pub(super) kind: Option<FeatureKind>,
     /// Whether it stands in several places, of which there is a copy in one piece.
@@ -33,8 +33,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// The slot of a list that stands here; none if it is longer than a message can be.
+    #[inline]
+    fn new(list: Range<usize>, kind: Option<FeatureKind>, spilled: bool) -> Option<Self> {
+        Some(Self { start: list.start, len: u32::try_from(list.len()).ok()?, kind, spilled })
+    }
+
+    #[inline]
     pub(super) fn range(&self) -> Range<usize> {
-        self.start..self.start + self.len
+        self.start..self.start + self.len as usize
     }
 }
 
@@ -44,6 +51,9 @@ pub(super) struct Locator {
     known: Vec<KnownFeature>,
     by_name: HashMap<Box<[u8]>, usize>,
     wanted: usize,
+    sieve: Sieve,
+    /// Whether there was a feature that nobody wants.
+    unwanted: bool,
     /// Those of one feature behind those of another, [`BLOCK_ROWS`] of each.
     slots: Vec<Slot>,
     /// Lists that stand in several places of a record, joined. To protobuf that is the same list.
@@ -103,6 +113,8 @@ impl Locator {
             known: vec![start],
             by_name: HashMap::new(),
             wanted: 0,
+            sieve: Sieve::default(),
+            unwanted: false,
             slots: Vec::new(),
             spill: Vec::new(),
             parts: Vec::new(),
@@ -115,6 +127,7 @@ impl Locator {
         let mut last = START;
         for (slot, name) in names {
             last = locator.insert(last, name.as_bytes(), Some(slot));
+            locator.sieve.keep(&locator.known[last].prefix);
         }
         locator
     }
@@ -133,9 +146,9 @@ impl Locator {
         feature
     }
 
-    /// Forgets the records of the block before.
-    pub(super) fn start_block(&mut self) {
-        self.slots.fill(Slot::default());
+    /// Begins a block of so many records.
+    pub(super) fn start_block(&mut self, rows: usize) {
+        self.slots.chunks_mut(BLOCK_ROWS).for_each(|slots| slots[..rows].fill(Slot::default()));
         self.spill.clear();
     }
 
@@ -162,9 +175,9 @@ impl Locator {
         let mut last = START;
         let mut pos = record.start;
         while pos < bytes.len() {
-            let field = field(bytes, pos)?;
-            pos = field.end;
-            if let Some(features) = field.message(1)? {
+            let (features, end) = first_field(bytes, pos)?;
+            pos = end;
+            if let Some(features) = features {
                 self.features(&bytes[..features.end], features.start, row, &mut last)?;
             }
         }
@@ -174,18 +187,12 @@ impl Locator {
     /// The entries of a `Features` message that begins at `pos` and ends with `bytes`.
     fn features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         while pos < bytes.len() {
-            let entry = if bytes[pos] == FIELD_1 {
-                delimited(bytes, pos + 1)?
-            } else {
-                let field = field(bytes, pos)?;
-                pos = field.end;
-                match field.message(1)? {
-                    Some(entry) => entry,
-                    None => continue,
-                }
-            };
-            pos = entry.end;
-            self.entry(bytes, entry, row, last)?;
+            let (entry, end) = first_field(bytes, pos)?;
+            pos = end;
+            let Some(entry) = entry else { continue };
+            if !(self.unwanted && self.is_unwanted(bytes, &entry)) {
+                self.entry(bytes, entry, row, last)?;
+            }
         }
         Ok(())
     }
@@ -194,20 +201,36 @@ impl Locator {
     fn entry(&mut self, bytes: &[u8], entry: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
         let mut guess = self.known[*last].next;
         for _ in 0..GUESSES {
-            let known = &self.known[guess];
-            if guess != START && known.begins(bytes, entry.start, entry.end) {
-                let bytes = &bytes[..entry.end];
-                let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { break };
-                if let Some(wanted) = known.slot {
-                    let Some(slot) = whole_list(bytes, feature) else { break };
-                    self.slots[wanted * BLOCK_ROWS + row] = slot;
-                }
+            if self.is_usual(guess, bytes, &entry, row) {
                 *last = guess;
                 return Ok(());
             }
-            guess = known.next;
+            guess = self.known[guess].next;
         }
         self.unusual_entry(&bytes[..entry.end], entry.start, row, last)
+    }
+
+    /// Whether an entry is of this feature and written the usual way. It is noted then.
+    #[inline]
+    fn is_usual(&mut self, guess: usize, bytes: &[u8], entry: &Range<usize>, row: usize) -> bool {
+        let known = &self.known[guess];
+        if guess == START || !known.begins(bytes, entry.start, entry.end) {
+            return false;
+        }
+        let bytes = &bytes[..entry.end];
+        let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { return false };
+        if let Some(wanted) = known.slot {
+            let Some(slot) = whole_list(bytes, feature) else { return false };
+            self.slots[wanted * BLOCK_ROWS + row] = slot;
+        }
+        true
+    }
+
+    /// Whether an entry is written the usual way, and quickly told to be of no wanted feature.
+    #[inline]
+    fn is_unwanted(&self, bytes: &[u8], entry: &Range<usize>) -> bool {
+        let value = self.sieve.unwanted_value(bytes, entry.start);
+        value.is_some_and(|value| rest(&bytes[..entry.end], value).is_some())
     }
 
     /// An entry that was not expected here, or that is not written the usual way.
@@ -219,6 +242,10 @@ impl Locator {
                 self.known[*last].next = *feature;
                 *feature
             }
+            None if !self.unwanted => {
+                self.unwanted = true;
+                return Ok(());
+            }
             None if self.known.len() - self.wanted < MAX_REMEMBERED && name.len() <= MAX_REMEMBERED_LEN => {
                 self.insert(*last, &bytes[name], None)
             }
@@ -228,17 +255,31 @@ impl Locator {
         let Some(slot) = self.known[feature].slot else { return Ok(()) };
         self.parts.clear();
         let kind = entry_value(bytes, pos, &mut self.parts)?;
-        let slot = &mut self.slots[slot * BLOCK_ROWS + row];
-        *slot = match self.parts.as_slice() {
-            [part] => Slot { start: part.start, len: part.len(), kind, spilled: false },
+        let found = match self.parts.as_slice() {
+            [part] => Slot::new(part.clone(), kind, false),
             parts => {
                 let start = self.spill.len();
                 parts.iter().for_each(|part| self.spill.extend_from_slice(&bytes[part.clone()]));
-                Slot { start, len: self.spill.len() - start, kind, spilled: true }
+                Slot::new(start..self.spill.len(), kind, true)
             }
         };
+        let too_long = Malformed { at: pos, reason: "a list of 4 GiB or more" };
+        self.slots[slot * BLOCK_ROWS + row] = found.ok_or(too_long)?;
         Ok(())
     }
+}
+
+/// The message in the field that begins at `pos`, if it is the first one, and the position behind the field.
+#[inline]
+fn first_field(bytes: &[u8], pos: usize) -> WireResult<(Option<Range<usize>>, usize)> {
+    if bytes[pos] == FIELD_1 {
+        let message = delimited(bytes, pos + 1)?;
+        let end = message.end;
+        return Ok((Some(message), end));
+    }
+    let field = field(bytes, pos)?;
+    let end = field.end;
+    Ok((field.message(1)?, end))
 }
 
 /// Where a message begins whose length stands at `pos`, if it takes the rest of `bytes`; so nothing else is in them.
@@ -258,7 +299,7 @@ fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
         _ => return None,
     };
     let start = rest(bytes, pos + 1)?;
-    Some(Slot { start, len: bytes.len() - start, kind: Some(kind), spilled: false })
+    Slot::new(start..bytes.len(), Some(kind), false)
 }
 
 /// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.

@@ -1,6 +1,6 @@
 //! Values as features hold them, read off the wire: [`Values`].
 
-use super::wire::{FieldValue, Malformed, WireResult, delimited, field, varint, varint_of_len};
+use super::wire::{FieldValue, Malformed, WireResult, delimited, field, next_varint, varint_of_len};
 use crate::mapping::FeatureKind;
 use crate::wire::FIELD_1;
 
@@ -16,6 +16,13 @@ pub(super) enum Values {
     Bytes(Blobs),
     /// What tensors of doubles hold.
     Double(Vec<f64>),
+}
+
+/// Room for values: how many, and for runs of bytes how many bytes in all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Room {
+    values: usize,
+    bytes: usize,
 }
 
 /// Runs of bytes, one behind the other.
@@ -45,6 +52,25 @@ impl Values {
             FeatureKind::Int64 => Self::Int64(Vec::new()),
             FeatureKind::Float => Self::Float(Vec::new()),
             FeatureKind::Bytes => Self::Bytes(Blobs::default()),
+        }
+    }
+
+    /// Room for about as much again: batches of one file are alike.
+    pub(super) fn room(&self) -> Room {
+        let and_some = |len: usize| len + len / 8;
+        let bytes = if let Self::Bytes(values) = self { values.data.len() } else { 0 };
+        Room { values: and_some(self.len()), bytes: and_some(bytes) }
+    }
+
+    pub(super) fn reserve(&mut self, room: Room) {
+        match self {
+            Self::Int64(values) => values.reserve(room.values),
+            Self::Float(values) => values.reserve(room.values),
+            Self::Double(values) => values.reserve(room.values),
+            Self::Bytes(values) => {
+                values.ends.reserve(room.values);
+                values.data.reserve(room.bytes);
+            }
         }
     }
 
@@ -107,7 +133,7 @@ impl Sink for Vec<i64> {
                 // A value takes a byte at least, so what is reserved is there.
                 self.reserve(packed.len());
                 while pos < bytes.len() {
-                    let (value, end) = varint(bytes, pos)?;
+                    let (value, end) = next_varint(bytes, pos)?;
                     self.push(value as i64);
                     pos = end;
                 }

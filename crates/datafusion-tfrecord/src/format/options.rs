@@ -1,4 +1,4 @@
-//! The options of `COPY ... STORED AS TFRECORD OPTIONS (...)`.
+//! The options of `STORED AS TFRECORD OPTIONS (...)`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -12,13 +12,14 @@ use tfrecord_framing::Level;
 use tfrecord_shards::{SaveMode, Sharding};
 
 use crate::error::ErrorKind;
+use crate::read::ReadOptions;
 use crate::write::WriteOptions;
 
 /// What our options start with. The engine puts the second in front of options that are written without a point.
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
 
 /// Every option, without prefix.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 15] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -30,11 +31,16 @@ const NAMES: [&str; 11] = [
     "map",
     "strict",
     "expected_rows",
+    "crc",
+    "infer_files",
+    "infer_records",
+    "fixed_size_lists",
 ];
 
-/// All options but the target.
-pub(super) fn parse(options: &HashMap<String, String>) -> Result<WriteOptions> {
+/// How to write, all but the target, and how to read. Which of the two is to be done is not known yet.
+pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, ReadOptions)> {
     let mut write = WriteOptions::new(PathBuf::new());
+    let mut read = ReadOptions::default();
     let mut sharding: Option<&str> = None;
     // In one order, whatever the map's, so that the same mistake is found first every time.
     for (option, value) in options.iter().collect::<BTreeMap<_, _>>() {
@@ -45,16 +51,27 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<WriteOptions> {
             "shard_size" => write.sharding = Sharding::Bytes(option.bytes()?),
             "shard_rows" => write.sharding = Sharding::Rows(option.positive()?),
             "prefix" => write.prefix.clone_from(value),
-            "compression" => write.compression = option.parse("none, gzip or zlib")?,
+            "compression" if value == "auto" => read.compression = None,
+            "compression" => {
+                write.compression = option.parse("none, gzip or zlib")?;
+                read.compression = Some(write.compression);
+            }
             "level" => {
                 let level = Level::try_from(option.parse::<u32>("a number from 0 to 9")?);
                 write.level = level.map_err(|_| option.invalid("a number from 0 to 9"))?;
             }
             "mode" => write.mode = option.mode()?,
             "null" => write.mapping.nulls = option.parse("absent or error")?,
-            "map" => write.mapping.choices = option.choices()?,
+            "map" => {
+                write.mapping.choices = option.choices()?;
+                read.mapping.get_or_insert_default().choices.clone_from(&write.mapping.choices);
+            }
             "strict" => write.mapping.strict = option.parse("true or false")?,
             "expected_rows" => write.expected_rows = Some(option.parse("a number of rows")?),
+            "crc" => read.crc = option.parse("verify or skip")?,
+            "infer_files" => read.infer_files = option.number_or_all("a number of files, or all")?,
+            "infer_records" => read.infer_records = option.number_or_all("a number of records, or all")?,
+            "fixed_size_lists" => read.fixed_size_lists = option.parse("true or false")?,
             _ => {
                 let known = NAMES.map(|name| format!("tfrecord.{name}")).to_vec();
                 return Err(ErrorKind::UnknownOption { option: option.option.to_owned(), known }.into());
@@ -67,7 +84,7 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<WriteOptions> {
             return Err(ErrorKind::ConflictingOptions { first, second }.into());
         }
     }
-    Ok(write)
+    Ok((write, read))
 }
 
 /// An option as it was written.
@@ -85,6 +102,11 @@ impl Named<'_> {
 
     fn parse<T: FromStr>(self, expected: &str) -> Result<T> {
         self.value.trim().parse().map_err(|_| self.invalid(expected).into())
+    }
+
+    /// `None` is all.
+    fn number_or_all(self, expected: &str) -> Result<Option<usize>> {
+        if self.value.trim() == "all" { Ok(None) } else { self.parse(expected).map(Some) }
     }
 
     fn positive(self) -> Result<u64> {
@@ -124,24 +146,33 @@ impl Named<'_> {
         }
     }
 
-    /// `column: choice, "a column, with: points": choice`.
     fn choices(self) -> Result<BTreeMap<String, Choice>> {
-        let words: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
-        let invalid = || self.invalid(format!("'column: choice, ...' with choices {}", words.join(", ")));
-        let mut choices = BTreeMap::new();
-        let mut rest = self.value.trim();
-        while !rest.is_empty() {
-            let (column, after) = match rest.strip_prefix('"') {
-                Some(quoted) => quoted.split_once('"').ok_or_else(invalid)?,
-                None => rest.split_at(rest.find(':').ok_or_else(invalid)?),
-            };
-            let after = after.trim_start().strip_prefix(':').ok_or_else(invalid)?;
-            let (choice, next) = after.split_once(',').unwrap_or((after, ""));
-            choices.insert(column.trim().to_owned(), choice.trim().parse().map_err(|_| invalid())?);
-            rest = next.trim_start();
-        }
-        Ok(choices)
+        parse_choices(self.value).map_err(|expected| self.invalid(expected).into())
     }
+}
+
+/// Reads the forms of columns: `column: choice, "a column, with: points": choice`.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_choices(text: &str) -> Result<BTreeMap<String, Choice>, String> {
+    let invalid = || {
+        let words: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
+        format!("'column: choice, ...' with choices {}", words.join(", "))
+    };
+    let mut choices = BTreeMap::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (column, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or_else(invalid)?,
+            None => rest.split_at(rest.find(':').ok_or_else(invalid)?),
+        };
+        let after = after.trim_start().strip_prefix(':').ok_or_else(invalid)?;
+        let (choice, next) = after.split_once(',').unwrap_or((after, ""));
+        choices.insert(column.trim().to_owned(), choice.trim().parse().map_err(|_| invalid())?);
+        rest = next.trim_start();
+    }
+    Ok(choices)
 }
 
 #[cfg(test)]
@@ -150,7 +181,8 @@ mod tests {
     use tfrecord_framing::Compression;
 
     fn parsed(options: &[(&str, &str)]) -> Result<WriteOptions> {
-        parse(&options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect())
+        let options = options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect();
+        parse(&options).map(|(write, _)| write)
     }
 
     fn message(options: &[(&str, &str)]) -> String {
@@ -186,7 +218,7 @@ mod tests {
 
     #[test]
     fn mistakes_tell_what_would_be_right() {
-        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r#"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.strict, tfrecord.expected_rows"#);
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r#"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"#);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a positive number"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r#"External error: option tfrecord.map: found "price", expected 'column: choice, ...' with choices wrap, bits, string, tensor, unscaled, seconds, millis, micros"#);

@@ -9,11 +9,11 @@ use rayon::ThreadPool;
 use crate::error::{ErrorKind, Result};
 
 /// Work that runs on a pool, and its result.
-pub(super) struct Job<T>(Receiver<thread::Result<T>>);
+pub(crate) struct Job<T>(Receiver<thread::Result<T>>);
 
 impl<T: Send + 'static> Job<T> {
     /// Starts work on the pool. From a thread of that pool it is done at once: the thread could wait for itself.
-    pub(super) fn start(pool: &ThreadPool, work: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub(crate) fn start(pool: &ThreadPool, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, receiver) = mpsc::channel();
         let run = move || {
             // What the work has touched goes away with the panic. If nobody waits any more, so does the result.
@@ -31,7 +31,7 @@ impl<T: Send + 'static> Job<T> {
     ///
     /// # Errors
     /// When the pool has dropped the work.
-    pub(super) fn wait(self) -> Result<T> {
+    pub(crate) fn wait(self) -> Result<T> {
         match self.0.recv() {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(panic)) => resume_unwind(panic),

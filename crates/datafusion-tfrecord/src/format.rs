@@ -1,7 +1,8 @@
-//! [`TfRecordFormat`]: `COPY ... STORED AS TFRECORD`.
+//! [`TfRecordFormat`]: TFRecord as a file format of the engine.
 
 mod options;
-mod source;
+
+pub use options::parse_choices;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use datafusion_common::{GetExt, Result, Statistics};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::{FileFormat, FileFormatFactory};
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::file_sink_config::FileSinkConfig;
+use datafusion_datasource::source::DataSourceExec;
 use datafusion_datasource::table_schema::TableSchema;
 use datafusion_physical_expr_common::sort_expr::LexRequirement;
 use datafusion_physical_plan::ExecutionPlan;
@@ -26,10 +28,10 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
 use url::Url;
 
-use super::options::WriteOptions;
-use super::plan::plan_write;
+use crate::directory::{FileNames, GuardedSource};
 use crate::error::ErrorKind;
-use source::Unreadable;
+use crate::read::{ReadOptions, RecordForm, TfRecordSource, infer};
+use crate::write::{WriteOptions, plan_write};
 
 /// What names of the format end with, and its word in SQL.
 const EXTENSION: &str = "tfrecord";
@@ -59,7 +61,7 @@ const EXTENSION: &str = "tfrecord";
 /// # }
 /// ```
 ///
-/// The target becomes a directory. Options:
+/// The target becomes a directory. Options of `COPY`:
 ///
 /// | option | value | default |
 /// |---|---|---|
@@ -74,16 +76,30 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.map` | other forms for some columns: `price: string, id: wrap` | |
 /// | `tfrecord.strict` | `true` refuses columns that would lose information | `false` |
 /// | `tfrecord.expected_rows` | the number of rows, for an ordered query with `tfrecord.shards` | |
+///
+/// Options of `CREATE EXTERNAL TABLE`, and `tfrecord.map`:
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `tfrecord.compression` | `auto`, `none`, `gzip`, `zlib` | told from the content |
+/// | `tfrecord.crc` | `verify`, `skip`: whether checksums are checked | `verify` |
+/// | `tfrecord.infer_files` | how many files tell the columns, or `all` | `256` |
+/// | `tfrecord.infer_records` | how many records of each file tell the columns, or `all` | `1000` |
+/// | `tfrecord.fixed_size_lists` | `true` infers lists of one length as such | `false` |
+///
+/// A table that is opened by [`read::open`](crate::read::open()) knows manifests, too; the engine's own listing does
+/// not.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TfRecordFormatFactory;
 
 impl FileFormatFactory for TfRecordFormatFactory {
     fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
-        Ok(Arc::new(TfRecordFormat { options: options::parse(options)? }))
+        let (write, read) = options::parse(options)?;
+        Ok(Arc::new(TfRecordFormat { form: RecordForm::of(&read), write, read, names: FileNames::default() }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(TfRecordFormat { options: WriteOptions::new(PathBuf::new()) })
+        Arc::new(TfRecordFormat::of_records(RecordForm::default(), FileNames::default()))
     }
 }
 
@@ -93,11 +109,27 @@ impl GetExt for TfRecordFormatFactory {
     }
 }
 
-/// TFRecord as a file format of the engine. It writes sets of shards; to read them is refused by name.
+/// TFRecord as a file format of the engine: reads files, writes sets of shards.
 #[derive(Debug)]
 pub struct TfRecordFormat {
-    /// All but the target.
-    options: WriteOptions,
+    /// How sets are written: all but the target.
+    write: WriteOptions,
+    /// How columns are inferred.
+    read: ReadOptions,
+    form: RecordForm,
+    names: FileNames,
+}
+
+impl TfRecordFormat {
+    /// Files of records in this form, named in messages as `names` says.
+    pub(crate) fn of_records(form: RecordForm, names: FileNames) -> Self {
+        Self { write: WriteOptions::new(PathBuf::new()), read: ReadOptions::default(), form, names }
+    }
+
+    /// How rows stand in the files that are read, and what told their columns.
+    pub fn form(&self) -> &RecordForm {
+        &self.form
+    }
 }
 
 #[async_trait]
@@ -119,7 +151,7 @@ impl FileFormat for TfRecordFormat {
     }
 
     fn compression_type(&self) -> Option<FileCompressionType> {
-        match self.options.compression {
+        match self.write.compression {
             Compression::None => Some(FileCompressionType::UNCOMPRESSED),
             Compression::Gzip => Some(FileCompressionType::GZIP),
             // Not one of the engine's.
@@ -127,8 +159,13 @@ impl FileFormat for TfRecordFormat {
         }
     }
 
-    async fn infer_schema(&self, _: &dyn Session, _: &Arc<dyn ObjectStore>, _: &[ObjectMeta]) -> Result<SchemaRef> {
-        Err(source::refuse_to_read())
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        Ok(Arc::new(infer(session, store, files, &self.names, &self.read).await?.schema))
     }
 
     async fn infer_stats(
@@ -141,8 +178,10 @@ impl FileFormat for TfRecordFormat {
         Ok(Statistics::new_unknown(&schema))
     }
 
-    async fn create_physical_plan(&self, _: &dyn Session, _: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(source::refuse_to_read())
+    async fn create_physical_plan(&self, _: &dyn Session, config: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
+        let source = GuardedSource::new(Arc::clone(config.file_source()), self.names.clone()).with_all_filters();
+        let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
+        Ok(DataSourceExec::from_data_source(config))
     }
 
     async fn create_writer_physical_plan(
@@ -163,13 +202,13 @@ impl FileFormat for TfRecordFormat {
         let options = WriteOptions {
             out: local_path(&sink.original_url)?,
             ordered: order.is_some() && is_sorted(&input),
-            ..self.options.clone()
+            ..self.write.clone()
         };
         Ok(plan_write(input, options, session)?)
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(Unreadable::new(schema))
+        Arc::new(TfRecordSource::new(self.form.clone(), self.names.clone(), schema))
     }
 }
 
