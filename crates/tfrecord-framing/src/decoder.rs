@@ -1,12 +1,15 @@
 //! [`RecordDecoder`]: bytes in, whole records out.
 
 use crate::{
-    Compression, CrcPolicy, Error, ErrorKind, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
+    Compression, CrcPolicy, Error, ErrorKind, Frames, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD, body},
     masked_crc32c,
     records::Sink,
     unpack::{Unpack, UnpackError},
 };
+
+/// Frames that are checked, and then copied, at a time: few enough that their bytes are still in the cache.
+const STEP: usize = 64;
 
 /// The most memory kept for the next frame that pieces cut, 1 MiB; a longer one is given back.
 const PARTIAL_LEN: usize = 1 << 20;
@@ -42,7 +45,7 @@ pub struct RecordDecoder {
     /// Framed bytes that were unpacked, of which `taken` are decoded.
     unpacked: Vec<u8>,
     taken: usize,
-    frames: Frames,
+    splitter: Splitter,
 }
 
 impl RecordDecoder {
@@ -64,12 +67,12 @@ impl RecordDecoder {
     }
 
     fn with_unpack(unpack: Unpack) -> Self {
-        Self { unpack, unpacked: Vec::new(), taken: 0, frames: Frames::default() }
+        Self { unpack, unpacked: Vec::new(), taken: 0, splitter: Splitter::default() }
     }
 
     /// Checks checksums as `policy` says, instead of checking them all.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
-        self.frames.crc = policy;
+        self.splitter.crc = policy;
         if policy == CrcPolicy::Skip {
             self.unpack.believe();
         }
@@ -78,14 +81,14 @@ impl RecordDecoder {
 
     /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`].
     pub fn with_max_record_len(mut self, len: usize) -> Self {
-        self.frames.max_record_len = len;
+        self.splitter.max_record_len = len;
         self
     }
 
     /// Takes the first byte to be at this place of an uncompressed file, at the start of a record, instead of at its
     /// start.
     pub fn with_position(mut self, position: Position) -> Self {
-        self.frames.position = position;
+        self.splitter.position = position;
         if position.byte > 0 {
             self.unpack.believe();
         }
@@ -94,7 +97,7 @@ impl RecordDecoder {
 
     /// Where the next record starts.
     pub fn position(&self) -> Position {
-        self.frames.position
+        self.splitter.position
     }
 
     /// The file's compression, once it is known.
@@ -117,27 +120,88 @@ impl RecordDecoder {
     }
 
     pub(crate) fn decode_into(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<usize> {
+        let mut decoded = 0;
+        while decoded < limit {
+            let frames = self.decode_frames(input, (limit - decoded).min(STEP))?;
+            if frames.is_empty() {
+                break;
+            }
+            frames.iter().for_each(|(payload, position)| records.push(&frames.bytes()[payload], position));
+            decoded += frames.len();
+        }
+        Ok(decoded)
+    }
+
+    /// The next records as [`decode`](Self::decode) finds them, at most `limit`, where they lie: nothing is copied but
+    /// a record that does not lie within one piece. No frames mean that the whole of `input` was taken and more is
+    /// needed (or `limit` is 0).
+    ///
+    /// Call it again while there are frames, even with an empty `input`.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode), but only once the records before the damage are handed out.
+    ///
+    /// ```
+    /// use tfrecord_framing::{RecordDecoder, RecordWriter};
+    ///
+    /// # fn main() -> tfrecord_framing::Result<()> {
+    /// let mut writer = RecordWriter::new(Vec::new());
+    /// writer.write_record(b"first")?;
+    /// writer.write_record(b"second")?;
+    /// let file = writer.finish()?;
+    ///
+    /// let mut decoder = RecordDecoder::new();
+    /// let mut input = file.as_slice();
+    /// let frames = decoder.decode_frames(&mut input, 1024)?;
+    /// let payloads: Vec<_> = frames.iter().map(|(payload, _)| &frames.bytes()[payload]).collect();
+    /// assert_eq!(payloads, [b"first".as_slice(), b"second"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn decode_frames<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8], limit: usize) -> Result<Frames<'a>> {
+        self.splitter.release();
+        let bytes = match self.find(input, limit)? {
+            Place::Nowhere => &[],
+            Place::Input(input) => input,
+            Place::Unpacked(start) => &self.unpacked[start..],
+            Place::Partial => self.splitter.partial.as_slice(),
+        };
+        let Splitter { ends, first, .. } = &self.splitter;
+        Ok(Frames::new(bytes, ends, *first))
+    }
+
+    /// Finds frames, and tells from where on they lie.
+    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize) -> Result<Place<'i>> {
         if limit == 0 {
-            return Ok(0);
+            return Ok(Place::Nowhere);
         }
         loop {
             if self.taken < self.unpacked.len() {
-                let mut unpacked = &self.unpacked[self.taken..];
-                let decoded = self.frames.decode(&mut unpacked, limit, records);
+                let start = self.taken;
+                let mut unpacked = &self.unpacked[start..];
+                let split = self.splitter.split(&mut unpacked, limit);
                 self.taken = self.unpacked.len() - unpacked.len();
-                if !matches!(decoded, Ok(0)) {
-                    return decoded;
+                match split? {
+                    Split::InPlace => return Ok(Place::Unpacked(start)),
+                    Split::Partial => return Ok(Place::Partial),
+                    Split::Nothing => {}
                 }
             }
-            if self.unpack.is_plain() || self.frames.lost {
-                return self.frames.decode(input, limit, records);
+            if self.unpack.is_plain() || self.splitter.lost {
+                let start = *input;
+                return Ok(match self.splitter.split(input, limit)? {
+                    Split::InPlace => Place::Input(start),
+                    Split::Partial => Place::Partial,
+                    Split::Nothing => Place::Nowhere,
+                });
             }
             self.unpacked.clear();
             self.taken = 0;
             let unpacked = self.unpack.unpack(input, &mut self.unpacked);
             unpacked.map_err(|error| self.lose(error))?;
             if self.unpacked.is_empty() && input.is_empty() {
-                return Ok(0);
+                return Ok(Place::Nowhere);
             }
         }
     }
@@ -150,24 +214,24 @@ impl RecordDecoder {
     ///
     /// `Truncated`, or `Compression` when a compressed stream is cut or damaged, its trailer included.
     pub fn finish(&mut self) -> Result<()> {
-        if self.frames.lost {
+        if self.splitter.lost {
             return Ok(());
         }
         let finished = self.unpack.finish(&mut self.unpacked);
         finished.map_err(|error| self.lose(error))?;
         // What there is of a file that is too short for a header.
-        self.decode(&mut &[][..], 1, &mut Records::new())?;
-        self.frames.finish()
+        self.decode_frames(&mut &[][..], 1)?;
+        self.splitter.finish()
     }
 
     /// Whether it is not known any more where the next record starts, so that no more records will come.
     pub(crate) fn is_lost(&self) -> bool {
-        self.frames.lost
+        self.splitter.lost
     }
 
     fn lose(&mut self, error: UnpackError) -> Error {
-        let error = error.at(self.frames.position);
-        self.frames.lose(error)
+        let error = error.at(self.splitter.position);
+        self.splitter.lose(error)
     }
 }
 
@@ -177,70 +241,135 @@ impl Default for RecordDecoder {
     }
 }
 
+/// Where frames lie.
+enum Place<'i> {
+    Nowhere,
+    Input(&'i [u8]),
+    /// In what was unpacked, from here on.
+    Unpacked(usize),
+    /// In what was put together from pieces.
+    Partial,
+}
+
+/// What was found in some bytes.
+enum Split {
+    /// A part of a frame at most, which is taken.
+    Nothing,
+    /// Frames, from the first byte on.
+    InPlace,
+    /// The end of the partial frame.
+    Partial,
+}
+
 /// Splits framed bytes into records.
 #[derive(Debug)]
-struct Frames {
+struct Splitter {
     crc: CrcPolicy,
     max_record_len: usize,
     /// Where the next record starts.
     position: Position,
-    /// The beginning of the next frame, as far as it came in earlier pieces.
+    /// Where the frames handed out end, and where the first of them starts.
+    ends: Vec<usize>,
+    first: Position,
+    /// The beginning of the next frame, as far as it came in earlier pieces; or a whole frame, which is handed out.
     partial: Vec<u8>,
+    partial_is_whole: bool,
     /// Whether it is not known any more where the next record starts.
     lost: bool,
 }
 
-impl Default for Frames {
+impl Default for Splitter {
     fn default() -> Self {
-        let (crc, position) = (CrcPolicy::default(), Position::default());
-        Self { crc, max_record_len: MAX_RECORD_LEN, position, partial: Vec::new(), lost: false }
+        Self {
+            crc: CrcPolicy::default(),
+            max_record_len: MAX_RECORD_LEN,
+            position: Position::default(),
+            ends: Vec::new(),
+            first: Position::default(),
+            partial: Vec::new(),
+            partial_is_whole: false,
+            lost: false,
+        }
     }
 }
 
-impl Frames {
-    fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<usize> {
-        let mut decoded = 0;
-        while !self.lost && decoded < limit {
-            match self.decode_one(input, records) {
-                Ok(true) => decoded += 1,
-                Ok(false) => break,
-                Err(error) => return Err(self.lose(error)),
-            }
+impl Splitter {
+    /// Forgets the frames handed out.
+    #[inline]
+    fn release(&mut self) {
+        self.ends.clear();
+        if self.partial_is_whole {
+            self.partial_is_whole = false;
+            self.partial.clear();
+            self.partial.shrink_to(PARTIAL_LEN);
         }
-        if self.lost {
-            *input = &[];
-        }
-        Ok(decoded)
     }
 
-    /// False when the rest of `input` is a part of a frame, and taken.
-    #[inline]
-    fn decode_one(&mut self, input: &mut &[u8], records: &mut impl Sink) -> Result<bool> {
-        if self.partial.is_empty() {
-            // Mostly a frame is decoded where it lies.
-            if let Some(len) = self.frame_len(input)?
-                && let Some((frame, rest)) = input.split_at_checked(len)
-            {
-                *input = rest;
-                return self.push(frame, records);
-            }
-            self.partial.extend_from_slice(input);
+    /// Finds frames in `input`, at most `limit`. Damage is met only where nothing was found before it.
+    fn split(&mut self, input: &mut &[u8], limit: usize) -> Result<Split> {
+        if self.lost {
             *input = &[];
-            return Ok(false);
+            return Ok(Split::Nothing);
         }
+        self.first = self.position;
+        let split = if self.partial.is_empty() { self.split_in_place(input, limit) } else { self.fill_frame(input) };
+        split.map_err(|error| {
+            let error = self.lose(error);
+            if self.lost {
+                *input = &[];
+            }
+            error
+        })
+    }
+
+    /// Mostly a frame is whole where it lies.
+    fn split_in_place(&mut self, input: &mut &[u8], limit: usize) -> Result<Split> {
+        let mut end = 0;
+        while self.ends.len() < limit {
+            let rest = &input[end..];
+            let frame = match self.frame_len(rest) {
+                Ok(len) => len.and_then(|len| rest.get(..len)),
+                Err(error) if end == 0 => return Err(error),
+                Err(_) => break,
+            };
+            let Some(frame) = frame else {
+                if end == 0 {
+                    self.partial.extend_from_slice(rest);
+                    *input = &[];
+                    return Ok(Split::Nothing);
+                }
+                break;
+            };
+            if let Err(error) = self.check(frame) {
+                if end == 0 {
+                    self.advance(frame.len());
+                    *input = &input[frame.len()..];
+                    return Err(error);
+                }
+                break;
+            }
+            self.advance(frame.len());
+            end += frame.len();
+            self.ends.push(end);
+        }
+        *input = &input[end..];
+        Ok(Split::InPlace)
+    }
+
+    /// Completes the partial frame, if `input` has what is missing.
+    fn fill_frame(&mut self, input: &mut &[u8]) -> Result<Split> {
         self.fill(HEADER_LEN, input);
-        let Some(len) = self.frame_len(&self.partial)? else { return Ok(false) };
+        let Some(len) = self.frame_len(&self.partial)? else { return Ok(Split::Nothing) };
         self.fill(len, input);
         if self.partial.len() < len {
-            return Ok(false);
+            return Ok(Split::Nothing);
         }
-        let mut frame = std::mem::take(&mut self.partial);
-        let pushed = self.push(&frame, records);
-        if frame.capacity() <= PARTIAL_LEN {
-            frame.clear();
-            self.partial = frame;
-        }
-        pushed
+        self.partial_is_whole = true;
+        let checked = self.check(&self.partial);
+        self.advance(len);
+        checked?;
+        self.ends.push(len);
+        Ok(Split::Partial)
     }
 
     /// Moves bytes from `input` to the partial frame until it has `len`.
@@ -263,21 +392,25 @@ impl Frames {
         Ok(Some(OVERHEAD + len))
     }
 
-    /// Appends the record of a whole frame.
+    /// Checks the payload of a whole frame.
     #[inline]
-    fn push(&mut self, frame: &[u8], records: &mut impl Sink) -> Result<bool> {
-        let position = self.position;
-        self.position.record += 1;
-        self.position.byte += frame.len() as u64;
-        let (payload, found) = body(frame);
+    fn check(&self, frame: &[u8]) -> Result<()> {
         if self.crc == CrcPolicy::Verify {
-            let (len, expected) = (payload.len(), masked_crc32c(payload));
+            let (payload, found) = body(frame);
+            let expected = masked_crc32c(payload);
             if found != expected {
+                let (position, len) = (self.position, payload.len());
                 return Err(ErrorKind::DataCrc { position, len, found, expected }.into());
             }
         }
-        records.push(payload, position);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Goes on behind a frame.
+    #[inline]
+    fn advance(&mut self, len: usize) {
+        self.position.record += 1;
+        self.position.byte += len as u64;
     }
 
     /// Marks that it is lost where the next record starts, unless only a payload is damaged.

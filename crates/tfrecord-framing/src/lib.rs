@@ -18,7 +18,7 @@
 //! |---|---|
 //! | write records to anything that is [`Write`](std::io::Write) | [`RecordWriter`] |
 //! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
-//! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`] |
+//! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`], [`Frames`] |
 //! | find damage, and what is sound in spite of it | [`RecordScanner`], [`Damage`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
@@ -65,6 +65,6 @@ pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
 pub use reader::RecordReader;
-pub use records::Records;
+pub use records::{Frames, Records};
 pub use scanner::{Damage, DamageKind, RecordScanner};
 pub use writer::RecordWriter;

@@ -1,8 +1,8 @@
-//! [`Records`]: many records in one buffer.
+//! Many records at once: [`Records`] in a buffer of their own, [`Frames`] where they lie.
 
-use std::iter::FusedIterator;
+use std::{iter::FusedIterator, ops::Range};
 
-use crate::Position;
+use crate::{FOOTER_LEN, HEADER_LEN, Position};
 
 /// Records as a decoder hands them out: payloads one after the other in a single buffer, and where each was found.
 ///
@@ -71,6 +71,51 @@ impl Records {
         self.payloads.capacity()
             + self.ends.capacity() * size_of::<usize>()
             + self.positions.capacity() * size_of::<Position>()
+    }
+}
+
+/// Whole frames where they lie, one behind the other, as [`RecordDecoder::decode_frames`] finds them.
+///
+/// [`RecordDecoder::decode_frames`]: crate::RecordDecoder::decode_frames
+#[derive(Debug, Clone, Copy)]
+pub struct Frames<'a> {
+    bytes: &'a [u8],
+    /// Where each frame ends; the first starts at 0.
+    ends: &'a [usize],
+    first: Position,
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(bytes: &'a [u8], ends: &'a [usize], first: Position) -> Self {
+        Self { bytes: &bytes[..ends.last().copied().unwrap_or_default()], ends, first }
+    }
+
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The frames, headers and footers included.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// For every record, in order, where in [`bytes`](Self::bytes) its payload stands, and where it was found: its
+    /// number, and the byte its frame (not its payload) starts at.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Range<usize>, Position)> + FusedIterator + Clone + use<'a> {
+        let (mut start, mut position) = (0, self.first);
+        self.ends.iter().map(move |&end| {
+            let item = (start + HEADER_LEN..end - FOOTER_LEN, position);
+            position.record += 1;
+            position.byte += (end - start) as u64;
+            start = end;
+            item
+        })
     }
 }
 

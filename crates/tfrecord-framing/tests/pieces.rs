@@ -42,6 +42,31 @@ fn decode(mut decoder: RecordDecoder, pieces: &[&[u8]], limit: usize) -> (Record
     (records, errors, decoder.position())
 }
 
+/// The same, the records copied from where they lie.
+fn decode_frames(
+    mut decoder: RecordDecoder,
+    pieces: &[&[u8]],
+    limit: usize,
+) -> (Vec<Vec<u8>>, Vec<Position>, Vec<String>) {
+    let (mut records, mut positions, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    for mut piece in pieces.iter().copied() {
+        loop {
+            match decoder.decode_frames(&mut piece, limit) {
+                Ok(frames) if frames.is_empty() => break,
+                Ok(frames) => {
+                    assert!(frames.len() <= limit);
+                    records.extend(frames.iter().map(|(payload, _)| frames.bytes()[payload].to_vec()));
+                    positions.extend(frames.iter().map(|(_, position)| position));
+                }
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        assert!(piece.is_empty());
+    }
+    errors.extend(decoder.finish().err().map(|error| error.to_string()));
+    (records, positions, errors)
+}
+
 fn scan(pieces: &[&[u8]], limit: usize) -> (Records, Vec<Damage>, Option<String>) {
     let mut scanner = RecordScanner::detect();
     let (mut records, mut damage) = (Records::new(), Vec::new());
@@ -103,6 +128,12 @@ proptest! {
         let whole = decode(decoder(), &[&file], usize::MAX);
         prop_assert_eq!(&decode(decoder(), &pieces(&file, &cuts), limit), &whole);
         prop_assert_eq!(&decode(decoder(), &file.chunks(1).collect::<Vec<_>>(), limit), &whole);
+
+        let (decoded, errors, _) = whole;
+        let (records, positions, frame_errors) = decode_frames(decoder(), &pieces(&file, &cuts), limit);
+        prop_assert!(records.iter().map(Vec::as_slice).eq(decoded.iter()));
+        prop_assert_eq!(positions, decoded.positions());
+        prop_assert_eq!(frame_errors, errors);
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn a_length_without_checksum_gets_no_memory() {
     let mut records = Records::new();
     let file = [&(MAX_RECORD_LEN as u64).to_le_bytes()[..], &[7; 1000]].concat();
     assert_eq!(decoder.decode(&mut file.as_slice(), 1, &mut records).unwrap(), 0);
-    assert!(decoder.frames.partial.capacity() < 1 << 20 && records.memory_size() == 0);
+    assert!(decoder.splitter.partial.capacity() < 1 << 20 && records.memory_size() == 0);
     let error = decoder.finish().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Truncated { found: 1008, .. }));
 
