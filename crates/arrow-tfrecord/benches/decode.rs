@@ -20,7 +20,7 @@ use criterion::{Criterion, Throughput, criterion_group};
 use prost::Message;
 use tfr_proto::tensorflow::Example;
 use tfr_proto::tensorflow::feature::Kind;
-use tfrecord_framing::{RecordDecoder, Records};
+use tfrecord_framing::{RecordDecoder, RecordReader};
 
 /// The default batch of the engine.
 const ROWS: usize = 8192;
@@ -51,19 +51,19 @@ fn decode(decoder: &mut Decoder, file: &[u8]) -> RecordBatch {
 }
 
 /// Records found and checked, and nothing decoded.
-fn check(file: &[u8], records: &mut Records) {
-    records.clear();
-    let mut rest = file;
-    while RecordDecoder::new().decode(&mut rest, ROWS, records).unwrap() > 0 {}
-    assert_eq!(records.len(), ROWS);
+fn check(file: &[u8]) {
+    let (mut decoder, mut rest) = (RecordDecoder::new(), file);
+    while !decoder.decode_frames(&mut rest, ROWS).unwrap().is_empty() {}
+    assert_eq!(decoder.position().record, ROWS as u64);
 }
 
 /// The same batch through message objects, straight-forward.
-fn through_messages(schema: &SchemaRef, file: &[u8], records: &mut Records) -> RecordBatch {
-    check(file, records);
+fn through_messages(schema: &SchemaRef, file: &[u8]) -> RecordBatch {
     let mut builders: Vec<_> = schema.fields().iter().map(|field| make_builder(field.data_type(), ROWS)).collect();
-    for record in records.iter() {
-        let features = Example::decode(record).unwrap().features.unwrap();
+    let mut reader = RecordReader::new(file);
+    let mut record = Vec::new();
+    while reader.read_record(&mut record).unwrap() {
+        let features = Example::decode(record.as_slice()).unwrap().features.unwrap();
         for (field, builder) in schema.fields().iter().zip(&mut builders) {
             let kind = features.feature.get(field.name()).and_then(|feature| feature.kind.as_ref());
             append(builder.as_mut(), field.data_type(), kind);
@@ -103,18 +103,17 @@ fn bench(criterion: &mut Criterion) {
         let batch = table(ROWS);
         let schema = batch.schema();
         let file = framed(&batch);
-        let mut records = Records::new();
         let mut whole = decoder(&schema, None);
-        assert!(decode(&mut whole, &file) == through_messages(&schema, &file, &mut records));
+        assert!(decode(&mut whole, &file) == through_messages(&schema, &file));
 
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::ElementsAndBytes { elements: ROWS as u64, bytes: file.len() as u64 });
         group.bench_function("decode", |bencher| bencher.iter(|| decode(&mut whole, black_box(&file))));
         let mut two = decoder(&schema, Some(vec![0, schema.fields().len() - 1]));
         group.bench_function("decode 2 columns", |bencher| bencher.iter(|| decode(&mut two, black_box(&file))));
-        group.bench_function("crc", |bencher| bencher.iter(|| check(black_box(&file), &mut records)));
+        group.bench_function("crc", |bencher| bencher.iter(|| check(black_box(&file))));
         group.bench_function("prost", |bencher| {
-            bencher.iter(|| through_messages(&schema, black_box(&file), &mut records));
+            bencher.iter(|| through_messages(&schema, black_box(&file)));
         });
         group.finish();
     }
@@ -127,7 +126,6 @@ fn ratios() {
         let batch = table(ROWS);
         let schema = batch.schema();
         let file = framed(&batch);
-        let mut records = Records::new();
         let mut whole = decoder(&schema, None);
         let mut two = decoder(&schema, Some(vec![0, schema.fields().len() - 1]));
         let [mut decoding, mut projecting, mut checking, mut building] = [Duration::MAX; 4];
@@ -139,8 +137,8 @@ fn ratios() {
         for _ in 0..TURNS {
             timed(&mut decoding, &mut || drop(black_box(decode(&mut whole, black_box(&file)))));
             timed(&mut projecting, &mut || drop(black_box(decode(&mut two, black_box(&file)))));
-            timed(&mut checking, &mut || check(black_box(&file), &mut records));
-            timed(&mut building, &mut || drop(black_box(through_messages(&schema, black_box(&file), &mut records))));
+            timed(&mut checking, &mut || check(black_box(&file)));
+            timed(&mut building, &mut || drop(black_box(through_messages(&schema, black_box(&file)))));
         }
         let speed = |least: Duration| file.len() as f64 / least.as_secs_f64() / 1e9;
         println!(

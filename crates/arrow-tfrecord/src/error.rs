@@ -223,6 +223,14 @@ pub enum ErrorKind {
         /// Rows of the batch.
         rows: usize,
     },
+    /// A row filter that failed, or did not answer for every row.
+    #[error("{position}: cannot tell whether this and the records after it pass the filter")]
+    RowFilter {
+        /// The first of the records that it was asked about.
+        position: Position,
+        /// What the filter says.
+        source: ArrowError,
+    },
     /// Arrow does not take the columns that were read.
     #[error("cannot make a record batch")]
     Arrow {

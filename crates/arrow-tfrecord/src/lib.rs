@@ -12,6 +12,7 @@
 //! | a file of records from record batches | [`WriterBuilder`] and [`Writer`] |
 //! | record batches from a file of records | [`ReaderBuilder`] and [`Reader`] |
 //! | the same from bytes as they come | [`Decoder`] |
+//! | only the rows that pass a test, the rest not decoded | [`RowFilter`] |
 //! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
 //! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
 //! | to know, show or refuse what happens to each column | [`Mapping`] |
@@ -50,6 +51,6 @@ mod writer;
 pub use error::{Error, ErrorKind, Result};
 pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
 pub use options::{Choice, MappingOptions, NullPolicy, ParseOptionError, RecordType};
-pub use reader::{Decoder, Reader, ReaderBuilder, SchemaInference, infer_schema};
+pub use reader::{Decoder, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

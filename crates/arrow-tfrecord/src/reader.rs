@@ -1,13 +1,15 @@
 //! Reading: [`Decoder`] for bytes that come in pieces, [`Reader`] over anything that is [`std::io::BufRead`], and
 //! [`SchemaInference`] where nobody knows the schema.
 //!
-//! Records are read in blocks. [`locate`] walks each record of a block once and notes where the wanted features stand;
-//! [`column`] then decodes a column at a time to the three kinds of [`values`], and for a whole batch [`restore`] and
-//! [`nest`] make the Arrow types of them.
+//! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and notes
+//! where the wanted features stand; [`column`] then decodes a column at a time to the three kinds of [`values`], and for
+//! a whole batch [`restore`] and [`nest`] make the Arrow types of them. [`filter`] does so in stages: first the columns
+//! that tell which records become rows at all.
 
 mod column;
 mod decimal;
 mod decoder;
+mod filter;
 mod infer;
 mod locate;
 mod nest;
@@ -18,5 +20,6 @@ mod values;
 pub(crate) mod wire;
 
 pub use decoder::Decoder;
+pub use filter::RowFilter;
 pub use infer::{SchemaInference, infer_schema};
 pub use source::{Reader, ReaderBuilder};

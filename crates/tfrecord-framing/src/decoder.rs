@@ -8,9 +8,6 @@ use crate::{
     unpack::{Unpack, UnpackError},
 };
 
-/// Frames that are checked, and then copied, at a time: few enough that their bytes are still in the cache.
-const STEP: usize = 64;
-
 /// The most memory kept for the next frame that pieces cut, 1 MiB; a longer one is given back.
 const PARTIAL_LEN: usize = 1 << 20;
 
@@ -122,12 +119,12 @@ impl RecordDecoder {
     pub(crate) fn decode_into(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<usize> {
         let mut decoded = 0;
         while decoded < limit {
-            let frames = self.decode_frames(input, (limit - decoded).min(STEP))?;
-            if frames.is_empty() {
-                break;
+            self.splitter.release();
+            self.find(input, limit - decoded, records)?;
+            match self.splitter.ends.len() {
+                0 => break,
+                found => decoded += found,
             }
-            frames.iter().for_each(|(payload, position)| records.push(&frames.bytes()[payload], position));
-            decoded += frames.len();
         }
         Ok(decoded)
     }
@@ -140,7 +137,7 @@ impl RecordDecoder {
     ///
     /// # Errors
     ///
-    /// As [`decode`](Self::decode), but only once the records before the damage are handed out.
+    /// As [`decode`](Self::decode), in the call after the records before the damage.
     ///
     /// ```
     /// use tfrecord_framing::{RecordDecoder, RecordWriter};
@@ -161,7 +158,7 @@ impl RecordDecoder {
     /// ```
     pub fn decode_frames<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8], limit: usize) -> Result<Frames<'a>> {
         self.splitter.release();
-        let bytes = match self.find(input, limit)? {
+        let bytes = match self.find(input, limit, &mut ())? {
             Place::Nowhere => &[],
             Place::Input(input) => input,
             Place::Unpacked(start) => &self.unpacked[start..],
@@ -171,8 +168,8 @@ impl RecordDecoder {
         Ok(Frames::new(bytes, ends, *first))
     }
 
-    /// Finds frames, and tells from where on they lie.
-    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize) -> Result<Place<'i>> {
+    /// Finds frames, gives each to `records`, and tells from where on they lie.
+    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize, records: &mut impl Sink) -> Result<Place<'i>> {
         if limit == 0 {
             return Ok(Place::Nowhere);
         }
@@ -180,7 +177,7 @@ impl RecordDecoder {
             if self.taken < self.unpacked.len() {
                 let start = self.taken;
                 let mut unpacked = &self.unpacked[start..];
-                let split = self.splitter.split(&mut unpacked, limit);
+                let split = self.splitter.split(&mut unpacked, limit, records);
                 self.taken = self.unpacked.len() - unpacked.len();
                 match split? {
                     Split::InPlace => return Ok(Place::Unpacked(start)),
@@ -190,7 +187,7 @@ impl RecordDecoder {
             }
             if self.unpack.is_plain() || self.splitter.lost {
                 let start = *input;
-                return Ok(match self.splitter.split(input, limit)? {
+                return Ok(match self.splitter.split(input, limit, records)? {
                     Split::InPlace => Place::Input(start),
                     Split::Partial => Place::Partial,
                     Split::Nothing => Place::Nowhere,
@@ -306,13 +303,17 @@ impl Splitter {
     }
 
     /// Finds frames in `input`, at most `limit`. Damage is met only where nothing was found before it.
-    fn split(&mut self, input: &mut &[u8], limit: usize) -> Result<Split> {
+    fn split(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<Split> {
         if self.lost {
             *input = &[];
             return Ok(Split::Nothing);
         }
         self.first = self.position;
-        let split = if self.partial.is_empty() { self.split_in_place(input, limit) } else { self.fill_frame(input) };
+        let split = if self.partial.is_empty() {
+            self.split_in_place(input, limit, records)
+        } else {
+            self.fill_frame(input, records)
+        };
         split.map_err(|error| {
             let error = self.lose(error);
             if self.lost {
@@ -323,7 +324,7 @@ impl Splitter {
     }
 
     /// Mostly a frame is whole where it lies.
-    fn split_in_place(&mut self, input: &mut &[u8], limit: usize) -> Result<Split> {
+    fn split_in_place(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<Split> {
         let mut end = 0;
         while self.ends.len() < limit {
             let rest = &input[end..];
@@ -340,14 +341,16 @@ impl Splitter {
                 }
                 break;
             };
-            if let Err(error) = self.check(frame) {
-                if end == 0 {
+            let payload = match self.check(frame) {
+                Ok(payload) => payload,
+                Err(error) if end == 0 => {
                     self.advance(frame.len());
                     *input = &input[frame.len()..];
                     return Err(error);
                 }
-                break;
-            }
+                Err(_) => break,
+            };
+            records.push(payload, self.position);
             self.advance(frame.len());
             end += frame.len();
             self.ends.push(end);
@@ -357,7 +360,7 @@ impl Splitter {
     }
 
     /// Completes the partial frame, if `input` has what is missing.
-    fn fill_frame(&mut self, input: &mut &[u8]) -> Result<Split> {
+    fn fill_frame(&mut self, input: &mut &[u8], records: &mut impl Sink) -> Result<Split> {
         self.fill(HEADER_LEN, input);
         let Some(len) = self.frame_len(&self.partial)? else { return Ok(Split::Nothing) };
         self.fill(len, input);
@@ -365,7 +368,8 @@ impl Splitter {
             return Ok(Split::Nothing);
         }
         self.partial_is_whole = true;
-        let checked = self.check(&self.partial);
+        let position = self.position;
+        let checked = self.check(&self.partial).map(|payload| records.push(payload, position));
         self.advance(len);
         checked?;
         self.ends.push(len);
@@ -392,18 +396,17 @@ impl Splitter {
         Ok(Some(OVERHEAD + len))
     }
 
-    /// Checks the payload of a whole frame.
+    /// The payload of a whole frame, checked.
     #[inline]
-    fn check(&self, frame: &[u8]) -> Result<()> {
+    fn check<'a>(&self, frame: &'a [u8]) -> Result<&'a [u8]> {
+        let (payload, found) = body(frame);
         if self.crc == CrcPolicy::Verify {
-            let (payload, found) = body(frame);
-            let expected = masked_crc32c(payload);
+            let (position, len, expected) = (self.position, payload.len(), masked_crc32c(payload));
             if found != expected {
-                let (position, len) = (self.position, payload.len());
                 return Err(ErrorKind::DataCrc { position, len, found, expected }.into());
             }
         }
-        Ok(())
+        Ok(payload)
     }
 
     /// Goes on behind a frame.

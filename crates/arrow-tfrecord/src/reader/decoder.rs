@@ -2,16 +2,13 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tfrecord_framing::{Position, RecordDecoder, Records};
+use tfrecord_framing::{Position, RecordDecoder};
 
-use super::rows::RowDecoder;
-use crate::error::Result;
+use super::filter::BatchDecoder;
+use crate::error::{Error, Result};
 
 /// A batch ends early when its records are as long as this together, 256 MiB.
 const MAX_BATCH_BYTES: usize = 256 << 20;
-
-/// Records taken between two looks at how long they are.
-const STEP: usize = 64;
 
 /// Decodes the bytes of a TFRecord file, in pieces of any length, to record batches.
 ///
@@ -52,19 +49,22 @@ const STEP: usize = 64;
 #[derive(Debug)]
 pub struct Decoder {
     framing: RecordDecoder,
-    records: Records,
-    rows: RowDecoder,
-    batch_size: usize,
+    batches: BatchDecoder,
+    /// What is wrong with a record taken.
+    error: Option<Error>,
     finished: bool,
 }
 
 impl Decoder {
-    pub(super) fn new(framing: RecordDecoder, rows: RowDecoder, batch_size: usize) -> Self {
-        Self { framing, records: Records::new(), rows, batch_size, finished: false }
+    pub(super) fn new(framing: RecordDecoder, batches: BatchDecoder) -> Self {
+        Self { framing, batches, error: None, finished: false }
     }
 
     /// Takes records from `input` until a batch is full, and returns how many bytes were taken. An empty `input` says
     /// that the file ends.
+    ///
+    /// Records that lie whole in `input` are decoded there, so pieces should be much longer than records: 256 KiB and
+    /// more.
     ///
     /// # Errors
     /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a file that ends where none
@@ -72,11 +72,13 @@ impl Decoder {
     pub fn decode(&mut self, input: &[u8]) -> Result<usize> {
         let mut rest = input;
         loop {
-            let limit = self.capacity().min(STEP);
+            let limit = self.capacity().min(self.batches.step());
             if limit == 0 {
                 break;
             }
-            if self.framing.decode(&mut rest, limit, &mut self.records)? > 0 {
+            let frames = self.framing.decode_frames(&mut rest, limit)?;
+            if !frames.is_empty() {
+                self.error = self.batches.append(&frames).err();
                 continue;
             }
             if input.is_empty() && !self.finished {
@@ -88,28 +90,34 @@ impl Decoder {
         Ok(input.len() - rest.len())
     }
 
-    /// The records taken since the last call, as a batch; none if there are none.
+    /// The rows of the records taken since the last call, as a batch; none if there are none, because no record was
+    /// taken or none of them passed the [filter](crate::RowFilter).
     ///
     /// # Errors
-    /// A record that is no `tf.train.Example`, or that does not fit the schema. The records taken are gone then.
+    /// A record that is no `tf.train.Example`, or that does not fit the schema; a filter that fails. The records taken
+    /// are gone then.
     pub fn flush(&mut self) -> Result<Option<RecordBatch>> {
-        if self.records.is_empty() {
+        if let Some(error) = self.error.take() {
+            self.batches.clear();
+            return Err(error);
+        }
+        if self.batches.len() == 0 {
             return Ok(None);
         }
-        let batch = self.rows.decode(&self.records);
-        self.records.clear();
-        batch.map(Some)
+        self.batches.finish().map(Some)
     }
 
-    /// How many more records the batch takes; 0 when it is to be [flushed](Self::flush). A batch of long records, 256
-    /// MiB together, is full before it has as many rows as were asked for.
+    /// How many more records are certain to have a place in the batch; 0 when it is to be
+    /// [flushed](Self::flush). A batch of long records, 256 MiB together, is full before it has as many rows as were
+    /// asked for.
     pub fn capacity(&self) -> usize {
-        if self.records.payloads().len() >= MAX_BATCH_BYTES { 0 } else { self.batch_size - self.records.len() }
+        let is_full = self.error.is_some() || self.batches.payload_len() >= MAX_BATCH_BYTES;
+        if is_full { 0 } else { self.batches.capacity() }
     }
 
     /// The schema of the batches.
     pub fn schema(&self) -> SchemaRef {
-        SchemaRef::clone(self.rows.schema())
+        SchemaRef::clone(self.batches.schema())
     }
 
     /// Where the next record starts.

@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use tfrecord_framing::{Compression, CrcPolicy, RecordDecoder};
 
 use super::decoder::Decoder;
-use super::rows::RowDecoder;
+use super::filter::{BatchDecoder, RowFilter};
 use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::options::MappingOptions;
@@ -46,6 +46,7 @@ pub struct ReaderBuilder {
     batch_size: usize,
     compression: Option<Compression>,
     crc: CrcPolicy,
+    filter: Option<RowFilter>,
 }
 
 impl ReaderBuilder {
@@ -59,6 +60,7 @@ impl ReaderBuilder {
             batch_size: BATCH_SIZE,
             compression: None,
             crc: CrcPolicy::default(),
+            filter: None,
         }
     }
 
@@ -73,6 +75,20 @@ impl ReaderBuilder {
     #[must_use]
     pub fn with_projection(mut self, projection: Vec<usize>) -> Self {
         self.projection = Some(projection);
+        self
+    }
+
+    /// Reads only the rows that pass `filter`, and if it is called again, that pass all filters.
+    ///
+    /// Batches are made of the rows that pass, so they are as long as without a filter, or up to an eighth shorter, and
+    /// none is empty. What is wrong with a record that does not pass is found only where it is in the way of finding the
+    /// columns that the filter reads, or in them.
+    #[must_use]
+    pub fn with_row_filter(mut self, filter: RowFilter) -> Self {
+        self.filter = Some(match self.filter {
+            Some(before) => before.and(filter),
+            None => filter,
+        });
         self
     }
 
@@ -108,8 +124,8 @@ impl ReaderBuilder {
     /// A decoder, to which bytes come.
     ///
     /// # Errors
-    /// Those of [`Mapping::try_new`]; a projection of a column that there is not; a column whose text form is not read
-    /// back.
+    /// Those of [`Mapping::try_new`]; a projection or a filter of a column that there is not; a column whose text form is
+    /// not read back.
     pub fn build_decoder(self) -> Result<Decoder> {
         let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc);
@@ -124,8 +140,8 @@ impl ReaderBuilder {
     pub fn build_decoder_over(self, framing: RecordDecoder) -> Result<Decoder> {
         // What was lost on the way out is lost; there is nothing to refuse any more.
         let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
-        let rows = RowDecoder::try_new(&mapping, self.projection.as_deref())?;
-        Ok(Decoder::new(framing, rows, self.batch_size))
+        let batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, self.batch_size)?;
+        Ok(Decoder::new(framing, batches))
     }
 }
 
