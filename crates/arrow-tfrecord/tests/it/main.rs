@@ -4,6 +4,7 @@
 
 mod choices;
 mod errors;
+mod filter;
 mod golden;
 mod infer;
 mod oracle;

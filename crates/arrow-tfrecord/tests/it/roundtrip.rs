@@ -12,7 +12,7 @@ use tfrecord_framing::{Compression, Level};
 
 use crate::tables;
 
-fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Vec<u8> {
+pub fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Vec<u8> {
     let mapping = Mapping::try_new(&batch.schema(), options).unwrap();
     let mut records = RecordBuffer::default();
     Encoder::new(Arc::new(mapping)).encode(batch, &mut records).unwrap();
@@ -42,7 +42,7 @@ fn plain(array: &ArrayRef) -> ArrayRef {
 }
 
 /// Whether the schemas are equal and the values too, NaNs by their bits.
-fn same(a: &RecordBatch, b: &RecordBatch) -> bool {
+pub fn same(a: &RecordBatch, b: &RecordBatch) -> bool {
     let equal = |(a, b): (&ArrayRef, &ArrayRef)| plain(a).to_data() == plain(b).to_data();
     a.schema() == b.schema() && a.num_rows() == b.num_rows() && a.columns().iter().zip(b.columns()).all(equal)
 }
