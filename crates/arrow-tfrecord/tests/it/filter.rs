@@ -21,8 +21,7 @@ use crate::tables;
 fn batches(builder: ReaderBuilder, file: &[u8], piece: usize) -> Result<Vec<RecordBatch>, Error> {
     let mut decoder = builder.build_decoder()?;
     let mut batches = Vec::new();
-    let mut pieces = file.chunks(piece).chain([&[][..]]);
-    while let Some(mut bytes) = pieces.next() {
+    for mut bytes in file.chunks(piece).chain([&[][..]]) {
         loop {
             let taken = decoder.decode(bytes)?;
             bytes = &bytes[taken..];
