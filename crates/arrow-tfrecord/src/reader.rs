@@ -15,6 +15,7 @@ mod locate;
 mod nest;
 mod restore;
 mod rows;
+mod sieve;
 mod source;
 mod values;
 pub(crate) mod wire;

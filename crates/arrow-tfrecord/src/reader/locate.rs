@@ -1,11 +1,12 @@
 //! Where the wanted features of a record stand: [`Locator`].
 //!
-//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first,
-//! and a feature that nobody wants is passed over by its length.
+//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first.
+//! A feature that nobody wants is passed over by its length: a [`Sieve`] tells it by a few bytes of its name.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::sieve::Sieve;
 use super::wire::{WireResult, delimited, field};
 use crate::mapping::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
@@ -44,6 +45,9 @@ pub(super) struct Locator {
     known: Vec<KnownFeature>,
     by_name: HashMap<Box<[u8]>, usize>,
     wanted: usize,
+    sieve: Sieve,
+    /// Whether there was a feature that nobody wants.
+    unwanted: bool,
     /// Those of one feature behind those of another, [`BLOCK_ROWS`] of each.
     slots: Vec<Slot>,
     /// Lists that stand in several places of a record, joined. To protobuf that is the same list.
@@ -103,6 +107,8 @@ impl Locator {
             known: vec![start],
             by_name: HashMap::new(),
             wanted: 0,
+            sieve: Sieve::default(),
+            unwanted: false,
             slots: Vec::new(),
             spill: Vec::new(),
             parts: Vec::new(),
@@ -115,6 +121,7 @@ impl Locator {
         let mut last = START;
         for (slot, name) in names {
             last = locator.insert(last, name.as_bytes(), Some(slot));
+            locator.sieve.keep(&locator.known[last].prefix);
         }
         locator
     }
@@ -162,9 +169,9 @@ impl Locator {
         let mut last = START;
         let mut pos = record.start;
         while pos < bytes.len() {
-            let field = field(bytes, pos)?;
-            pos = field.end;
-            if let Some(features) = field.message(1)? {
+            let (features, end) = first_field(bytes, pos)?;
+            pos = end;
+            if let Some(features) = features {
                 self.features(&bytes[..features.end], features.start, row, &mut last)?;
             }
         }
@@ -174,18 +181,12 @@ impl Locator {
     /// The entries of a `Features` message that begins at `pos` and ends with `bytes`.
     fn features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         while pos < bytes.len() {
-            let entry = if bytes[pos] == FIELD_1 {
-                delimited(bytes, pos + 1)?
-            } else {
-                let field = field(bytes, pos)?;
-                pos = field.end;
-                match field.message(1)? {
-                    Some(entry) => entry,
-                    None => continue,
-                }
-            };
-            pos = entry.end;
-            self.entry(bytes, entry, row, last)?;
+            let (entry, end) = first_field(bytes, pos)?;
+            pos = end;
+            let Some(entry) = entry else { continue };
+            if !(self.unwanted && self.is_unwanted(bytes, &entry)) {
+                self.entry(bytes, entry, row, last)?;
+            }
         }
         Ok(())
     }
@@ -194,20 +195,36 @@ impl Locator {
     fn entry(&mut self, bytes: &[u8], entry: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
         let mut guess = self.known[*last].next;
         for _ in 0..GUESSES {
-            let known = &self.known[guess];
-            if guess != START && known.begins(bytes, entry.start, entry.end) {
-                let bytes = &bytes[..entry.end];
-                let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { break };
-                if let Some(wanted) = known.slot {
-                    let Some(slot) = whole_list(bytes, feature) else { break };
-                    self.slots[wanted * BLOCK_ROWS + row] = slot;
-                }
+            if self.is_usual(guess, bytes, &entry, row) {
                 *last = guess;
                 return Ok(());
             }
-            guess = known.next;
+            guess = self.known[guess].next;
         }
         self.unusual_entry(&bytes[..entry.end], entry.start, row, last)
+    }
+
+    /// Whether an entry is of this feature and written the usual way. It is noted then.
+    #[inline]
+    fn is_usual(&mut self, guess: usize, bytes: &[u8], entry: &Range<usize>, row: usize) -> bool {
+        let known = &self.known[guess];
+        if guess == START || !known.begins(bytes, entry.start, entry.end) {
+            return false;
+        }
+        let bytes = &bytes[..entry.end];
+        let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { return false };
+        if let Some(wanted) = known.slot {
+            let Some(slot) = whole_list(bytes, feature) else { return false };
+            self.slots[wanted * BLOCK_ROWS + row] = slot;
+        }
+        true
+    }
+
+    /// Whether an entry is written the usual way, and quickly told to be of no wanted feature.
+    #[inline]
+    fn is_unwanted(&self, bytes: &[u8], entry: &Range<usize>) -> bool {
+        let value = self.sieve.unwanted_value(bytes, entry.start);
+        value.is_some_and(|value| rest(&bytes[..entry.end], value).is_some())
     }
 
     /// An entry that was not expected here, or that is not written the usual way.
@@ -218,6 +235,10 @@ impl Locator {
             Some(feature) => {
                 self.known[*last].next = *feature;
                 *feature
+            }
+            None if !self.unwanted => {
+                self.unwanted = true;
+                return Ok(());
             }
             None if self.known.len() - self.wanted < MAX_REMEMBERED && name.len() <= MAX_REMEMBERED_LEN => {
                 self.insert(*last, &bytes[name], None)
@@ -239,6 +260,19 @@ impl Locator {
         };
         Ok(())
     }
+}
+
+/// The message in the field that begins at `pos`, if it is the first one, and the position behind the field.
+#[inline]
+fn first_field(bytes: &[u8], pos: usize) -> WireResult<(Option<Range<usize>>, usize)> {
+    if bytes[pos] == FIELD_1 {
+        let message = delimited(bytes, pos + 1)?;
+        let end = message.end;
+        return Ok((Some(message), end));
+    }
+    let field = field(bytes, pos)?;
+    let end = field.end;
+    Ok((field.message(1)?, end))
 }
 
 /// Where a message begins whose length stands at `pos`, if it takes the rest of `bytes`; so nothing else is in them.
