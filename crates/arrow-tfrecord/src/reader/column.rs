@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::locate::{Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
-use super::values::{Blobs, Sink, Values};
+use super::values::{Blobs, Room, Sink, Values};
 use super::wire::Malformed;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureShape};
@@ -40,6 +40,8 @@ pub(super) struct Column {
     nulls: NullBufferBuilder,
     /// Where each row's values end, if the number may differ.
     ends: Vec<usize>,
+    /// What the batch before took.
+    room: Room,
 }
 
 impl Column {
@@ -55,6 +57,7 @@ impl Column {
             values: Values::new(kind.unwrap_or(FeatureKind::Bytes)),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
+            room: Room::default(),
         };
         let value_type = value_type(column.element_type());
         if column.conversion == Conversion::Text && !arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type) {
@@ -80,6 +83,9 @@ impl Column {
                 Some((row, kind)) => Err((row, Fault::Kind(kind))),
                 None => Ok(()),
             };
+        }
+        if self.values.len() == 0 {
+            self.values.reserve(self.room);
         }
         let rows = Rows {
             slots,
@@ -114,6 +120,7 @@ impl Column {
         let Some(kind) = self.kind else {
             return Ok(Arc::new(NullArray::new(rows)));
         };
+        self.room = self.values.room();
         let mut values = std::mem::replace(&mut self.values, Values::new(kind));
         if let Values::Bytes(tensors) = &values
             && self.conversion == Conversion::Float64Tensor

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn unusual_entries_are_left_to_others() {
         let sieve = Sieve::default();
-        for bytes in [&entry("a")[..10], &entry(&"n".repeat(128)), b"\x12\x01a\x0a\0\0\0\0\0\0\0\0", b""] {
+        for bytes in [&entry("a")[..7], &entry(&"n".repeat(128)), b"\x12\x01a\x0a\0\0\0\0\0\0\0\0", b""] {
             assert_eq!(sieve.unwanted_value(bytes, 0), None);
         }
         assert_eq!(sieve.unwanted_value(&entry("a"), 0), Some(4));

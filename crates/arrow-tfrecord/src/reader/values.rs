@@ -18,6 +18,13 @@ pub(super) enum Values {
     Double(Vec<f64>),
 }
 
+/// Room for values: how many, and for runs of bytes how many bytes in all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Room {
+    values: usize,
+    bytes: usize,
+}
+
 /// Runs of bytes, one behind the other.
 #[derive(Debug, Default)]
 pub(super) struct Blobs {
@@ -45,6 +52,25 @@ impl Values {
             FeatureKind::Int64 => Self::Int64(Vec::new()),
             FeatureKind::Float => Self::Float(Vec::new()),
             FeatureKind::Bytes => Self::Bytes(Blobs::default()),
+        }
+    }
+
+    /// Room for about as much again: batches of one file are alike.
+    pub(super) fn room(&self) -> Room {
+        let and_some = |len: usize| len + len / 8;
+        let bytes = if let Self::Bytes(values) = self { values.data.len() } else { 0 };
+        Room { values: and_some(self.len()), bytes: and_some(bytes) }
+    }
+
+    pub(super) fn reserve(&mut self, room: Room) {
+        match self {
+            Self::Int64(values) => values.reserve(room.values),
+            Self::Float(values) => values.reserve(room.values),
+            Self::Double(values) => values.reserve(room.values),
+            Self::Bytes(values) => {
+                values.ends.reserve(room.values);
+                values.data.reserve(room.bytes);
+            }
         }
     }
 
