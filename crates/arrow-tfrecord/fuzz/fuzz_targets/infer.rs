@@ -1,0 +1,9 @@
+//! `cargo +nightly fuzz run infer corpus/infer seeds/infer`, in this directory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../checks/infer.rs"]
+mod infer;
+
+fuzz_target!(|data: &[u8]| infer::check(data));
