@@ -76,7 +76,7 @@ impl RowDecoder {
             return Ok(());
         }
         for block in records.chunks(BLOCK_ROWS) {
-            self.locator.start_block();
+            self.locator.start_block(block.len());
             for (row, record) in block.iter().enumerate() {
                 let located = self.locator.locate(bytes, record.payload.clone(), row);
                 located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
