@@ -1,5 +1,6 @@
 //! The checks of the fuzz targets, over the seeds.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stdout, reason = "what a failed test has printed is shown")]
 
 use std::{fs, path::Path};
 
