@@ -8,6 +8,8 @@ use std::{fs, path::Path};
 mod example;
 #[path = "../fuzz/checks/infer.rs"]
 mod infer;
+#[path = "../fuzz/checks/records.rs"]
+mod records;
 
 /// Checks every seed of a target; a failure is that of the seed named last.
 fn check_seeds(target: &str, check: fn(&[u8])) {

@@ -13,8 +13,7 @@ use prost::Message;
 use tfr_proto::tensorflow::Example;
 use tfr_proto::tensorflow::feature::Kind;
 
-#[path = "records.rs"]
-mod records;
+use super::records;
 
 /// Bytes that choose the schema, before those of the file.
 const CHOICES: usize = 4;
@@ -68,7 +67,7 @@ fn schema(choices: &[u8; CHOICES], records: &[&[u8]]) -> SchemaRef {
     names.insert("a".to_owned());
     let field = |(number, name): (usize, String)| {
         let choice = choices[number % CHOICES].wrapping_add((number / CHOICES) as u8);
-        Field::new(name, data_type(choice), choice % 7 > 0)
+        Field::new(name, data_type(choice), !choice.is_multiple_of(7))
     };
     Arc::new(Schema::new(names.into_iter().take(MAX_COLUMNS).enumerate().map(field).collect::<Vec<_>>()))
 }
@@ -109,13 +108,8 @@ fn data_type(choice: u8) -> DataType {
 
 fn decode(builder: ReaderBuilder, file: &[u8], piece: usize) -> Result<RecordBatch, Error> {
     let mut decoder = builder.build_decoder()?;
-    for mut piece in file.chunks(piece).chain([&[][..]]) {
-        loop {
-            let taken = decoder.decode(piece)?;
-            piece = &piece[taken..];
-            if piece.is_empty() {
-                break;
-            }
+    for piece in file.chunks(piece).chain([&[][..]]) {
+        if decoder.decode(piece)? < piece.len() {
             // There are not so many records that a batch is full, so one of them is refused.
             assert_eq!(decoder.capacity(), 0);
             return Err(decoder.flush().expect_err("a full batch"));

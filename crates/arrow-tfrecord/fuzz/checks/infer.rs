@@ -5,8 +5,7 @@ use std::sync::Arc;
 use arrow_tfrecord::{ReaderBuilder, SchemaInference, infer_schema};
 use tfrecord_framing::Position;
 
-#[path = "records.rs"]
-mod records;
+use super::records;
 
 pub fn check(file: &[u8]) {
     let records = records::records(file);

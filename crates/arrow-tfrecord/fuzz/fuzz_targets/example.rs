@@ -5,5 +5,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../checks/example.rs"]
 mod example;
+#[path = "../checks/records.rs"]
+mod records;
 
 fuzz_target!(|data: &[u8]| example::check(data));

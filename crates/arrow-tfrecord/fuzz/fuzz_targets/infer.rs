@@ -5,5 +5,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../checks/infer.rs"]
 mod infer;
+#[path = "../checks/records.rs"]
+mod records;
 
 fuzz_target!(|data: &[u8]| infer::check(data));
