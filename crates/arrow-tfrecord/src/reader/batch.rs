@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use arrow_select::{concat, filter};
+use arrow_select::concat::concat;
+use arrow_select::filter::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
 use tfrecord_framing::Frames;
 
 use super::filter::{Predicate, RowFilter};
@@ -126,11 +127,7 @@ impl BatchDecoder {
             schema: projected(mapping, &projection),
             batch_size,
             step,
-            row_len: read
-                .iter()
-                .chain(&rest)
-                .map(|column| fixed_len(&mapping.columns()[*column].data_type))
-                .fold(1, usize::saturating_add),
+            row_len: sum(read.iter().chain(&rest).map(|column| fixed_len(&mapping.columns()[*column].data_type))),
             stages,
             sources,
             passed: vec![Vec::new(); read.len()],
@@ -214,10 +211,10 @@ impl BatchDecoder {
                 all if all == records.len() => continue,
                 _ => {}
             }
-            let predicate = filter::FilterBuilder::new(&passes).optimize().build();
+            let predicate = FilterBuilder::new(&passes).optimize().build();
             for (column, last_use) in decoded.iter_mut().zip(&self.last_use) {
                 if *last_use > number {
-                    *column = predicate.filter(column).map_err(|source| ErrorKind::Arrow { source })?;
+                    *column = passing(&predicate, column).map_err(|source| ErrorKind::Arrow { source })?;
                 }
             }
             let mut passes = passes.values().iter();
@@ -249,7 +246,7 @@ impl BatchDecoder {
             Source::Rest(column) => Ok(ArrayRef::clone(rest.column(*column))),
             Source::Passed(number) => {
                 let pieces: Vec<&dyn Array> = self.passed[*number].iter().map(AsRef::as_ref).collect();
-                concat::concat(&pieces)
+                concat(&pieces)
             }
         };
         let columns = self.sources.iter().map(column).collect::<Result<_, _>>();
@@ -286,13 +283,23 @@ impl Stage {
                 let message = format!("a filter of {expected} rows answered for {found}");
                 return Err(ArrowError::InvalidArgumentError(message));
             }
-            Ok(if passes.null_count() > 0 { filter::prep_null_mask_filter(&passes) } else { passes })
+            Ok(if passes.null_count() > 0 { prep_null_mask_filter(&passes) } else { passes })
         };
         answer().map_err(|source| {
             let position = records.first().map(|record| record.position).unwrap_or_default();
             ErrorKind::RowFilter { position, source }.into()
         })
     }
+}
+
+/// The rows of a column that pass.
+fn passing(predicate: &FilterPredicate, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let passing = predicate.filter(column)?;
+    if passing.data_type() == column.data_type() {
+        return Ok(passing);
+    }
+    // Arrow gives the fields of runs other names.
+    Ok(make_array(passing.to_data().into_builder().data_type(column.data_type().clone()).build()?))
 }
 
 /// Bytes that a value of a list of fixed size takes while it is decoded, even if it is null; 1 of any other type.
@@ -302,8 +309,14 @@ fn fixed_len(data_type: &DataType) -> usize {
             let items = usize::try_from(*len).unwrap_or_default();
             size_of::<u64>().max(fixed_len(item.data_type())).saturating_mul(items.max(1))
         }
+        DataType::Struct(fields) => sum(fields.iter().map(|field| fixed_len(field.data_type()))),
         _ => 1,
     }
+}
+
+/// At least 1, and the longest there is where there is no sum.
+fn sum(lens: impl Iterator<Item = usize>) -> usize {
+    lens.fold(0, usize::saturating_add).max(1)
 }
 
 fn projected(mapping: &Mapping, columns: &[usize]) -> SchemaRef {
