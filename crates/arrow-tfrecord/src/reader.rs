@@ -2,7 +2,7 @@
 //! [`SchemaInference`] where nobody knows the schema.
 //!
 //! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and notes
-//! where the wanted features stand; [`column`] then decodes a column at a time to the three kinds of [`values`], and for
+//! where the wanted features stand; [`mod@column`] then decodes a column at a time to the three kinds of [`values`], and for
 //! a whole batch [`restore`] and [`nest`] make the Arrow types of them. [`batch`] does so in stages: first the columns that
 //! tell which records become rows at all.
 
