@@ -14,7 +14,7 @@ use crate::round_trip::{inferred, report};
 use crate::session;
 
 /// Files of the corpus with records of other types, which protobuf takes for Examples: a sound one, passing over what it
-/// does not know. They are to be read by columns that are declared.
+/// does not know. They are read by columns that are declared, and refused without.
 const OTHER_MESSAGES: [&str; 5] = [
     "tfrecord/agents/antmaze-medium-play-v0_0.tfrecord.spec",
     "tfrecord/ranking/examples/data/eval_elwc.tfrecord",
@@ -70,6 +70,17 @@ async fn datasets() {
     for (directory, rows) in datasets {
         let found = session::select_all(&context, &corpus.join(&directory)).await.unwrap();
         assert_eq!(found.num_rows() as u64, rows, "{directory}");
+    }
+}
+
+#[tokio::test]
+async fn records_of_other_types_are_refused() {
+    let Some(corpus) = Corpus::find() else { return };
+    let context = session::of_command(2);
+    for name in OTHER_MESSAGES {
+        let path = corpus.join(name);
+        let error = session::select_all(&context, &path).await.map(|rows| rows.schema()).unwrap_err().to_string();
+        assert!(error.contains("record 0 at byte 0: ") && error.contains("tf.train.Example"), "{error}");
     }
 }
 
