@@ -50,6 +50,16 @@ pub enum ErrorKind {
         /// What can be.
         allowed: Vec<Choice>,
     },
+    /// A text in place of nulls that is no value of the column's type.
+    #[error("column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}")]
+    InvalidDefault {
+        /// The column, or the part of it.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// The text.
+        value: String,
+    },
     /// Two columns that would become the same feature.
     #[error("columns {first} and {second} would both become feature {feature:?}")]
     DuplicateFeature {
@@ -258,7 +268,10 @@ impl Error {
                 "replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent"
             )),
             ErrorKind::NullElement { column, .. } => {
-                Some(format!("remove nulls in the query with array_remove_all({column}, NULL), or filter the rows out"))
+                Some(format!(
+                    "write where nulls are with --map '{column}: null=mask', leave them out with null=drop, or put a \
+                     value in their place with null=default=VALUE"
+                ))
             }
             ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
             ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),

@@ -49,8 +49,8 @@ mod wire;
 mod writer;
 
 pub use error::{Error, ErrorKind, Result};
-pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
-pub use options::{Choice, MappingOptions, NullPolicy, ParseOptionError, RecordType};
+pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
+pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{Decoder, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

@@ -4,6 +4,7 @@ mod bind;
 mod column;
 mod convert;
 mod encoder;
+mod shred;
 mod sink;
 
 pub use encoder::{BoundBatch, Encoder};

@@ -15,7 +15,7 @@ use arrow_schema::DataType;
 use super::convert::{self, Converted, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion};
-use crate::options::NullPolicy;
+use crate::options::{NullPolicy, NullRule};
 
 /// One column of a batch, ready to be written row by row.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl BoundColumn {
             return Ok(Self { spans: Spans::One, ..column });
         }
         let (index, distinct) = distinct_values(&elements, mapping.conversion);
-        let Converted { values, misfits } = convert::convert(mapping, &distinct)?;
+        let Converted { values, misfits } = convert::convert(mapping.conversion, &mapping.column, &distinct)?;
         let column = Self { nulls, spans, index, values };
         column.refuse_null_elements(mapping, &elements, array.len())?;
         column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
@@ -132,15 +132,22 @@ impl BoundColumn {
         };
         let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(misfit)?)));
         match found {
-            Some((row, element)) => Err(out_of_range(mapping, elements, row, element)),
+            Some((row, element)) => Err(out_of_range(&mapping.column, mapping.conversion, elements, row, element)),
             None => Ok(()),
         }
     }
 }
 
-fn out_of_range(mapping: &ColumnMapping, elements: &ArrayRef, row: usize, element: usize) -> Error {
+/// The refusal of an element of a part of `column`.
+pub(super) fn out_of_range(
+    column: &str,
+    conversion: Conversion,
+    elements: &ArrayRef,
+    row: usize,
+    element: usize,
+) -> Error {
     let value = text(elements, element);
-    let target = match mapping.conversion {
+    let target = match conversion {
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
         Conversion::Rescaled(_) => "an int64 in the unit chosen",
         _ => "an int64 (at most 9223372036854775807)",
@@ -149,7 +156,7 @@ fn out_of_range(mapping: &ColumnMapping, elements: &ArrayRef, row: usize, elemen
         DataType::Dictionary(_, values) => values.as_ref().clone(),
         plain => plain.clone(),
     };
-    ErrorKind::OutOfRange { column: mapping.column.clone(), row: row as u64, value, target, data_type }.into()
+    ErrorKind::OutOfRange { column: column.to_owned(), row: row as u64, value, target, data_type }.into()
 }
 
 /// A value as text; a date or time that no calendar has, as the number that it is stored as.
@@ -160,15 +167,18 @@ fn text(elements: &ArrayRef, element: usize) -> String {
     text.unwrap_or_else(|_| convert::integers(elements).get(element).map(i64::to_string).unwrap_or_default())
 }
 
+/// Why there may be no null where nulls have a place of their own, if so.
+pub(super) fn why_no_null(nullable: bool, nulls: &NullRule) -> Option<&'static str> {
+    match nullable {
+        false => Some("the schema says that it has none"),
+        true => nulls.is(NullPolicy::Error).then_some("nulls were to be errors"),
+    }
+}
+
 fn refuse_nulls(mapping: &ColumnMapping, nulls: &NullBuffer) -> Result<()> {
-    let rule = if mapping.features.is_empty() {
-        return Ok(());
-    } else if !mapping.nullable {
-        "the schema says that it has none"
-    } else if mapping.nulls == NullPolicy::Error {
-        "nulls were to be errors"
-    } else {
-        return Ok(());
+    let rule = match why_no_null(mapping.nullable, &mapping.nulls) {
+        Some(rule) if !mapping.features.is_empty() => rule,
+        _ => return Ok(()),
     };
     let row = (0..nulls.len()).find(|row| nulls.is_null(*row)).unwrap_or_default() as u64;
     Err(ErrorKind::Null { column: mapping.column.clone(), row, rule }.into())
@@ -227,7 +237,7 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
 }
 
 /// The values of a dictionary or of runs, and where each element's value stands among them.
-fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<usize>>, ArrayRef) {
+pub(super) fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<usize>>, ArrayRef) {
     match elements.data_type() {
         DataType::Dictionary(_, value_type) => {
             let dictionary = elements.as_any_dictionary();

@@ -5,8 +5,9 @@ use std::ops::Range;
 use arrow_buffer::{Buffer, NullBuffer};
 
 use super::bind::{BoundColumn, Spans};
-use super::convert::{BytesValues, Values};
+use super::convert::{BytesValues, MAX_INLINE, Values};
 use crate::mapping::{FeatureKind, FeatureMapping};
+use crate::options::{NullPolicy, NullRule};
 use crate::wire::{
     FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_bytes, put_header, put_varint, put_varint_of_len,
     varint_len,
@@ -21,10 +22,6 @@ pub(super) const SPARE: usize = Template::WIDTH;
 /// A short run of bytes is copied in this width.
 const SHORT: usize = 32;
 
-/// The longest value of a `Utf8View` that stands in the view itself.
-/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
-const MAX_INLINE: usize = 12;
-
 /// What stands around the values of one feature, made once for a schema.
 #[derive(Debug, Clone)]
 pub(super) struct FeaturePlan {
@@ -33,17 +30,49 @@ pub(super) struct FeaturePlan {
     kind: FeatureKind,
     /// For one short value.
     template: Option<Template>,
+    /// What stands in a record without values: most often nothing.
+    null: Box<[u8]>,
+}
+
+/// What a null without a value of its own is in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WireNull {
+    Absent,
+    Unset,
+    Empty,
+}
+
+impl From<&NullRule> for WireNull {
+    fn from(rule: &NullRule) -> Self {
+        match rule {
+            NullRule::Policy(NullPolicy::Unset) => Self::Unset,
+            NullRule::Policy(NullPolicy::Empty) => Self::Empty,
+            _ => Self::Absent,
+        }
+    }
 }
 
 impl FeaturePlan {
-    pub(super) fn new(feature: &FeatureMapping) -> Self {
+    pub(super) fn new(feature: &FeatureMapping, null: WireNull) -> Self {
         let name = &feature.name;
         let mut key = vec![0; name.len() + 1 + MAX_VARINT_LEN];
         let end = put_header(&mut key, 0, FIELD_1, name.len());
         let end = put_bytes(&mut key, end, name.as_bytes());
         key.truncate(end);
         let template = Template::new(name, feature.kind).filter(|template| template.longest() >= MAX_VARINT_LEN);
-        Self { key: key.into(), kind: feature.kind, template }
+        let mut plan = Self { key: key.into(), kind: feature.kind, template, null: Box::default() };
+        let mut entry = vec![0; plan.key.len() + FEATURE_OVERHEAD];
+        let end = match null {
+            WireNull::Absent => 0,
+            WireNull::Unset => {
+                let pos = put_header(&mut entry, 0, FIELD_1, plan.key.len() + field_len(0));
+                let pos = put_bytes(&mut entry, pos, &plan.key);
+                put_header(&mut entry, pos, FIELD_2, 0)
+            }
+            WireNull::Empty => plan.put_list_header(&mut entry, 0, 0),
+        };
+        plan.null = entry[..end].into();
+        plan
     }
 
     /// Writes everything before the values of a list whose content is `list_len` bytes long.
@@ -136,13 +165,13 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes the feature of `row`, or nothing if it is null, and returns the position behind it.
+    /// Writes the feature of `row`, or what a null is, and returns the position behind it.
     #[inline]
     pub(super) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         if let Some(nulls) = self.nulls
             && nulls.is_null(row)
         {
-            return pos;
+            return if self.plan.null.is_empty() { pos } else { put_bytes(out, pos, &self.plan.null) };
         }
         match &self.values {
             CellValues::Int64(values) => {

@@ -8,13 +8,13 @@ use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_cast::CastOptions;
 use arrow_schema::DataType;
 
 use super::bind::Spans;
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{ColumnMapping, Conversion, Rescale};
+use crate::mapping::{Conversion, Rescale};
 use crate::tensor;
 
 /// The values of a column, as its feature holds them.
@@ -34,6 +34,71 @@ pub(super) enum BytesValues {
     Fixed { width: usize, data: Buffer },
 }
 
+impl BytesValues {
+    /// The value at `position`.
+    fn get(&self, position: usize) -> &[u8] {
+        match self {
+            Self::Offsets32 { offsets, data } => {
+                &data[offsets[position].as_usize()..offsets[position + 1].as_usize()]
+            }
+            Self::Offsets64 { offsets, data } => {
+                &data[offsets[position].as_usize()..offsets[position + 1].as_usize()]
+            }
+            Self::Fixed { width, data } => &data[position * width..(position + 1) * width],
+            Self::Views { views, data } => inline_or_in(&views[position], data),
+        }
+    }
+}
+
+/// The longest value of a view that stands in the view itself.
+/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
+pub(super) const MAX_INLINE: usize = 12;
+
+/// The bytes that a view is of.
+fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
+    let len = *view as u32 as usize;
+    if len <= MAX_INLINE {
+        return &view.to_byte_slice()[4..][..len];
+    }
+    let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+    &data[buffer][offset..offset + len]
+}
+
+impl Values {
+    /// The values at `positions`, and where there is none `default`: a single value, or without one 0 or no bytes.
+    pub(super) fn gather(&self, positions: impl Iterator<Item = Option<usize>>, default: Option<&Self>) -> Self {
+        fn numbers<T: ArrowNativeType>(
+            values: &[T],
+            positions: impl Iterator<Item = Option<usize>>,
+            default: Option<T>,
+        ) -> ScalarBuffer<T> {
+            positions.map(|position| position.map_or(default.unwrap_or_default(), |position| values[position])).collect()
+        }
+
+        match self {
+            Self::Int64(values) => {
+                let default = if let Some(Self::Int64(default)) = default { default.first().copied() } else { None };
+                Self::Int64(numbers(values, positions, default))
+            }
+            Self::Float(values) => {
+                let default = if let Some(Self::Float(default)) = default { default.first().copied() } else { None };
+                Self::Float(numbers(values, positions, default))
+            }
+            Self::Bytes(values) => {
+                let default = if let Some(Self::Bytes(default)) = default { default.get(0) } else { &[] };
+                let mut data = Vec::new();
+                let mut lengths = Vec::with_capacity(positions.size_hint().0);
+                for position in positions {
+                    let value = position.map_or(default, |position| values.get(position));
+                    data.extend_from_slice(value);
+                    lengths.push(value.len());
+                }
+                Self::Bytes(BytesValues::Offsets64 { offsets: OffsetBuffer::from_lengths(lengths), data: data.into() })
+            }
+        }
+    }
+}
+
 /// Values, and the positions of those that their feature cannot hold, ascending. A position counts only if a row that
 /// is not null has it: what stands under a null is of no meaning.
 pub(super) struct Converted {
@@ -47,9 +112,9 @@ impl From<Values> for Converted {
     }
 }
 
-/// The values of `array` by the column's conversion.
-pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Converted> {
-    Ok(match mapping.conversion {
+/// The values of `array`, a part of `column`, by `conversion`.
+pub(super) fn convert(conversion: Conversion, column: &str, array: &ArrayRef) -> Result<Converted> {
+    Ok(match conversion {
         Conversion::Nothing => Values::Int64(ScalarBuffer::from(Vec::new())).into(),
         Conversion::Bool => Values::Int64(array.as_boolean().values().iter().map(i64::from).collect()).into(),
         Conversion::Integer => Values::Int64(integers(array)).into(),
@@ -84,7 +149,7 @@ pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Conve
         Conversion::Text => {
             let options = CastOptions { safe: false, ..Default::default() };
             let text = arrow_cast::cast_with_options(array, &DataType::Utf8, &options).map_err(|source| {
-                ErrorKind::Text { column: mapping.column.clone(), data_type: array.data_type().clone(), source }
+                ErrorKind::Text { column: column.to_owned(), data_type: array.data_type().clone(), source }
             })?;
             Values::Bytes(bytes(&text)?).into()
         }

@@ -7,7 +7,8 @@ use arrow_array::RecordBatch;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
 use super::bind::BoundColumn;
-use super::column::{Cells, FeaturePlan, SPARE};
+use super::column::{Cells, FeaturePlan, SPARE, WireNull};
+use super::shred;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
 use crate::record_buffer::RecordBuffer;
@@ -54,22 +55,27 @@ pub struct Encoder {
 struct PlannedFeature {
     /// Position of the column in the schema.
     column: usize,
+    /// Position among the features of the column.
+    part: usize,
     plan: FeaturePlan,
 }
 
 impl Encoder {
     /// An encoder of batches with the mapping's schema.
     pub fn new(mapping: Arc<Mapping>) -> Self {
-        let mut features: Vec<_> = mapping
-            .columns()
-            .iter()
-            .enumerate()
-            .flat_map(|(column, mapped)| mapped.features.iter().map(move |feature| (column, feature)))
-            .collect();
-        features.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-        let features =
-            features.into_iter().map(|(column, feature)| PlannedFeature { column, plan: FeaturePlan::new(feature) });
-        Self { features: features.collect(), mapping }
+        let mut features = Vec::new();
+        for (column, mapped) in mapping.columns().iter().enumerate() {
+            let mut nulls = vec![WireNull::from(&mapped.nulls); mapped.features.len()];
+            if let Some(root) = &mapped.layout {
+                shred::wire_nulls(root, &mut nulls);
+            }
+            for (part, (feature, null)) in mapped.features.iter().zip(nulls).enumerate() {
+                features.push((&feature.name, PlannedFeature { column, part, plan: FeaturePlan::new(feature, null) }));
+            }
+        }
+        features.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let features = features.into_iter().map(|(_, feature)| feature).collect();
+        Self { features, mapping }
     }
 
     /// What the columns become.
@@ -92,11 +98,21 @@ impl Encoder {
     /// A batch of another schema than the mapping's; a null or a value that the mapping has no place for.
     pub fn bind(&self, batch: &RecordBatch) -> Result<BoundBatch<'_>> {
         self.check_schema(batch)?;
-        let columns = self
-            .features
-            .iter()
-            .map(|feature| BoundColumn::try_new(&self.mapping.columns()[feature.column], batch.column(feature.column)));
-        Ok(BoundBatch { encoder: self, columns: columns.collect::<Result<_>>()?, rows: batch.num_rows() })
+        let mut columns: Vec<_> = self.features.iter().map(|_| None).collect();
+        let mut nested: Vec<_> = self.mapping.columns().iter().map(|_| Vec::new()).collect();
+        for (bound, feature) in columns.iter_mut().zip(self.features.iter()) {
+            let (mapped, array) = (&self.mapping.columns()[feature.column], batch.column(feature.column));
+            let Some(root) = &mapped.layout else {
+                *bound = Some(BoundColumn::try_new(mapped, array)?);
+                continue;
+            };
+            let parts = &mut nested[feature.column];
+            if parts.is_empty() {
+                *parts = shred::shred(root, mapped.features.len(), array)?;
+            }
+            *bound = parts[feature.part].take();
+        }
+        Ok(BoundBatch { encoder: self, columns: columns.into_iter().flatten().collect(), rows: batch.num_rows() })
     }
 
     fn check_schema(&self, batch: &RecordBatch) -> Result<()> {

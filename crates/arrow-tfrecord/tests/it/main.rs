@@ -7,6 +7,8 @@ mod errors;
 mod filter;
 mod golden;
 mod infer;
+mod nested;
+mod nested_tables;
 mod oracle;
 mod quirks;
 mod refusals;

@@ -1,0 +1,227 @@
+//! Nested columns, by a model of the mapping that takes one row after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, NullPolicy, RecordBuffer};
+use proptest::prelude::*;
+use prost::Message;
+use tfr_proto::tensorflow::feature::Kind;
+use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+
+use crate::nested_tables::{self, Nulls};
+
+/// What is in one place of a column.
+#[derive(Clone)]
+enum Cell {
+    Null,
+    /// An array of one element.
+    Value(ArrayRef),
+    Struct(Vec<Cell>),
+    List(Vec<Cell>),
+}
+
+fn cell(array: &ArrayRef, at: usize) -> Cell {
+    if array.is_null(at) {
+        return Cell::Null;
+    }
+    let all = |items: &ArrayRef| Cell::List((0..items.len()).map(|at| cell(items, at)).collect());
+    match array.data_type() {
+        DataType::Struct(_) => Cell::Struct(array.as_struct().columns().iter().map(|child| cell(child, at)).collect()),
+        DataType::List(_) => all(&array.as_list::<i32>().value(at)),
+        DataType::LargeList(_) => all(&array.as_list::<i64>().value(at)),
+        DataType::ListView(_) => all(&array.as_list_view::<i32>().value(at)),
+        DataType::FixedSizeList(..) => all(&array.as_fixed_size_list().value(at)),
+        DataType::Map(..) => all(&(Arc::new(array.as_map().value(at)) as ArrayRef)),
+        _ => Cell::Value(array.slice(at, 1)),
+    }
+}
+
+/// A list of the kind that values of the type have.
+fn kind(data_type: &DataType, values: &[Cell]) -> Kind {
+    let data_type = match data_type {
+        DataType::Dictionary(_, values) => values,
+        plain => plain,
+    };
+    let cast = |value: &ArrayRef, to: &DataType| arrow_cast::cast(value, to).unwrap();
+    match data_type {
+        DataType::Float32 => {
+            let value = values.iter().map(|value| match value {
+                Cell::Value(value) => value.as_primitive::<Float32Type>().value(0),
+                _ => 0.0,
+            });
+            Kind::FloatList(FloatList { value: value.collect() })
+        }
+        // Whole numbers of up to two digits, so the nearest float is the value.
+        decimal if decimal.is_decimal() => {
+            let value = values.iter().map(|value| match value {
+                Cell::Value(value) => cast(value, &DataType::Float32).as_primitive::<Float32Type>().value(0),
+                _ => 0.0,
+            });
+            Kind::FloatList(FloatList { value: value.collect() })
+        }
+        text if text.is_string() || text.is_binary() => {
+            let value = values.iter().map(|value| match value {
+                Cell::Value(value) => cast(value, &DataType::LargeBinary).as_binary::<i64>().value(0).to_vec(),
+                _ => Vec::new(),
+            });
+            Kind::BytesList(BytesList { value: value.collect() })
+        }
+        _ => {
+            let value = values.iter().map(|value| match value {
+                Cell::Value(value) => cast(value, &DataType::Int64).as_primitive::<Int64Type>().value(0),
+                _ => 0,
+            });
+            Kind::Int64List(Int64List { value: value.collect() })
+        }
+    }
+}
+
+fn int64s(values: Vec<i64>) -> Kind {
+    Kind::Int64List(Int64List { value: values })
+}
+
+/// The features of one row.
+struct Row {
+    masks: bool,
+    features: BTreeMap<String, Kind>,
+}
+
+impl Row {
+    /// Adds the features of a part of a column: `slots` are all of it that is in the row, `lists` tells how many lists
+    /// are around it, and `lengths` how long the inner ones are.
+    fn add(&mut self, path: &str, field: &Field, slots: &[Cell], lists: usize, lengths: &[Vec<i64>]) {
+        let is_null = || int64s(slots.iter().map(|cell| i64::from(matches!(cell, Cell::Null))).collect());
+        let masked = self.masks && field.is_nullable();
+        match field.data_type() {
+            DataType::Struct(fields) => {
+                if masked && (lists > 0 || !fields.iter().any(|field| always_there(field))) {
+                    self.features.insert(format!("{path}/is_null"), is_null());
+                }
+                for (position, child) in fields.iter().enumerate() {
+                    let slots: Vec<_> = slots
+                        .iter()
+                        .map(|cell| match cell {
+                            Cell::Struct(children) => children[position].clone(),
+                            _ => Cell::Null,
+                        })
+                        .collect();
+                    self.add(&format!("{path}/{}", child.name()), child, &slots, lists, lengths);
+                }
+            }
+            DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) => {
+                self.add_list(path, item, None, masked, slots, lists, lengths);
+            }
+            DataType::FixedSizeList(item, len) => self.add_list(path, item, Some(*len), masked, slots, lists, lengths),
+            DataType::Map(entries, _) => {
+                let DataType::Struct(fields) = entries.data_type() else { panic!("entries are structs") };
+                let renamed = fields.iter().zip(["key", "value"]);
+                let fields: Vec<_> = renamed.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+                let entries = Field::new("entries", DataType::Struct(fields.into()), false);
+                self.add_list(path, &entries, None, masked, slots, lists, lengths);
+            }
+            value => {
+                if masked {
+                    self.features.insert(format!("{path}/is_null"), is_null());
+                }
+                if lists == 0 && matches!(slots, [Cell::Null]) {
+                    return;
+                }
+                let name = if lengths.is_empty() { path.to_owned() } else { format!("{path}/ragged_flat_values") };
+                self.features.insert(name, kind(value, slots));
+                for (level, lengths) in lengths.iter().enumerate() {
+                    self.features.insert(format!("{path}/ragged_row_lengths_{level}"), int64s(lengths.clone()));
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a list is all of this")]
+    fn add_list(
+        &mut self,
+        path: &str,
+        item: &Field,
+        len: Option<i32>,
+        masked: bool,
+        slots: &[Cell],
+        lists: usize,
+        lengths: &[Vec<i64>],
+    ) {
+        if lists == 0 {
+            // A list that is null is not there, nor is anything in it but scalars' masks.
+            if let [Cell::List(items)] = slots {
+                self.add(path, item, items, 1, lengths);
+            }
+            return;
+        }
+        if masked {
+            let is_null = slots.iter().map(|cell| i64::from(matches!(cell, Cell::Null))).collect();
+            self.features.insert(format!("{path}/is_null_{}", lists - 1), int64s(is_null));
+        }
+        let mut items = Vec::new();
+        let mut own = Vec::new();
+        for cell in slots {
+            match (cell, len) {
+                (Cell::List(list), _) => {
+                    items.extend(list.iter().cloned());
+                    own.push(list.len() as i64);
+                }
+                (_, Some(len)) => items.extend((0..len).map(|_| Cell::Null)),
+                (_, None) => own.push(0),
+            }
+        }
+        let mut lengths = lengths.to_vec();
+        if len.is_none() {
+            lengths.push(own);
+        }
+        self.add(path, item, &items, lists + 1, &lengths);
+    }
+}
+
+fn always_there(field: &Field) -> bool {
+    !field.is_nullable()
+        && match field.data_type() {
+            DataType::Struct(fields) => fields.iter().any(|field| always_there(field)),
+            _ => true,
+        }
+}
+
+fn framed(batch: &RecordBatch, masks: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    for row in 0..batch.num_rows() {
+        let mut features = Row { masks, features: BTreeMap::new() };
+        for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+            features.add(field.name(), field, &[cell(array, row)], 0, &[]);
+        }
+        let feature = features.features.into_iter().map(|(name, kind)| (name, Feature { kind: Some(kind) })).collect();
+        let example = Example { features: Some(Features { feature }) };
+        tfrecord_framing::append_record(&mut file, |out| example.encode(out)).unwrap();
+    }
+    file
+}
+
+fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Vec<u8> {
+    let mapping = Mapping::try_new(&batch.schema(), options).unwrap();
+    let mut records = RecordBuffer::default();
+    Encoder::new(Arc::new(mapping)).encode(batch, &mut records).unwrap();
+    records.bytes().to_vec()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nested_columns_are_their_leaves(batch in nested_tables::batch(Nulls::OutsideOfLists)) {
+        prop_assert_eq!(encoded(&batch, &MappingOptions::default()), framed(&batch, false));
+    }
+
+    #[test]
+    fn masks_say_where_nulls_are(batch in nested_tables::batch(Nulls::Everywhere)) {
+        let options = MappingOptions::default().with_nulls(NullPolicy::Mask);
+        prop_assert_eq!(encoded(&batch, &options), framed(&batch, true));
+    }
+}
