@@ -200,6 +200,20 @@ pub enum ErrorKind {
         /// How many values there are.
         found: usize,
     },
+    /// A feature of a nested column with more or fewer values than its other features tell.
+    #[error(
+        "{position}: feature {feature:?}: expected {expected} values, as its column's other features tell, found {found}"
+    )]
+    UnevenLists {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+        /// How many values there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
     /// A record without a feature whose column is never null.
     #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
     MissingFeature {
@@ -284,6 +298,10 @@ impl Error {
                 Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
             }
             ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
+            ErrorKind::UnevenLists { .. } => Some(
+                "read with the mapping that the records were written with, or declare the features as lists of their own"
+                    .to_owned(),
+            ),
             ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),
             ErrorKind::InvalidValue { feature, kind, .. } => {
                 Some(format!("declare {feature} as {}, which every {kind}_list fits", widest(*kind)))

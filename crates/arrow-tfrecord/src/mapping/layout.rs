@@ -58,7 +58,19 @@ impl Node {
         }
     }
 
-    /// The first of them.
+    /// The features of this part and of what is in it.
+    pub(crate) fn features(&self, out: &mut Vec<usize>) {
+        out.extend(self.mask);
+        match &self.kind {
+            NodeKind::Leaf(leaf) => {
+                out.extend(leaf.iter().flat_map(|leaf| leaf.lengths.iter().chain([&leaf.values])));
+            }
+            NodeKind::Struct(children) => children.iter().for_each(|child| child.features(out)),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.features(out),
+        }
+    }
+
+    /// The first of the leaves.
     pub(crate) fn first_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
             NodeKind::Leaf(leaf) => leaf.as_ref(),

@@ -125,7 +125,8 @@ impl Planner<'_> {
             }
             DataType::Map(entries, _) => {
                 self.at_least(LossClass::Encoded, path, "keys and values");
-                let entries = |planner: &mut Self, within: &[Dimension]| planner.entries(entries, path, within, inherited);
+                let entries =
+                    |planner: &mut Self, within: &[Dimension]| planner.entries(entries, path, within, inherited);
                 self.list(dimensions, entries)?
             }
             list if let Some(leaf) = self.whole(list, path, dimensions, inherited)? => NodeKind::Leaf(Some(leaf)),
@@ -234,7 +235,8 @@ impl Planner<'_> {
         inherited: &Inherited,
     ) -> Result<Option<Leaf>> {
         let value = value_type(data_type);
-        let chosen = inherited.choice.as_ref().and_then(|(said_of, choice)| Some((said_of, decide::chosen(value, *choice)?)));
+        let chosen =
+            inherited.choice.as_ref().and_then(|(said_of, choice)| Some((said_of, decide::chosen(value, *choice)?)));
         let decision = match chosen {
             Some((said_of, decision)) => {
                 self.chosen.remove(said_of);
@@ -353,7 +355,9 @@ impl Planner<'_> {
             }
             _ => form.to_owned(),
         };
-        for forms in [Some(&mut self.forms), (class == LossClass::Narrowed).then_some(&mut self.losses)].into_iter().flatten() {
+        for forms in
+            [Some(&mut self.forms), (class == LossClass::Narrowed).then_some(&mut self.losses)].into_iter().flatten()
+        {
             if !forms.contains(&form) {
                 forms.push(form.clone());
             }

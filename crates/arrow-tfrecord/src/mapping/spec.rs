@@ -38,7 +38,10 @@ impl ColumnMapping {
                     FeatureShape::List => vec![Step::Any],
                 };
                 let may_be_absent = self.nullable && leaves_out(&self.nulls);
-                vec![(feature.name.clone(), spec(&feature.name, &feature.name, feature.kind, &dimensions, may_be_absent))]
+                vec![(
+                    feature.name.clone(),
+                    spec(&feature.name, &feature.name, feature.kind, &dimensions, may_be_absent),
+                )]
             }
             (None, None) => Vec::new(),
         }

@@ -140,7 +140,8 @@ impl FromStr for ColumnRule {
                 }
                 rest = after;
             } else {
-                let (choice, after) = text.split_once(',').map_or((text, None), |(choice, after)| (choice, Some(after)));
+                let (choice, after) =
+                    text.split_once(',').map_or((text, None), |(choice, after)| (choice, Some(after)));
                 if rule.choice.replace(choice.trim_end().parse()?).is_some() {
                     return Err(invalid(text));
                 }
@@ -157,7 +158,8 @@ mod tests {
 
     #[test]
     fn rules_print_as_they_are_parsed() {
-        let texts = ["bits", "null=mask", "bits, null=drop", "null=default=", "tensor, null=default= 1,2 ", "null=unset"];
+        let texts =
+            ["bits", "null=mask", "bits, null=drop", "null=default=", "tensor, null=default= 1,2 ", "null=unset"];
         for text in texts {
             assert_eq!(text.parse::<ColumnRule>().unwrap().to_string(), text);
         }
@@ -173,7 +175,8 @@ mod tests {
             r#"unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"#
         );
         assert!(told("bit").starts_with(r#"unknown choice "bit": expected wrap, bits"#));
-        let twice = r#"unknown rule of a column "string": expected a choice, null=POLICY, or both with a comma between"#;
+        let twice =
+            r#"unknown rule of a column "string": expected a choice, null=POLICY, or both with a comma between"#;
         assert_eq!(told("bits, string"), twice);
         assert!(told("").starts_with(r#"unknown choice """#));
     }

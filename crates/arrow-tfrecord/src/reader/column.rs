@@ -5,13 +5,15 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
+use super::assemble::Part;
 use super::locate::{Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
 use super::values::{Blobs, Room, Sink, Values};
 use super::wire::Malformed;
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureShape};
+use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node};
+use crate::options::{NullPolicy, NullRule};
 use crate::tensor;
 
 /// Why a record has no value for a column.
@@ -30,12 +32,16 @@ pub(super) enum Fault {
 /// How to read one column, and what was read of it.
 #[derive(Debug)]
 pub(super) struct Column {
+    /// The name of its feature.
+    pub(super) name: String,
     pub(super) data_type: DataType,
     /// The kind of its feature; none if it must not have values.
     pub(super) kind: Option<FeatureKind>,
     shape: FeatureShape,
     conversion: Conversion,
     nullable: bool,
+    /// Whether a feature without values is a null one, where there should be some.
+    empty_is_null: bool,
     values: Values,
     nulls: NullBufferBuilder,
     /// Where each row's values end, if the number may differ.
@@ -49,25 +55,61 @@ impl Column {
         let feature = mapping.features.first();
         let kind = feature.map(|feature| feature.kind);
         let column = Self {
+            name: mapping.column.clone(),
             data_type: mapping.data_type.clone(),
             kind,
             shape: feature.map_or(FeatureShape::Scalar, |feature| feature.shape),
             conversion: mapping.conversion,
             nullable: mapping.nullable,
+            empty_is_null: mapping.nulls.is(NullPolicy::Empty),
             values: Values::new(kind.unwrap_or(FeatureKind::Bytes)),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
             room: Room::default(),
         };
-        let value_type = value_type(column.element_type());
-        if column.conversion == Conversion::Text && !arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type) {
-            return Err(ErrorKind::TextNotRead {
-                column: mapping.column.clone(),
-                data_type: mapping.data_type.clone(),
-            }
-            .into());
-        }
+        check_text(column.conversion, &mapping.column, &mapping.data_type, column.element_type())?;
         Ok(column)
+    }
+
+    /// One feature of a column with a layout: the values of `node`, or with no node whole numbers about it.
+    pub(super) fn part(feature: &FeatureMapping, node: Option<(&Node, &Leaf)>, nulls: &NullRule) -> Result<Self> {
+        let value_type = node.map_or(DataType::Int64, |(node, _)| node.data_type.clone());
+        let conversion = node.map_or(Conversion::Integer, |(_, leaf)| leaf.conversion);
+        if let Some((node, _)) = node {
+            check_text(conversion, &node.path, &node.data_type, &node.data_type)?;
+        }
+        let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+        Ok(Self {
+            name: feature.name.clone(),
+            data_type: match feature.shape {
+                FeatureShape::Scalar => value_type,
+                FeatureShape::Fixed(len) => match i32::try_from(len) {
+                    Ok(len) => DataType::FixedSizeList(item(value_type), len),
+                    Err(_) => DataType::LargeList(item(value_type)),
+                },
+                FeatureShape::List => DataType::LargeList(item(value_type)),
+            },
+            kind: Some(feature.kind),
+            shape: feature.shape,
+            conversion,
+            // Whether it may be missing depends on other features.
+            nullable: true,
+            empty_is_null: nulls.is(NullPolicy::Empty),
+            values: Values::new(feature.kind),
+            nulls: NullBufferBuilder::new(0),
+            ends: Vec::new(),
+        })
+    }
+
+    /// What was read of the rows appended since the last time.
+    pub(super) fn take_part(&mut self) -> Part {
+        let values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
+        Part {
+            shape: self.shape,
+            values: std::mem::replace(&mut self.values, values),
+            nulls: self.nulls.finish(),
+            ends: std::mem::take(&mut self.ends),
+        }
     }
 
     /// The type of a list's elements, or of the rows themselves.
@@ -93,6 +135,7 @@ impl Column {
             records,
             shape: self.shape,
             nullable: self.nullable,
+            empty_is_null: self.empty_is_null,
             nulls: &mut self.nulls,
             ends: &mut self.ends,
         };
@@ -177,6 +220,16 @@ impl Column {
     }
 }
 
+/// Text of a type whose text is not read is refused before reading.
+fn check_text(conversion: Conversion, column: &str, data_type: &DataType, element_type: &DataType) -> Result<()> {
+    let can_be_read = arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type(element_type));
+    if conversion == Conversion::Text && !can_be_read {
+        let (column, data_type) = (column.to_owned(), data_type.clone());
+        return Err(ErrorKind::TextNotRead { column, data_type }.into());
+    }
+    Ok(())
+}
+
 /// The field of a list's elements.
 fn item(data_type: &DataType) -> Option<&Field> {
     match data_type {
@@ -210,6 +263,7 @@ struct Rows<'a> {
     records: &'a [u8],
     shape: FeatureShape,
     nullable: bool,
+    empty_is_null: bool,
     nulls: &'a mut NullBufferBuilder,
     ends: &'a mut Vec<usize>,
 }
@@ -233,8 +287,14 @@ impl Rows<'_> {
                             .push_all(&bytes[..list.end], list.start)
                             .map_err(|error| (row, self.fault(slot, error)))?;
                         let found = values.count() - before;
-                        if wanted.is_some_and(|wanted| wanted != found) {
-                            return Err((row, Fault::Count(found)));
+                        match wanted {
+                            Some(wanted) if found == 0 && wanted > 0 && self.empty_is_null && self.nullable => {
+                                values.pad(wanted);
+                                self.nulls.append_null();
+                                continue;
+                            }
+                            Some(wanted) if wanted != found => return Err((row, Fault::Count(found))),
+                            _ => {}
                         }
                     }
                     self.nulls.append_non_null();

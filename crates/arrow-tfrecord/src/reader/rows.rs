@@ -8,11 +8,12 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 use tfrecord_framing::Position;
 
+use super::assemble::{self, Flaw};
 use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
 use super::restore::Misfit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::mapping::{FeatureKind, Mapping};
+use crate::mapping::{FeatureKind, Mapping, Node};
 
 /// A record: where its payload stands in some bytes, and where it was found.
 #[derive(Debug, Clone)]
@@ -26,12 +27,24 @@ pub(super) struct Record {
 pub(super) struct RowDecoder {
     /// With the columns that are read, as they are read.
     schema: SchemaRef,
+    /// Columns that are one feature, and the features of other columns.
     columns: Vec<Column>,
-    /// The feature of each column, by its number at the locator.
+    /// The feature of each, by its number at the locator.
     features: Vec<usize>,
+    /// What is made of them.
+    outputs: Vec<Output>,
     locator: Locator,
     /// Where each row's record was found.
     positions: Vec<Position>,
+}
+
+/// A column of the schema.
+#[derive(Debug)]
+enum Output {
+    /// One of those that are decoded.
+    Column(usize),
+    /// Put together: by the position of each feature among those of the column, which of those that are decoded it is.
+    Nested(Arc<Node>, Vec<Option<usize>>),
 }
 
 impl RowDecoder {
@@ -40,24 +53,48 @@ impl RowDecoder {
         if let Some(column) = projection.iter().find(|column| **column >= mapping.columns().len()) {
             return Err(ErrorKind::NoSuchColumn { column: *column, columns: mapping.columns().len() }.into());
         }
-        let mapped: Vec<_> = projection.iter().map(|column| &mapping.columns()[*column]).collect();
+        let mut columns = Vec::with_capacity(projection.len());
+        let mut outputs = Vec::with_capacity(projection.len());
+        for column in projection.iter().map(|column| &mapping.columns()[*column]) {
+            let Some(root) = &column.layout else {
+                outputs.push(Output::Column(columns.len()));
+                columns.push(Column::try_new(column)?);
+                continue;
+            };
+            let mut parts = Vec::with_capacity(column.features.len());
+            for part in assemble::features(root, column.features.len()) {
+                parts.push(match part {
+                    assemble::Feature::Unread => None,
+                    assemble::Feature::Numbers(_) | assemble::Feature::Values(..) => Some(columns.len()),
+                });
+                let feature = &column.features[parts.len() - 1];
+                match part {
+                    assemble::Feature::Unread => {}
+                    assemble::Feature::Numbers(nulls) => columns.push(Column::part(feature, None, nulls)?),
+                    assemble::Feature::Values(node, leaf) => {
+                        columns.push(Column::part(feature, Some((node, leaf)), &node.nulls)?);
+                    }
+                }
+            }
+            outputs.push(Output::Nested(Arc::clone(root), parts));
+        }
         let mut numbers = HashMap::new();
         let mut names = Vec::new();
-        let features = mapped
-            .iter()
-            .map(|column| {
-                *numbers.entry(column.column.as_str()).or_insert_with(|| {
-                    names.push(column.column.as_str());
-                    names.len() - 1
-                })
+        let features = columns.iter().map(|column| {
+            *numbers.entry(column.name.as_str()).or_insert_with(|| {
+                names.push(column.name.as_str());
+                names.len() - 1
             })
-            .collect();
+        });
+        let features = features.collect();
+        let locator = Locator::new(names);
         let fields: Vec<_> = projection.iter().map(|column| Arc::clone(&mapping.schema().fields()[*column])).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, mapping.schema().metadata().clone())),
-            columns: mapped.into_iter().map(Column::try_new).collect::<Result<_>>()?,
+            columns,
             features,
-            locator: Locator::new(names),
+            outputs,
+            locator,
             positions: Vec::new(),
         })
     }
@@ -92,10 +129,21 @@ impl RowDecoder {
 
     /// The rows appended since the last time, as a batch. After an error as in [`append`](Self::append).
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        for column in 0..self.columns.len() {
-            let array = self.columns[column].finish();
-            arrays.push(array.map_err(|misfit| self.misfit(column, misfit))?);
+        let mut arrays = Vec::with_capacity(self.outputs.len());
+        for output in 0..self.outputs.len() {
+            arrays.push(match &self.outputs[output] {
+                Output::Column(column) => {
+                    let column = *column;
+                    self.columns[column].finish().map_err(|misfit| self.misfit(column, misfit))?
+                }
+                Output::Nested(root, parts) => {
+                    let columns = &mut self.columns;
+                    let mut taken: Vec<_> =
+                        parts.iter().map(|part| part.map(|column| columns[column].take_part())).collect();
+                    let array = assemble::assemble(root, &mut taken, self.positions.len());
+                    array.map_err(|flaw| self.flaw(output, flaw))?
+                }
+            });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(self.positions.len()));
         self.positions.clear();
@@ -110,8 +158,8 @@ impl RowDecoder {
     }
 
     fn refusal(&self, column: usize, record: &Record, fault: Fault) -> Error {
-        let feature = self.schema.field(column).name().clone();
-        let Column { data_type, kind, .. } = &self.columns[column];
+        let Column { name, data_type, kind, .. } = &self.columns[column];
+        let feature = name.clone();
         let (position, data_type) = (record.position, data_type.clone());
         match fault {
             Fault::Kind(found) => ErrorKind::KindMismatch { position, feature, expected: *kind, found }.into(),
@@ -121,8 +169,33 @@ impl RowDecoder {
         }
     }
 
+    /// What is wrong with the features of a column that is put together.
+    fn flaw(&self, output: usize, flaw: Flaw) -> Error {
+        let column = |feature: usize| match &self.outputs[output] {
+            Output::Column(column) => *column,
+            Output::Nested(_, parts) => parts.get(feature).copied().flatten().unwrap_or_default(),
+        };
+        let position = |row: usize| self.positions.get(row).copied().unwrap_or_default();
+        let name = |feature: usize| self.columns[column(feature)].name.clone();
+        match flaw {
+            Flaw::Missing { feature, row } => {
+                ErrorKind::MissingFeature { position: position(row), feature: name(feature) }.into()
+            }
+            Flaw::Uneven { feature, row, expected, found } => {
+                ErrorKind::UnevenLists { position: position(row), feature: name(feature), expected, found }.into()
+            }
+            Flaw::Misfit(feature, misfit) => self.misfit(column(feature), misfit),
+            Flaw::Other(Misfit::Arrow(source)) => ErrorKind::Arrow { source }.into(),
+            Flaw::Other(_) => {
+                let field = self.schema.field(output);
+                let (column, data_type) = (field.name().clone(), field.data_type().clone());
+                ErrorKind::TooManyValues { column, data_type, rows: self.positions.len() }.into()
+            }
+        }
+    }
+
     fn misfit(&self, column: usize, misfit: Misfit) -> Error {
-        let name = self.schema.field(column).name().clone();
+        let name = self.columns[column].name.clone();
         let data_type = self.columns[column].data_type.clone();
         match misfit {
             Misfit::Value { element: row, value } => {

@@ -38,12 +38,8 @@ impl BytesValues {
     /// The value at `position`.
     fn get(&self, position: usize) -> &[u8] {
         match self {
-            Self::Offsets32 { offsets, data } => {
-                &data[offsets[position].as_usize()..offsets[position + 1].as_usize()]
-            }
-            Self::Offsets64 { offsets, data } => {
-                &data[offsets[position].as_usize()..offsets[position + 1].as_usize()]
-            }
+            Self::Offsets32 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
+            Self::Offsets64 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
             Self::Fixed { width, data } => &data[position * width..(position + 1) * width],
             Self::Views { views, data } => inline_or_in(&views[position], data),
         }
@@ -72,7 +68,9 @@ impl Values {
             positions: impl Iterator<Item = Option<usize>>,
             default: Option<T>,
         ) -> ScalarBuffer<T> {
-            positions.map(|position| position.map_or(default.unwrap_or_default(), |position| values[position])).collect()
+            positions
+                .map(|position| position.map_or(default.unwrap_or_default(), |position| values[position]))
+                .collect()
         }
 
         match self {

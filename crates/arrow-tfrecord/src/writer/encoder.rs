@@ -73,7 +73,7 @@ impl Encoder {
                 features.push((&feature.name, PlannedFeature { column, part, plan: FeaturePlan::new(feature, null) }));
             }
         }
-        features.sort_by(|(a, _), (b, _)| a.cmp(b));
+        features.sort_by_key(|(name, _)| *name);
         let features = features.into_iter().map(|(_, feature)| feature).collect();
         Self { features, mapping }
     }

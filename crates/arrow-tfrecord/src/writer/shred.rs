@@ -157,8 +157,7 @@ impl Shredder {
         let Converted { values, misfits } = convert(leaf.conversion, &node.path, &distinct)?;
         let place = |position: usize| index.as_ref().map_or(position, |index| index[position]);
         if !misfits.is_empty() {
-            let is_misfit =
-                |position: usize| !nulls.any(position) && misfits.binary_search(&place(position)).is_ok();
+            let is_misfit = |position: usize| !nulls.any(position) && misfits.binary_search(&place(position)).is_ok();
             if let Some(slot) = positions.iter().position(|position| is_misfit(*position)) {
                 return Err(out_of_range(&node.path, leaf.conversion, array, slots.row_of(slot), positions[slot]));
             }
@@ -232,9 +231,7 @@ fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option
         push((!nulls.any(position)).then_some(position), positions);
     };
     let Some(ends) = &slots.ends else {
-        let is_absent = |row: usize| {
-            nulls.any(slots.positions[row]) && !matches!(node.nulls, NullRule::Default(_))
-        };
+        let is_absent = |row: usize| nulls.any(slots.positions[row]) && !matches!(node.nulls, NullRule::Default(_));
         let rows = slots.positions.len();
         let valid = BooleanBuffer::collect_bool(rows, |row| !is_absent(row));
         let mut ends = Vec::with_capacity(rows + 1);

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field};
-use arrow_tfrecord::{Encoder, Mapping, MappingOptions, NullPolicy, RecordBuffer};
+use arrow_tfrecord::{Encoder, LossClass, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer};
 use proptest::prelude::*;
 use prost::Message;
 use tfr_proto::tensorflow::feature::Kind;
@@ -211,17 +211,38 @@ fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Vec<u8> {
     records.bytes().to_vec()
 }
 
+fn decoded(batch: &RecordBatch, options: &MappingOptions, file: &[u8]) -> RecordBatch {
+    let reader = ReaderBuilder::new(batch.schema()).with_mapping(options.clone()).build(file).unwrap();
+    let batches: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
+    arrow_select::concat::concat_batches(&batch.schema(), &batches).unwrap()
+}
+
+/// Whatever is not narrowed comes back, and what is becomes the same again.
+fn comes_back(batch: &RecordBatch, options: &MappingOptions) {
+    let file = encoded(batch, options);
+    let back = decoded(batch, options, &file);
+    assert_eq!(encoded(&back, options), file);
+    let mapping = Mapping::try_new(&batch.schema(), options).unwrap();
+    for (column, mapped) in mapping.columns().iter().enumerate() {
+        if mapped.class != LossClass::Narrowed {
+            assert_eq!(back.column(column).to_data(), batch.column(column).to_data());
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn nested_columns_are_their_leaves(batch in nested_tables::batch(Nulls::OutsideOfLists)) {
         prop_assert_eq!(encoded(&batch, &MappingOptions::default()), framed(&batch, false));
+        comes_back(&batch, &MappingOptions::default());
     }
 
     #[test]
     fn masks_say_where_nulls_are(batch in nested_tables::batch(Nulls::Everywhere)) {
         let options = MappingOptions::default().with_nulls(NullPolicy::Mask);
         prop_assert_eq!(encoded(&batch, &options), framed(&batch, true));
+        comes_back(&batch, &options);
     }
 }

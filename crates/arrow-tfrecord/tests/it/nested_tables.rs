@@ -28,7 +28,9 @@ pub fn batch(nulls: Nulls) -> impl Strategy<Value = RecordBatch> {
             let (fields, arrays): (Vec<_>, Vec<_>) = columns
                 .into_iter()
                 .enumerate()
-                .map(|(position, (array, nullable, name))| (field(&format!("{name}{position}"), &array, nullable), array))
+                .map(|(position, (array, nullable, name))| {
+                    (field(&format!("{name}{position}"), &array, nullable), array)
+                })
                 .unzip();
             let schema = Arc::new(Schema::new(fields));
             RecordBatch::try_new(schema, arrays).unwrap().slice(before, rows)
@@ -60,11 +62,8 @@ fn validity(rows: usize, nulls: Nulls, in_list: bool) -> BoxedStrategy<Option<Nu
     if in_list && nulls == Nulls::OutsideOfLists {
         return Just(None).boxed();
     }
-    prop_oneof![
-        Just(None),
-        vec(proptest::bool::weighted(0.6), rows).prop_map(|valid| Some(NullBuffer::from(valid))),
-    ]
-    .boxed()
+    prop_oneof![Just(None), vec(proptest::bool::weighted(0.6), rows).prop_map(|valid| Some(NullBuffer::from(valid))),]
+        .boxed()
 }
 
 fn leaf(rows: usize, nulls: Nulls, in_list: bool) -> BoxedStrategy<ArrayRef> {
@@ -76,7 +75,6 @@ fn leaf(rows: usize, nulls: Nulls, in_list: bool) -> BoxedStrategy<ArrayRef> {
         DataType::UInt64,
         DataType::Int64,
         DataType::Float32,
-        DataType::Decimal128(20, 2),
         DataType::Date32,
         DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
     ]);
@@ -155,7 +153,8 @@ fn fixed(rows: usize, depth: u32, nulls: Nulls, in_list: bool) -> BoxedStrategy<
         })
         .prop_map(move |(width, items, nullable, nulls)| {
             let item = Arc::new(field("item", &items, nullable));
-            Arc::new(FixedSizeListArray::try_new_with_length(item, width as i32, items, nulls, rows).unwrap()) as ArrayRef
+            Arc::new(FixedSizeListArray::try_new_with_length(item, width as i32, items, nulls, rows).unwrap())
+                as ArrayRef
         })
         .boxed()
 }
@@ -165,7 +164,13 @@ fn maps(rows: usize, depth: u32, nulls: Nulls, in_list: bool) -> BoxedStrategy<A
         .prop_flat_map(move |lengths| {
             let total = lengths.iter().sum();
             let values = column(total, depth - 1, nulls, true);
-            (Just(lengths), leaf(total, Nulls::OutsideOfLists, true), values, any::<bool>(), validity(rows, nulls, in_list))
+            (
+                Just(lengths),
+                leaf(total, Nulls::OutsideOfLists, true),
+                values,
+                any::<bool>(),
+                validity(rows, nulls, in_list),
+            )
         })
         .prop_map(|(lengths, keys, values, nullable, nulls)| {
             let fields: Fields = vec![field("keys", &keys, false), field("values", &values, nullable)].into();
