@@ -9,6 +9,7 @@ mod golden;
 mod infer;
 mod nested;
 mod nested_tables;
+mod nulls;
 mod oracle;
 mod quirks;
 mod refusals;
