@@ -60,6 +60,36 @@ pub enum ErrorKind {
         /// The text.
         value: String,
     },
+    /// Ranks without a vocabulary.
+    #[error("column {column:?}: \"index\" needs a vocabulary")]
+    NoVocabulary {
+        /// The column, or the part of it.
+        column: String,
+    },
+    /// A vocabulary with a value twice.
+    #[error("column {column:?}: {value:?} stands in its vocabulary twice")]
+    AmbiguousVocabulary {
+        /// The column, or the part of it.
+        column: String,
+        /// The value.
+        value: String,
+    },
+    /// A vocabulary of more values than it may have.
+    #[error("more than {most} distinct values for a vocabulary")]
+    LongVocabulary {
+        /// The most that it may have.
+        most: usize,
+    },
+    /// A value without a rank.
+    #[error("column {column:?}, row {row}: {value:?} is not in the vocabulary")]
+    NotInVocabulary {
+        /// The column, or the part of it.
+        column: String,
+        /// The row.
+        row: u64,
+        /// The value.
+        value: String,
+    },
     /// Two columns that would become the same feature.
     #[error("columns {first} and {second} would both become feature {feature:?}")]
     DuplicateFeature {
@@ -113,6 +143,16 @@ pub enum ErrorKind {
         target: &'static str,
         /// The column's type.
         data_type: DataType,
+    },
+    /// A value that is no tensor, or a tensor that is no value.
+    #[error("{}row {row}: {reason}", of_column(column))]
+    Tensor {
+        /// The column, if it is one.
+        column: Option<String>,
+        /// The row.
+        row: u64,
+        /// What it is instead.
+        reason: String,
     },
     /// A value without a text form.
     #[error("column {column:?}: a value of type {data_type} has no text form")]
@@ -288,6 +328,12 @@ impl Error {
                 ))
             }
             ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
+            ErrorKind::Tensor { column: Some(column), .. } => {
+                Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
+            }
+            ErrorKind::NotInVocabulary { value, .. } => {
+                Some(format!("add {value:?} to the vocabulary, or replace it in the query"))
+            }
             ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
             ErrorKind::Framing(error) => error.hint().map(str::to_owned),
             ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
@@ -320,6 +366,8 @@ impl Error {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
             | ErrorKind::OutOfRange { row, .. }
+            | ErrorKind::Tensor { row, .. }
+            | ErrorKind::NotInVocabulary { row, .. }
             | ErrorKind::RecordTooLong { row, .. } => *row += rows_before,
             _ => {}
         }
@@ -338,6 +386,10 @@ fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
         data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
         _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
     }
+}
+
+fn of_column(column: &Option<String>) -> String {
+    column.as_ref().map(|column| format!("column {column:?}, ")).unwrap_or_default()
 }
 
 fn of_feature(feature: &Option<String>) -> String {

@@ -45,6 +45,7 @@ mod options;
 mod reader;
 mod record_buffer;
 mod tensor;
+mod vocabulary;
 mod wire;
 mod writer;
 
@@ -53,4 +54,6 @@ pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, Featu
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{Decoder, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
+pub use tensor::{parse_tensor, serialize_tensor};
+pub use vocabulary::Vocabulary;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

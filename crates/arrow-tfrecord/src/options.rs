@@ -110,7 +110,8 @@ pub enum Choice {
     /// The value as text in a bytes feature: exact decimal digits, ISO 8601 dates and times, the shortest digits that
     /// give the same float again.
     String,
-    /// `Float64` as a serialized `TensorProto` of dtype `DT_DOUBLE` in a bytes feature, for `tf.io.parse_tensor`.
+    /// `Float64`, or all of a list, of lists of one length, or of a tensor, as a serialized `TensorProto` in a bytes
+    /// feature, for `tf.io.parse_tensor`.
     Tensor,
     /// A decimal as its unscaled integer in an int64.
     Unscaled,
@@ -120,12 +121,15 @@ pub enum Choice {
     Millis,
     /// A date or time in whole microseconds.
     Micros,
+    /// A string, or a dictionary of them, as its rank in a vocabulary, from 0.
+    Index,
 }
 
 words!(
     Choice, "choice",
     Wrap => "wrap", Bits => "bits", String => "string", Tensor => "tensor", Unscaled => "unscaled",
     Seconds => "seconds", Millis => "millis", Micros => "micros",
+    Index => "index",
 );
 
 /// How a schema becomes features, where the defaults are not what is wanted.
@@ -160,6 +164,9 @@ pub struct MappingOptions {
     pub column_nulls: BTreeMap<String, NullRule>,
     /// Another form for some columns.
     pub choices: BTreeMap<String, Choice>,
+    /// The values of columns whose choice is [`Index`](Choice::Index), by rank.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vocabularies: BTreeMap<String, Vec<String>>,
     /// What stands between the name of a column and the name of its part.
     #[serde(skip_serializing_if = "is_default_separator")]
     pub separator: String,
@@ -181,6 +188,7 @@ impl Default for MappingOptions {
             nulls: NullPolicy::default(),
             column_nulls: BTreeMap::new(),
             choices: BTreeMap::new(),
+            vocabularies: BTreeMap::new(),
             separator: DEFAULT_SEPARATOR.to_owned(),
             strict: false,
         }
@@ -207,6 +215,14 @@ impl MappingOptions {
     pub fn with_choice(mut self, column: impl Into<String>, choice: Choice) -> Self {
         self.choices.insert(column.into(), choice);
         self
+    }
+
+    /// Chooses the rank in this vocabulary for `column`. See [`Vocabulary`](crate::Vocabulary) for one of all values.
+    #[must_use]
+    pub fn with_vocabulary(mut self, column: impl Into<String>, values: Vec<String>) -> Self {
+        let column = column.into();
+        self.vocabularies.insert(column.clone(), values);
+        self.with_choice(column, Choice::Index)
     }
 
     /// Sets everything that `rule` says of `column`.

@@ -1,12 +1,16 @@
 //! What one value becomes: the table of types and choices.
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, TimeUnit};
 
 use super::{FeatureKind, LossClass};
 use crate::options::Choice;
+use crate::tensor::{self, TensorShape};
+use crate::vocabulary::Ranks;
 
 /// How one value of a column becomes one value of its feature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// No feature at all.
     Nothing,
@@ -24,7 +28,10 @@ pub(crate) enum Conversion {
     /// To the nearest float32, or an error where that is infinite and the value is not.
     NarrowedFloat64,
     Float64Bits,
-    Float64Tensor,
+    /// To the rank in a vocabulary.
+    Index(Arc<Ranks>),
+    /// To a serialized tensor: of a number, or of all that is in a list.
+    Tensor(TensorShape),
     /// To the float32 nearest to the decimal's value.
     DecimalFloat,
     DecimalUnscaled,
@@ -104,13 +111,19 @@ pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
             Some(Decision::encoded(C::Unsigned { wrap: true }, Int64, "two's complement"))
         }
         Choice::Bits if is_float64 => Some(Decision::encoded(C::Float64Bits, Int64, "bits of float64")),
-        Choice::Tensor if is_float64 => Some(Decision::encoded(C::Float64Tensor, Bytes, "TensorProto of float64")),
+        Choice::Tensor if is_float64 => tensor(data_type, TensorShape::Lists),
         Choice::String if is_float64 => Some(Decision::encoded(C::Text, Bytes, "text of float64")),
         Choice::String if data_type.is_decimal() => {
             Some(Decision::encoded(C::Text, Bytes, format!("text of {}", decimal_name(data_type))))
         }
         Choice::String if data_type.is_temporal() && !is_interval => {
             Some(Decision::encoded(C::Text, Bytes, "ISO 8601 text"))
+        }
+        Choice::Index if data_type.is_string() => {
+            Some(Decision::encoded(C::Index(Arc::default()), Int64, "rank in a vocabulary"))
+        }
+        Choice::String if matches!(data_type, T::Union(..)) => {
+            Some(Decision::narrowed(C::Text, Bytes, "text of union, which is not read back"))
         }
         Choice::String if is_interval => Some(Decision::encoded(C::Text, Bytes, "text of interval")),
         Choice::Unscaled => match data_type {
@@ -124,6 +137,12 @@ pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
         Choice::Micros => rescaled(data_type, 1_000_000, "microseconds"),
         _ => None,
     }
+}
+
+/// The form of values that are tensors of `data_type`; none if TensorFlow has no such values.
+pub(super) fn tensor(data_type: &DataType, shape: TensorShape) -> Option<Decision> {
+    let form = format!("TensorProto of {}", tensor::dtype_name(tensor::dtype(data_type)?.into()));
+    Some(Decision::encoded(Conversion::Tensor(shape), FeatureKind::Bytes, form))
 }
 
 /// `(n, 1)` for a unit of which n make a second, `(1, n)` for one of n seconds; and the unit's name.

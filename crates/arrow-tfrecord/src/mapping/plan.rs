@@ -10,6 +10,8 @@ use super::decide::{self, Conversion, Decision};
 use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind};
 use crate::error::{ErrorKind, Result};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
+use crate::tensor::{self, TensorShape, innermost, item, value_type};
+use crate::vocabulary::Ranks;
 
 /// What `field` becomes. The names by which the options can speak of it and of its parts go to `parts`.
 pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeSet<String>) -> Result<ColumnMapping> {
@@ -33,7 +35,7 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
     };
     let is_flat = planner.features.len() < 2 && matches!(only.kind, NodeKind::Leaf(_)) && !only.replaces_nulls();
     let conversion = match &only.kind {
-        NodeKind::Leaf(Some(leaf)) => leaf.conversion,
+        NodeKind::Leaf(Some(leaf)) => leaf.conversion.clone(),
         _ => Conversion::Nothing,
     };
     Ok(ColumnMapping {
@@ -112,6 +114,10 @@ impl Planner<'_> {
     ) -> Result<Node> {
         let data_type = field.data_type();
         let kind = match data_type {
+            tensor if let Some(leaf) = self.whole(field, path, dimensions, inherited)? => {
+                debug_assert!(tensor.is_nested());
+                NodeKind::Leaf(Some(leaf))
+            }
             DataType::Struct(fields) => {
                 let mut children = Vec::with_capacity(fields.len());
                 for child in fields {
@@ -129,7 +135,6 @@ impl Planner<'_> {
                     |planner: &mut Self, within: &[Dimension]| planner.entries(entries, path, within, inherited);
                 self.list(dimensions, entries)?
             }
-            list if let Some(leaf) = self.whole(list, path, dimensions, inherited)? => NodeKind::Leaf(Some(leaf)),
             DataType::List(item)
             | DataType::LargeList(item)
             | DataType::ListView(item)
@@ -209,16 +214,27 @@ impl Planner<'_> {
         })
     }
 
-    /// A list all of which is one value of a feature, if that was chosen.
+    /// A list or tensor all of which is one value of a feature, if that was chosen.
     fn whole(
         &mut self,
-        list: &DataType,
+        field: &Field,
         path: &str,
         dimensions: &[Dimension],
         inherited: &Inherited,
     ) -> Result<Option<Leaf>> {
-        let (Some((said_of, Choice::Tensor)), Some(item)) = (&inherited.choice, item(list)) else { return Ok(None) };
-        match decide::chosen(value_type(item.data_type()), Choice::Tensor) {
+        let Some((said_of, Choice::Tensor)) = &inherited.choice else { return Ok(None) };
+        let (values, shape) = match field.data_type() {
+            DataType::Struct(fields) if is_variable_shape_tensor(field) => match fields.find("data") {
+                Some((_, data)) => (data.data_type(), TensorShape::Beside),
+                None => return Ok(None),
+            },
+            list if item(list).is_some() => match fixed_shape(field) {
+                Some(shape) => (list, TensorShape::Given(shape.into_iter().map(Some).collect())),
+                None => (list, TensorShape::Lists),
+            },
+            _ => return Ok(None),
+        };
+        match decide::tensor(value_type(innermost(values)), shape) {
             Some(decision) => {
                 self.chosen.remove(said_of);
                 self.place(decision, path, dimensions).map(Some)
@@ -240,7 +256,7 @@ impl Planner<'_> {
         let decision = match chosen {
             Some((said_of, decision)) => {
                 self.chosen.remove(said_of);
-                decision
+                self.with_vocabulary(decision, said_of)?
             }
             None => match decide::default(value) {
                 Some(decision) => decision,
@@ -252,6 +268,20 @@ impl Planner<'_> {
             Conversion::Nothing if dimensions.is_empty() => Ok(None),
             Conversion::Nothing => Err(self.unsupported(value)),
             _ => self.place(decision, path, dimensions).map(Some),
+        }
+    }
+
+    /// The decision with the vocabulary that was given with it, if it takes one.
+    fn with_vocabulary(&self, decision: Decision, said_of: &str) -> Result<Decision> {
+        if !matches!(decision.conversion, Conversion::Index(_)) {
+            return Ok(decision);
+        }
+        let Some(values) = self.options.vocabularies.get(said_of) else {
+            return Err(ErrorKind::NoVocabulary { column: said_of.to_owned() }.into());
+        };
+        match Ranks::new(values) {
+            Ok(ranks) => Ok(Decision { conversion: Conversion::Index(Arc::new(ranks)), ..decision }),
+            Err(value) => Err(ErrorKind::AmbiguousVocabulary { column: said_of.to_owned(), value }.into()),
         }
     }
 
@@ -383,7 +413,9 @@ impl Planner<'_> {
         let name = self.column.name();
         let hint = match part {
             DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
-            DataType::Union(..) => format!("cast it to one type: CAST({name} AS VARCHAR)"),
+            DataType::Union(..) => {
+                format!("write it as text with --map '{name}: string', or cast it to one type: CAST({name} AS VARCHAR)")
+            }
             DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
             DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),
             list if item(list).is_some() => "its lists are of length 0, and so tell no number; leave it out".to_owned(),
@@ -407,33 +439,15 @@ fn levels(dimensions: &[Dimension]) -> usize {
     dimensions.iter().skip(1).filter(|dimension| **dimension == Dimension::Any).count()
 }
 
-/// The field of a list's elements.
-fn item(data_type: &DataType) -> Option<&Field> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => Some(item),
-        _ => None,
-    }
-}
-
-/// The type of the values that a dictionary or runs hold, or the type itself.
-fn value_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        DataType::RunEndEncoded(_, values) => values.data_type(),
-        plain => plain,
-    }
-}
-
 /// Whether something in `data_type` has this choice.
 fn has_choice(data_type: &DataType, choice: Choice) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| has_choice(field.data_type(), choice)),
         DataType::Map(entries, _) => has_choice(entries.data_type(), choice),
-        list if let Some(item) = item(list) => has_choice(item.data_type(), choice),
+        list if item(list).is_some() => {
+            choice == Choice::Tensor && tensor::dtype(value_type(innermost(list))).is_some()
+                || has_choice(innermost(list), choice)
+        }
         value => decide::chosen(value_type(value), choice).is_some(),
     }
 }
@@ -446,6 +460,22 @@ fn is_variable_shape_tensor(field: &Field) -> bool {
         && fields.len() == 2
         && fields.find("data").is_some_and(|(_, data)| item(data.data_type()).is_some())
         && fields.find("shape").is_some_and(|(_, shape)| item(shape.data_type()).is_some())
+}
+
+/// The shape of an `arrow.fixed_shape_tensor`, as it lies in memory.
+/// Source: <https://arrow.apache.org/docs/format/CanonicalExtensions.html#fixed-shape-tensor>
+fn fixed_shape(field: &Field) -> Option<Vec<usize>> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        shape: Vec<usize>,
+    }
+
+    let DataType::FixedSizeList(item, len) = field.data_type() else { return None };
+    let metadata =
+        field.extension_type_metadata().filter(|_| field.extension_type_name() == Some("arrow.fixed_shape_tensor"));
+    let Metadata { shape } = serde_json::from_str(metadata?).ok()?;
+    let values = shape.iter().try_fold(1usize, |values, size| values.checked_mul(*size));
+    (values == usize::try_from(*len).ok() && !item.data_type().is_nested()).then_some(shape)
 }
 
 /// The value that stands for nulls, as an array of one element; none if the text is no value of the type.

@@ -13,8 +13,9 @@ use arrow_schema::{DataType, FieldRef, Fields};
 
 use super::nest;
 use super::restore::{Misfit, offsets};
+use super::tensor;
 use super::values::Values;
-use crate::mapping::{FeatureShape, Leaf, Node, NodeKind};
+use crate::mapping::{Conversion, FeatureShape, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
 /// What was read of one feature.
@@ -234,7 +235,13 @@ impl Assembler<'_> {
         };
         let nulls = NullBuffer::union(own.as_ref(), level.nulls.as_ref());
         let Some(part) = self.parts[feature].take() else { return Err(Flaw::Other(Misfit::TooMany)) };
-        nest::elements(part.values, nulls, leaf.conversion, &node.data_type).map_err(|misfit| match misfit {
+        let array = match (&part.values, &leaf.conversion) {
+            (Values::Bytes(tensors), Conversion::Tensor(shape)) => {
+                tensor::parse(level.len, |element| tensors.get(element), nulls.as_ref(), &node.data_type, shape)
+            }
+            _ => nest::elements(part.values, nulls, &leaf.conversion, &node.data_type),
+        };
+        array.map_err(|misfit| match misfit {
             Misfit::Value { element, value } => {
                 Flaw::Misfit(feature, Misfit::Value { element: level.row_of(element), value })
             }

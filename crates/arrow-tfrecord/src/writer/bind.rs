@@ -13,6 +13,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
 use super::convert::{self, Converted, Values};
+use super::tensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
@@ -82,16 +83,13 @@ impl BoundColumn {
         if let Some(nulls) = &nulls {
             refuse_nulls(mapping, nulls)?;
         }
-        let (spans, elements) = unnest(array, nulls.as_ref());
-        if mapping.conversion == Conversion::Float64Tensor {
-            let (index, distinct) = distinct_values(&elements, mapping.conversion);
-            let values = convert::tensors(&distinct, index.as_deref(), &spans, array.len(), nulls.as_ref());
-            let column = Self { nulls, spans, index: None, values };
-            column.refuse_null_elements(mapping, &elements, array.len())?;
-            return Ok(Self { spans: Spans::One, ..column });
-        }
-        let (index, distinct) = distinct_values(&elements, mapping.conversion);
-        let Converted { values, misfits } = convert::convert(mapping.conversion, &mapping.column, &distinct)?;
+        let (spans, elements) = match mapping.conversion {
+            // All of a list is one value.
+            Conversion::Tensor(_) => (Spans::One, ArrayRef::clone(array)),
+            _ => unnest(array, nulls.as_ref()),
+        };
+        let (index, distinct) = distinct_values(&elements, &mapping.conversion);
+        let Converted { values, misfits } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
         let column = Self { nulls, spans, index, values };
         column.refuse_null_elements(mapping, &elements, array.len())?;
         column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
@@ -132,7 +130,7 @@ impl BoundColumn {
         };
         let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(misfit)?)));
         match found {
-            Some((row, element)) => Err(out_of_range(&mapping.column, mapping.conversion, elements, row, element)),
+            Some((row, element)) => Err(out_of_range(&mapping.column, &mapping.conversion, elements, row, element)),
             None => Ok(()),
         }
     }
@@ -141,12 +139,21 @@ impl BoundColumn {
 /// The refusal of an element of a part of `column`.
 pub(super) fn out_of_range(
     column: &str,
-    conversion: Conversion,
+    conversion: &Conversion,
     elements: &ArrayRef,
     row: usize,
     element: usize,
 ) -> Error {
+    if let Conversion::Tensor(shape) = conversion
+        && let Some((_, misfits)) = tensor::serialize(&elements.slice(element, 1), shape)
+    {
+        let reason = misfits.first().map(|(_, reason)| reason.to_string()).unwrap_or_default();
+        return ErrorKind::Tensor { column: Some(column.to_owned()), row: row as u64, reason }.into();
+    }
     let value = text(elements, element);
+    if let Conversion::Index(_) = conversion {
+        return ErrorKind::NotInVocabulary { column: column.to_owned(), row: row as u64, value }.into();
+    }
     let target = match conversion {
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
         Conversion::Rescaled(_) => "an int64 in the unit chosen",
@@ -237,7 +244,7 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
 }
 
 /// The values of a dictionary or of runs, and where each element's value stands among them.
-pub(super) fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<usize>>, ArrayRef) {
+pub(super) fn distinct_values(elements: &ArrayRef, conversion: &Conversion) -> (Option<Vec<usize>>, ArrayRef) {
     match elements.data_type() {
         DataType::Dictionary(_, value_type) => {
             let dictionary = elements.as_any_dictionary();
@@ -245,7 +252,7 @@ pub(super) fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (O
             // A dictionary may be far longer than the batch that uses it. That is no cost where values are taken as
             // they stand, and only there.
             if values.len() > elements.len()
-                && conversion != Conversion::Bytes
+                && *conversion != Conversion::Bytes
                 && let Ok(plain) = arrow_cast::cast(elements, value_type)
             {
                 return (None, plain);

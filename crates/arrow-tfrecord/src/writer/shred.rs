@@ -71,10 +71,10 @@ impl Slots {
 }
 
 /// Which elements of an array are null by themselves.
-struct Nulls(Option<NullBuffer>);
+pub(crate) struct Nulls(Option<NullBuffer>);
 
 impl Nulls {
-    fn of(array: &ArrayRef) -> Self {
+    pub(crate) fn of(array: &ArrayRef) -> Self {
         Self(array.logical_nulls().filter(|nulls| nulls.null_count() > 0))
     }
 
@@ -85,7 +85,7 @@ impl Nulls {
     }
 
     #[inline]
-    fn any(&self, position: usize) -> bool {
+    pub(crate) fn any(&self, position: usize) -> bool {
         position == NOWHERE || self.own(position)
     }
 }
@@ -153,13 +153,13 @@ impl Shredder {
 
     fn leaf(&mut self, node: &Node, leaf: &Leaf, array: &ArrayRef, slots: &Slots, nulls: &Nulls) -> Result<()> {
         let positions = &slots.positions;
-        let (index, distinct) = distinct_values(array, leaf.conversion);
-        let Converted { values, misfits } = convert(leaf.conversion, &node.path, &distinct)?;
+        let (index, distinct) = distinct_values(array, &leaf.conversion);
+        let Converted { values, misfits } = convert(&leaf.conversion, &node.path, &distinct)?;
         let place = |position: usize| index.as_ref().map_or(position, |index| index[position]);
         if !misfits.is_empty() {
             let is_misfit = |position: usize| !nulls.any(position) && misfits.binary_search(&place(position)).is_ok();
             if let Some(slot) = positions.iter().position(|position| is_misfit(*position)) {
-                return Err(out_of_range(&node.path, leaf.conversion, array, slots.row_of(slot), positions[slot]));
+                return Err(out_of_range(&node.path, &leaf.conversion, array, slots.row_of(slot), positions[slot]));
             }
         }
         let has_nulls = positions.iter().any(|position| nulls.any(*position));
@@ -219,7 +219,7 @@ fn default(node: &Node, leaf: &Leaf, text: &str) -> Result<Values> {
         value: text.to_owned(),
     };
     let value = default_value(text, &node.data_type).ok_or_else(invalid)?;
-    let Converted { values, misfits } = convert(leaf.conversion, &node.path, &value)?;
+    let Converted { values, misfits } = convert(&leaf.conversion, &node.path, &value)?;
     if misfits.is_empty() { Ok(values) } else { Err(invalid().into()) }
 }
 
@@ -259,7 +259,7 @@ fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option
 }
 
 /// Start and length of every list of an array, and their elements: no more of them than the lists at `positions` use.
-fn lists(array: &ArrayRef, positions: &[usize], nulls: &Nulls) -> (Vec<(usize, usize)>, ArrayRef) {
+pub(crate) fn lists(array: &ArrayRef, positions: &[usize], nulls: &Nulls) -> (Vec<(usize, usize)>, ArrayRef) {
     fn offsets<O: ArrowNativeType>(offsets: &[O]) -> Vec<(usize, usize)> {
         offsets.windows(2).map(|pair| (pair[0].as_usize(), pair[1].as_usize() - pair[0].as_usize())).collect()
     }

@@ -15,4 +15,6 @@ mod quirks;
 mod refusals;
 mod roundtrip;
 mod tables;
+mod tensors;
+mod vocabulary;
 mod writer;
