@@ -61,9 +61,8 @@ fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Result<Vec<u8>, Err
 }
 
 fn decoded(batch: &RecordBatch, options: &MappingOptions, file: &[u8]) -> ArrayRef {
-    let reader = ReaderBuilder::new(batch.schema()).with_mapping(options.clone()).build(file).unwrap();
-    let batches = reader.map(|batch| batch.unwrap());
-    ArrayRef::clone(batches.reduce(|_, _| panic!("one batch")).unwrap().column(0))
+    let mut reader = ReaderBuilder::new(batch.schema()).with_mapping(options.clone()).build(file).unwrap();
+    ArrayRef::clone(reader.next().unwrap().unwrap().column(0))
 }
 
 /// All that happens to a column.
