@@ -90,6 +90,22 @@ pub enum ErrorKind {
         /// The value.
         value: String,
     },
+    /// A column that is no sequence.
+    #[error("column {column:?}: type {data_type} is no sequence: {reason}")]
+    NoSequence {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Columns that are not the one that records of bytes are made of.
+    #[error("records of type bytes are the values of one column of strings or bytes, and there are: {}", list(columns))]
+    NotBytes {
+        /// The columns, with their types.
+        columns: Vec<String>,
+    },
     /// Two columns that would become the same feature.
     #[error("columns {first} and {second} would both become feature {feature:?}")]
     DuplicateFeature {
@@ -321,6 +337,9 @@ impl Error {
             ErrorKind::Null { column, .. } => Some(format!(
                 "replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent"
             )),
+            ErrorKind::NotBytes { .. } => {
+                Some("select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned())
+            }
             ErrorKind::NullElement { column, .. } => {
                 Some(format!(
                     "write where nulls are with --map '{column}: null=mask', leave them out with null=drop, or put a \

@@ -90,6 +90,13 @@ pub struct FeatureMapping {
     /// What its values are.
     #[serde(skip_serializing_if = "FeatureRole::is_values")]
     pub role: FeatureRole,
+    /// Whether it is a feature list, in which every step has the shape.
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_steps: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What one column becomes.
@@ -166,6 +173,9 @@ impl Mapping {
     /// columns that would become one feature, a column without a name, and with
     /// [`strict`](MappingOptions::strict) every column that would lose information.
     pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
+        if options.record_type == RecordType::Bytes {
+            plan::only_bytes(schema)?;
+        }
         let mut parts = BTreeSet::new();
         known_columns(schema, options)?;
         let columns = schema
@@ -223,7 +233,13 @@ fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
             part.is_some_and(|part| part.is_empty() || part.starts_with(&options.separator))
         })
     };
-    match options.choices.keys().chain(options.column_nulls.keys()).find(|name| !is_known(name)) {
+    match options
+        .choices
+        .keys()
+        .chain(options.column_nulls.keys())
+        .chain(&options.sequences)
+        .find(|name| !is_known(name))
+    {
         Some(column) => Err(unknown(column, schema.fields().iter().map(|field| field.name()))),
         None => Ok(()),
     }
@@ -231,7 +247,13 @@ fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
 
 /// And if of a part, of one that there is.
 fn known_parts(parts: &BTreeSet<String>, options: &MappingOptions) -> Result<()> {
-    match options.choices.keys().chain(options.column_nulls.keys()).find(|name| !parts.contains(*name)) {
+    match options
+        .choices
+        .keys()
+        .chain(options.column_nulls.keys())
+        .chain(&options.sequences)
+        .find(|name| !parts.contains(*name))
+    {
         Some(column) => Err(unknown(column, parts)),
         None => Ok(()),
     }

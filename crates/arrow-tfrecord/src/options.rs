@@ -2,7 +2,7 @@
 
 mod rule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,14 +18,12 @@ pub enum RecordType {
     /// A serialized `tf.train.Example`.
     #[default]
     Example,
-}
-
-impl fmt::Display for RecordType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Example => f.write_str("example"),
-        }
-    }
+    /// A serialized `tf.train.SequenceExample`. Lists of lists, lists of structs, and the lists named in
+    /// [`MappingOptions::sequences`] are feature lists, with a feature for each of their elements; other columns are the
+    /// context.
+    SequenceExample,
+    /// The value of the one column there is, a string or binary.
+    Bytes,
 }
 
 /// A word that is not one of an option's values.
@@ -67,6 +65,11 @@ macro_rules! words {
         }
     };
 }
+
+words!(
+    RecordType, "record type",
+    Example => "example", SequenceExample => "sequence-example", Bytes => "bytes",
+);
 
 /// What a null becomes: the null of a column, or of a field of a struct that stands in no list, and a null inside a
 /// list, for which a feature has no form of its own.
@@ -167,6 +170,10 @@ pub struct MappingOptions {
     /// The values of columns whose choice is [`Index`](Choice::Index), by rank.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vocabularies: BTreeMap<String, Vec<String>>,
+    /// Lists of which every element is a step of a feature list, where records are of
+    /// [that type](RecordType::SequenceExample).
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub sequences: BTreeSet<String>,
     /// What stands between the name of a column and the name of its part.
     #[serde(skip_serializing_if = "is_default_separator")]
     pub separator: String,
@@ -189,6 +196,7 @@ impl Default for MappingOptions {
             column_nulls: BTreeMap::new(),
             choices: BTreeMap::new(),
             vocabularies: BTreeMap::new(),
+            sequences: BTreeSet::new(),
             separator: DEFAULT_SEPARATOR.to_owned(),
             strict: false,
         }
@@ -196,6 +204,20 @@ impl Default for MappingOptions {
 }
 
 impl MappingOptions {
+    /// Sets what one record is.
+    #[must_use]
+    pub fn with_record_type(mut self, record_type: RecordType) -> Self {
+        self.record_type = record_type;
+        self
+    }
+
+    /// Makes every element of the list `column` a step of a feature list.
+    #[must_use]
+    pub fn with_sequence(mut self, column: impl Into<String>) -> Self {
+        self.sequences.insert(column.into());
+        self
+    }
+
     /// Sets what a null becomes.
     #[must_use]
     pub fn with_nulls(mut self, nulls: NullPolicy) -> Self {

@@ -18,6 +18,7 @@ mod restore;
 mod rows;
 mod sieve;
 mod source;
+mod steps;
 pub(crate) mod tensor;
 mod values;
 pub(crate) mod wire;

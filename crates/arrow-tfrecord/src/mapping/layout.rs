@@ -37,6 +37,9 @@ pub(crate) enum NodeKind {
         item: Box<Node>,
         len: usize,
     },
+    /// The outermost list of a column of feature lists: every element is a step, and to what is in it as a row is to
+    /// other columns.
+    Steps(Box<Node>),
 }
 
 /// Where the values of a leaf are, by positions among the features of the column.
@@ -54,7 +57,7 @@ impl Node {
         match &self.kind {
             NodeKind::Leaf(leaf) => out.extend(leaf),
             NodeKind::Struct(children) => children.iter().for_each(|child| child.leaves(out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.leaves(out),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.leaves(out),
         }
     }
 
@@ -66,7 +69,7 @@ impl Node {
                 out.extend(leaf.iter().flat_map(|leaf| leaf.lengths.iter().chain([&leaf.values])));
             }
             NodeKind::Struct(children) => children.iter().for_each(|child| child.features(out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.features(out),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.features(out),
         }
     }
 
@@ -75,7 +78,7 @@ impl Node {
         match &self.kind {
             NodeKind::Leaf(leaf) => leaf.as_ref(),
             NodeKind::Struct(children) => children.iter().find_map(Self::first_leaf),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.first_leaf(),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.first_leaf(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Node {
             && match &self.kind {
                 NodeKind::Leaf(leaf) => leaf.is_some(),
                 NodeKind::Struct(children) => children.iter().any(Self::is_always_there),
-                NodeKind::List { .. } | NodeKind::Fixed { .. } => true,
+                NodeKind::List { .. } | NodeKind::Fixed { .. } | NodeKind::Steps(_) => true,
             }
     }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, StringArray};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
 
 use super::decide::{self, Conversion, Decision};
 use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind};
 use crate::error::{ErrorKind, Result};
-use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
+use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use crate::tensor::{self, TensorShape, innermost, item, value_type};
 use crate::vocabulary::Ranks;
 
@@ -20,13 +20,21 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
         column: field,
         parts,
         features: Vec::new(),
+        steps: false,
         chosen: BTreeMap::new(),
         class: LossClass::Exact,
         forms: Vec::new(),
         losses: Vec::new(),
     };
     let inherited = Inherited { nulls: NullRule::Policy(options.nulls), choice: None };
-    let root = planner.part(field, field.name(), field.is_nullable(), &[], &inherited)?;
+    let root = match options.record_type {
+        RecordType::SequenceExample if is_sequence(field, options) => planner.sequence(field, &inherited)?,
+        _ if options.sequences.contains(field.name()) => {
+            return Err(no_sequence(field, "records are not of type sequence-example"));
+        }
+        RecordType::Bytes => planner.record(field, &inherited)?,
+        _ => planner.part(field, field.name(), field.is_nullable(), &[], &inherited)?,
+    };
     planner.all_choices_taken()?;
 
     let only = match &root.kind {
@@ -74,6 +82,8 @@ struct Planner<'a> {
     column: &'a Field,
     parts: &'a mut BTreeSet<String>,
     features: Vec<FeatureMapping>,
+    /// Whether they are feature lists.
+    steps: bool,
     /// Choices that no leaf has taken, with the type of which they were said.
     chosen: BTreeMap<String, (Choice, DataType)>,
     class: LossClass,
@@ -81,16 +91,80 @@ struct Planner<'a> {
     losses: Vec<String>,
 }
 
+/// Whether a column is feature lists, in records that have some.
+fn is_sequence(field: &Field, options: &MappingOptions) -> bool {
+    if options.sequences.contains(field.name()) {
+        return true;
+    }
+    match field.data_type() {
+        // All of it is one value.
+        _ if options.choices.get(field.name()) == Some(&Choice::Tensor) => false,
+        DataType::FixedSizeList(..) => false,
+        list => item(list).is_some_and(|item| item.data_type().is_nested()),
+    }
+}
+
+fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
+    let (column, data_type) = (field.name().clone(), field.data_type().clone());
+    ErrorKind::NoSequence { column, data_type, reason }.into()
+}
+
+/// Records of bytes are made of one column of them.
+pub(super) fn only_bytes(schema: &Schema) -> Result<()> {
+    match schema.fields().as_ref() {
+        [field] if value_type(field.data_type()).is_string() || value_type(field.data_type()).is_binary() => Ok(()),
+        fields => {
+            let columns = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
+            Err(ErrorKind::NotBytes { columns }.into())
+        }
+    }
+}
+
 impl Planner<'_> {
-    /// A part that has a name of its own.
-    fn part(
-        &mut self,
-        field: &Field,
-        path: &str,
-        nullable: bool,
-        dimensions: &[Dimension],
-        inherited: &Inherited,
-    ) -> Result<Node> {
+    /// A column of feature lists.
+    fn sequence(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
+        let path = field.name();
+        let inherited = self.said_of(field, path, inherited);
+        self.steps = true;
+        let item = match field.data_type() {
+            DataType::Map(entries, _) => self.entries(entries, path, &[], &inherited)?,
+            DataType::FixedSizeList(..) => {
+                return Err(no_sequence(field, "a list of one length is a value by itself"));
+            }
+            list => match item(list) {
+                Some(item) => self.node(item, path, item.is_nullable(), &[], &inherited)?,
+                None => return Err(no_sequence(field, "its elements are the steps, and so it has to be a list")),
+            },
+        };
+        self.drops(&item, path);
+        if item.first_leaf().is_none() {
+            return Err(self.unsupported(&item.data_type));
+        }
+        self.at_least(LossClass::Encoded, path, "a feature for each step");
+        let kind = NodeKind::Steps(Box::new(item));
+        let mut node = self.bare(field, path, field.is_nullable(), &inherited, kind);
+        self.steps = false;
+        if field.is_nullable() {
+            self.nulls(&mut node, path, &[])?;
+        }
+        Ok(node)
+    }
+
+    /// The one column of records that are bytes.
+    fn record(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
+        let inherited = self.said_of(field, field.name(), inherited);
+        let has_place = matches!(inherited.nulls, NullRule::Default(_)) || inherited.nulls.is(NullPolicy::Empty);
+        let nulls = if has_place { inherited.nulls } else { NullPolicy::Error.into() };
+        let inherited = Inherited { nulls, ..inherited };
+        let node = self.node(field, field.name(), field.is_nullable(), &[], &inherited)?;
+        if field.is_nullable() && inherited.nulls.is(NullPolicy::Empty) {
+            self.at_least(LossClass::Narrowed, field.name(), "null becomes an empty record");
+        }
+        Ok(node)
+    }
+
+    /// What holds in a part that has a name of its own.
+    fn said_of(&mut self, field: &Field, path: &str, inherited: &Inherited) -> Inherited {
         let mut inherited = inherited.clone();
         if self.parts.insert(path.to_owned()) {
             if let Some(nulls) = self.options.column_nulls.get(path) {
@@ -101,6 +175,31 @@ impl Planner<'_> {
                 self.chosen.insert(path.to_owned(), (*choice, field.data_type().clone()));
             }
         }
+        inherited
+    }
+
+    fn bare(&self, field: &Field, path: &str, nullable: bool, inherited: &Inherited, kind: NodeKind) -> Node {
+        let (data_type, nulls) = (field.data_type().clone(), inherited.nulls.clone());
+        Node { path: path.to_owned(), data_type, nullable, nulls, mask: None, kind }
+    }
+
+    /// Tells if nulls among the elements of a list are dropped.
+    fn drops(&mut self, item: &Node, path: &str) {
+        if item.nullable && item.nulls.is(NullPolicy::Drop) {
+            self.at_least(LossClass::Narrowed, path, "nulls in lists are dropped");
+        }
+    }
+
+    /// A part that has a name of its own.
+    fn part(
+        &mut self,
+        field: &Field,
+        path: &str,
+        nullable: bool,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Node> {
+        let inherited = self.said_of(field, path, inherited);
         self.node(field, path, nullable, dimensions, &inherited)
     }
 
@@ -141,9 +240,7 @@ impl Planner<'_> {
             | DataType::LargeListView(item) => {
                 let items = |planner: &mut Self, within: &[Dimension]| {
                     let node = planner.node(item, path, item.is_nullable(), within, inherited)?;
-                    if node.nullable && node.nulls.is(NullPolicy::Drop) {
-                        planner.at_least(LossClass::Narrowed, path, "nulls in lists are dropped");
-                    }
+                    planner.drops(&node, path);
                     Ok(node)
                 };
                 self.list(dimensions, items)?
@@ -156,8 +253,7 @@ impl Planner<'_> {
             }
             value => NodeKind::Leaf(self.leaf(value, path, dimensions, inherited)?),
         };
-        let nulls = inherited.nulls.clone();
-        let mut node = Node { path: path.to_owned(), data_type: data_type.clone(), nullable, nulls, mask: None, kind };
+        let mut node = self.bare(field, path, nullable, inherited, kind);
         if nullable {
             self.nulls(&mut node, path, dimensions)?;
         }
@@ -327,13 +423,13 @@ impl Planner<'_> {
             }
             None => FeatureShape::List,
         };
-        self.features.push(FeatureMapping { name, kind, shape, role });
+        self.features.push(FeatureMapping { name, kind, shape, role, in_steps: self.steps });
         Ok(self.features.len() - 1)
     }
 
     /// What becomes of the nulls of a part that may have some.
     fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
-        let in_list = !dimensions.is_empty();
+        let in_list = !dimensions.is_empty() || self.steps;
         let is_told_by_a_field = match &node.kind {
             NodeKind::Struct(fields) => fields.iter().any(Node::is_always_there),
             _ => true,
@@ -345,7 +441,7 @@ impl Planner<'_> {
                     NodeKind::Leaf(Some(_)) => "is_null".to_owned(),
                     NodeKind::Struct(_) if in_list || !is_told_by_a_field => "is_null".to_owned(),
                     NodeKind::List { .. } | NodeKind::Fixed { .. } if in_list => {
-                        format!("is_null_{}", dimensions.len() - 1)
+                        format!("is_null_{}", dimensions.len() - usize::from(!self.steps))
                     }
                     _ => return Ok(()),
                 };
@@ -362,7 +458,7 @@ impl Planner<'_> {
                 }
                 self.at_least(LossClass::Narrowed, path, &format!("nulls become {value:?}"));
             }
-            NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. }) => {
+            NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. } | NodeKind::Steps(_)) => {
                 self.at_least(LossClass::Narrowed, path, "null becomes an empty list");
             }
             NullRule::Policy(_) if !in_list && !is_told_by_a_field => {

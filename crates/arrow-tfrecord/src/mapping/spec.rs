@@ -1,6 +1,6 @@
 //! How TensorFlow reads the features of a column: [`ColumnMapping::parse_specs`].
 
-use super::{ColumnMapping, FeatureKind, FeatureShape, Leaf, Node, NodeKind};
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
 impl ColumnMapping {
@@ -27,7 +27,7 @@ impl ColumnMapping {
     pub fn parse_specs(&self) -> Vec<(String, String)> {
         match (&self.layout, self.features.first()) {
             (Some(root), _) => {
-                let mut specs = Specs { column: self, specs: Vec::new() };
+                let mut specs = Specs { column: self, in_steps: false, specs: Vec::new() };
                 specs.add(root, &mut Vec::new(), false);
                 specs.specs
             }
@@ -38,10 +38,7 @@ impl ColumnMapping {
                     FeatureShape::List => vec![Step::Any],
                 };
                 let may_be_absent = self.nullable && leaves_out(&self.nulls);
-                vec![(
-                    feature.name.clone(),
-                    spec(&feature.name, &feature.name, feature.kind, &dimensions, may_be_absent),
-                )]
+                vec![(feature.name.clone(), spec(&feature.name, feature, &dimensions, may_be_absent))]
             }
             (None, None) => Vec::new(),
         }
@@ -65,16 +62,18 @@ enum Step {
 
 struct Specs<'a> {
     column: &'a ColumnMapping,
+    in_steps: bool,
     specs: Vec<(String, String)>,
 }
 
 impl Specs<'_> {
     fn add(&mut self, node: &Node, around: &mut Vec<Step>, may_be_absent: bool) {
-        let may_be_absent = may_be_absent || around.is_empty() && node.nullable && leaves_out(&node.nulls);
+        let is_row = around.is_empty() && !self.in_steps;
+        let may_be_absent = may_be_absent || is_row && node.nullable && leaves_out(&node.nulls);
         if let Some(mask) = node.mask {
             let name = &self.column.features[mask].name;
             // A scalar mask is there where its value is not.
-            let may_be_absent = may_be_absent && !around.is_empty();
+            let may_be_absent = may_be_absent && (self.in_steps || !around.is_empty());
             self.entry(name.clone(), mask, node.first_leaf(), around, may_be_absent);
         }
         match &node.kind {
@@ -91,6 +90,10 @@ impl Specs<'_> {
                 around.push(level.map_or(Step::Any, Step::Lengths));
                 self.add(item, around, may_be_absent);
                 around.pop();
+            }
+            NodeKind::Steps(item) => {
+                self.in_steps = true;
+                self.add(item, around, may_be_absent);
             }
             NodeKind::Fixed { item, len } => {
                 around.push(Step::Fixed(*len));
@@ -110,13 +113,14 @@ impl Specs<'_> {
         };
         let steps: Vec<_> = around.iter().map(named).collect();
         let mapping = &self.column.features[feature];
-        let spec = spec(&key, &mapping.name, mapping.kind, &steps, may_be_absent);
+        let spec = spec(&key, mapping, &steps, may_be_absent);
         self.specs.push((key, spec));
     }
 }
 
-fn spec(key: &str, name: &str, kind: FeatureKind, around: &[Step], may_be_absent: bool) -> String {
-    let dtype = match kind {
+fn spec(key: &str, feature: &FeatureMapping, around: &[Step], may_be_absent: bool) -> String {
+    let name = &feature.name;
+    let dtype = match feature.kind {
         FeatureKind::Bytes => "tf.string",
         FeatureKind::Float => "tf.float32",
         FeatureKind::Int64 => "tf.int64",
@@ -129,6 +133,10 @@ fn spec(key: &str, name: &str, kind: FeatureKind, around: &[Step], may_be_absent
         })
         .collect();
     match fixed {
+        Some(lengths) if feature.in_steps => {
+            let allow_missing = if may_be_absent { ", allow_missing=True" } else { "" };
+            format!("tf.io.FixedLenSequenceFeature([{}], {dtype}{allow_missing})", lengths.join(", "))
+        }
         Some(lengths) if !may_be_absent => format!("tf.io.FixedLenFeature([{}], {dtype})", lengths.join(", ")),
         Some(lengths) if lengths.is_empty() => format!("tf.io.VarLenFeature({dtype})"),
         _ => {
@@ -142,7 +150,7 @@ fn spec(key: &str, name: &str, kind: FeatureKind, around: &[Step], may_be_absent
                     Step::Any | Step::Lengths(_) => String::new(),
                 })
                 .collect();
-            match (partitions.is_empty(), key == name) {
+            match (partitions.is_empty(), key == name.as_str()) {
                 (true, true) => format!("tf.io.RaggedFeature({dtype})"),
                 (true, false) => format!("tf.io.RaggedFeature({dtype}, {name:?})"),
                 (false, _) => format!("tf.io.RaggedFeature({dtype}, {name:?}, [{}])", partitions.join(", ")),

@@ -60,6 +60,7 @@ fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
             FeatureShape::List => format!("{} list", feature.kind),
             FeatureShape::Fixed(len) => format!("{} list of {len}", feature.kind),
         };
+        let kind = if feature.in_steps { format!("steps of {kind}") } else { kind };
         // Ragged values are read under the name of what they are the values of.
         let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
         let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();

@@ -13,6 +13,7 @@ use arrow_schema::{DataType, FieldRef, Fields};
 
 use super::nest;
 use super::restore::{Misfit, offsets};
+use super::steps::Steps;
 use super::tensor;
 use super::values::Values;
 use crate::mapping::{Conversion, FeatureShape, Leaf, Node, NodeKind};
@@ -22,6 +23,8 @@ use crate::options::{NullPolicy, NullRule};
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) shape: FeatureShape,
+    /// If it is a feature list, which of its steps are those of which rows. To all else here, the steps are rows.
+    pub(super) steps: Option<Steps>,
     /// Of all rows, one behind the other; where a row has none, as many as its shape has.
     pub(super) values: Values,
     /// Rows that have the feature.
@@ -43,6 +46,22 @@ pub(super) enum Flaw {
     Other(Misfit),
 }
 
+impl Flaw {
+    /// The same with rows where steps were taken for them.
+    fn in_rows(self, row_of: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::Missing { feature, row } => Self::Missing { feature, row: row_of(row) },
+            Self::Uneven { feature, row, expected, found } => {
+                Self::Uneven { feature, row: row_of(row), expected, found }
+            }
+            Self::Misfit(feature, Misfit::Value { element, value }) => {
+                Self::Misfit(feature, Misfit::Value { element: row_of(element), value })
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<Misfit> for Flaw {
     fn from(misfit: Misfit) -> Self {
         Self::Other(misfit)
@@ -52,7 +71,7 @@ impl From<Misfit> for Flaw {
 /// The column with the layout `root`, of as many rows. Parts are by the feature's position in the mapping; those that
 /// were not read are none.
 pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> Result<ArrayRef, Flaw> {
-    Assembler { parts }.node(root, &Level { len: rows, ends: None, nulls: None })
+    Assembler { parts }.node(root, &Level { len: rows, ends: None, nulls: None, in_steps: false })
 }
 
 /// What a feature of a column is read as.
@@ -79,7 +98,7 @@ pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
                 out[leaf.values] = Feature::Values(node, leaf);
             }
             NodeKind::Struct(children) => children.iter().for_each(|child| add(child, in_list, out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => add(item, true, out),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => add(item, true, out),
         }
     }
 
@@ -95,6 +114,7 @@ struct Level {
     ends: Option<Vec<usize>>,
     /// Elements that are null because what is around them is.
     nulls: Option<NullBuffer>,
+    in_steps: bool,
 }
 
 impl Level {
@@ -124,7 +144,8 @@ impl Level {
 
     /// The same elements, some more of which are null.
     fn with_nulls(&self, nulls: Option<&NullBuffer>) -> Self {
-        Self { len: self.len, ends: self.ends.clone(), nulls: NullBuffer::union(self.nulls.as_ref(), nulls) }
+        let nulls = NullBuffer::union(self.nulls.as_ref(), nulls);
+        Self { len: self.len, ends: self.ends.clone(), nulls, in_steps: self.in_steps }
     }
 }
 
@@ -164,7 +185,7 @@ impl Assembler<'_> {
             NodeKind::Leaf(None) => Ok(Arc::new(NullArray::new(level.len))),
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, level),
             NodeKind::Struct(children) => {
-                let nulls = if level.is_rows() { self.null_structs(node, level)? } else { self.mask(node, level)? };
+                let nulls = self.null_structs(node, level)?;
                 let within = level.with_nulls(nulls.as_ref());
                 let arrays = children.iter().map(|child| self.node(child, &within));
                 let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
@@ -188,8 +209,10 @@ impl Assembler<'_> {
                     Ok(end)
                 });
                 let ends = ends.collect::<Result<Vec<_>, Flaw>>()?;
-                let elements = self.node(item, &Level { len: end, ends: Some(ends.clone()), nulls: None })?;
+                let within = Level { len: end, ends: Some(ends.clone()), nulls: None, in_steps: level.in_steps };
+                let elements = self.node(item, &within)?;
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
+                let nulls = NullBuffer::union(nulls.as_ref(), self.mask_in_steps(node, level)?.as_ref());
                 Ok(list(&node.data_type, elements, &ends, nulls)?)
             }
             NodeKind::List { item, level: Some(depth) } => {
@@ -199,18 +222,38 @@ impl Assembler<'_> {
                     0 => 0,
                     element => ends[element - 1],
                 });
-                let within =
-                    Level { len: ends.last().copied().unwrap_or_default(), ends: Some(within.collect()), nulls: None };
+                let within = Level {
+                    len: ends.last().copied().unwrap_or_default(),
+                    ends: Some(within.collect()),
+                    nulls: None,
+                    in_steps: level.in_steps,
+                };
                 let elements = self.node(item, &within)?;
                 Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
             }
+            NodeKind::Steps(item) => {
+                let Steps { nulls, ends } = self.steps(node, level)?;
+                let len = ends.last().copied().unwrap_or_default();
+                let within = Level { len, ends: None, nulls: None, in_steps: true };
+                // To whoever asks, a step is what its row is.
+                let row_of = |step: usize| ends.partition_point(|end| *end <= step);
+                let elements = self.node(item, &within).map_err(|flaw| flaw.in_rows(row_of))?;
+                Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
+            }
             NodeKind::Fixed { item, len } => {
-                let nulls = if level.is_rows() { self.null_lists(node, level)?.0 } else { self.mask(node, level)? };
+                let nulls = match level.is_rows() {
+                    true => {
+                        let nulls = self.null_lists(node, level)?.0;
+                        NullBuffer::union(nulls.as_ref(), self.mask_in_steps(node, level)?.as_ref())
+                    }
+                    false => self.mask(node, level)?,
+                };
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
                 let within = Level {
                     len: level.len * len,
                     ends: Some((0..level.rows()).map(|row| level.end(row) * len).collect()),
                     nulls: nulls.as_ref().map(|nulls| nulls.expand(*len)),
+                    in_steps: level.in_steps,
                 };
                 let elements = self.node(item, &within)?;
                 Ok(list(&node.data_type, elements, &vec![0; level.len], nulls)?)
@@ -228,7 +271,7 @@ impl Assembler<'_> {
             {
                 return Err(Flaw::Missing { feature, row });
             }
-            part.nulls.clone()
+            NullBuffer::union(part.nulls.as_ref(), self.mask_in_steps(node, level)?.as_ref())
         } else {
             self.same_count(feature, level)?;
             self.mask(node, level)?
@@ -281,8 +324,49 @@ impl Assembler<'_> {
         }
     }
 
-    /// The null ones of structs without lists around.
+    /// The same where a step could be told to be null by what it is without values, too.
+    fn mask_in_steps(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
+        if level.in_steps { self.mask(node, level) } else { Ok(None) }
+    }
+
+    /// The steps of each row, as every feature has them.
+    fn steps(&mut self, node: &Node, level: &Level) -> Result<Steps, Flaw> {
+        let mut features = Vec::new();
+        node.features(&mut features);
+        let mut first: Option<(usize, Steps)> = None;
+        for feature in features {
+            let steps = self.parts[feature].as_mut().and_then(|part| part.steps.take());
+            let steps = steps.ok_or(Flaw::Other(Misfit::TooMany))?;
+            let Some((leader, expected)) = &first else {
+                first = Some((feature, steps));
+                continue;
+            };
+            let is_there = |steps: &Steps, row| steps.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            for row in 0..level.len {
+                let (here, there) = (is_there(&steps, row), is_there(expected, row));
+                if here != there {
+                    return Err(Flaw::Missing { feature: if here { *leader } else { feature }, row });
+                }
+                if steps.ends[row] != expected.ends[row] {
+                    let count = |ends: &[usize]| ends[row] - row.checked_sub(1).map_or(0, |before| ends[before]);
+                    let (expected, found) = (count(&expected.ends), count(&steps.ends));
+                    return Err(Flaw::Uneven { feature, row, expected, found });
+                }
+            }
+        }
+        let Some((feature, steps)) = first else { return Err(Flaw::Other(Misfit::TooMany)) };
+        let missing = |nulls: &NullBuffer| (0..level.len).find(|row| nulls.is_null(*row));
+        match steps.nulls.as_ref().filter(|_| !node.nullable).and_then(missing) {
+            Some(row) => Err(Flaw::Missing { feature, row }),
+            None => Ok(steps),
+        }
+    }
+
+    /// The null ones of structs.
     fn null_structs(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
+        if level.in_steps || !level.is_rows() {
+            return self.mask(node, level);
+        }
         if let Some(feature) = node.mask {
             let part = self.part(feature)?;
             return match (0..level.len).find(|row| !part.is_there(*row) && !level.is_null(*row)) {
@@ -384,7 +468,7 @@ fn width(item: &Node) -> usize {
     match &item.kind {
         NodeKind::Fixed { item, len } => len * width(item),
         NodeKind::Struct(children) => children.iter().find(|child| child.first_leaf().is_some()).map_or(1, width),
-        NodeKind::Leaf(_) | NodeKind::List { .. } => 1,
+        NodeKind::Leaf(_) | NodeKind::List { .. } | NodeKind::Steps(_) => 1,
     }
 }
 

@@ -9,6 +9,7 @@ use super::assemble::Part;
 use super::locate::{Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
+use super::steps::Steps;
 use super::tensor;
 use super::values::{Room, Sink, Values};
 use super::wire::Malformed;
@@ -35,6 +36,8 @@ pub(super) enum Fault {
 pub(super) struct Column {
     /// The name of its feature.
     pub(super) name: String,
+    /// Whether that is a feature list, of which the steps are the rows here.
+    pub(super) in_steps: bool,
     pub(super) data_type: DataType,
     /// The kind of its feature; none if it must not have values.
     pub(super) kind: Option<FeatureKind>,
@@ -57,6 +60,7 @@ impl Column {
         let kind = feature.map(|feature| feature.kind);
         let column = Self {
             name: mapping.column.clone(),
+            in_steps: false,
             data_type: mapping.data_type.clone(),
             kind,
             shape: feature.map_or(FeatureShape::Scalar, |feature| feature.shape),
@@ -82,6 +86,7 @@ impl Column {
         let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
         Ok(Self {
             name: feature.name.clone(),
+            in_steps: feature.in_steps,
             data_type: match feature.shape {
                 FeatureShape::Scalar => value_type,
                 FeatureShape::Fixed(len) => match i32::try_from(len) {
@@ -103,12 +108,21 @@ impl Column {
         })
     }
 
+    /// Appends a row whose value is the whole record.
+    pub(super) fn append_payload(&mut self, payload: &[u8]) {
+        if let Values::Bytes(values) = &mut self.values {
+            values.push(payload);
+            self.nulls.append_non_null();
+        }
+    }
+
     /// What was read of the rows appended since the last time.
-    pub(super) fn take_part(&mut self) -> Part {
+    pub(super) fn take_part(&mut self, steps: Option<Steps>) -> Part {
         self.room = self.values.room();
         let values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
         Part {
             shape: self.shape,
+            steps,
             values: std::mem::replace(&mut self.values, values),
             nulls: self.nulls.finish(),
             ends: std::mem::take(&mut self.ends),

@@ -12,8 +12,10 @@ use super::assemble::{self, Flaw};
 use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
 use super::restore::Misfit;
+use super::steps::StepLocator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::{FeatureKind, Mapping, Node};
+use crate::options::RecordType;
 
 /// A record: where its payload stands in some bytes, and where it was found.
 #[derive(Debug, Clone)]
@@ -29,13 +31,23 @@ pub(super) struct RowDecoder {
     schema: SchemaRef,
     /// Columns that are one feature, and the features of other columns.
     columns: Vec<Column>,
-    /// The feature of each, by its number at the locator.
-    features: Vec<usize>,
+    /// Where the feature of each is from.
+    features: Vec<Source>,
     /// What is made of them.
     outputs: Vec<Output>,
     locator: Locator,
+    steps: StepLocator,
+    /// Whether a record is one value of the one column.
+    is_bytes: bool,
     /// Where each row's record was found.
     positions: Vec<Position>,
+}
+
+/// Where a feature is from, by its number at the locator.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Feature(usize),
+    Steps(usize),
 }
 
 /// A column of the schema.
@@ -45,6 +57,22 @@ enum Output {
     Column(usize),
     /// Put together: by the position of each feature among those of the column, which of those that are decoded it is.
     Nested(Arc<Node>, Vec<Option<usize>>),
+}
+
+/// Names by the number that each has, however often it comes.
+#[derive(Default)]
+struct Names<'a> {
+    names: Vec<&'a str>,
+    numbers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    fn number(&mut self, name: &'a str) -> usize {
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
 }
 
 impl RowDecoder {
@@ -78,23 +106,22 @@ impl RowDecoder {
             }
             outputs.push(Output::Nested(Arc::clone(root), parts));
         }
-        let mut numbers = HashMap::new();
-        let mut names = Vec::new();
-        let features = columns.iter().map(|column| {
-            *numbers.entry(column.name.as_str()).or_insert_with(|| {
-                names.push(column.name.as_str());
-                names.len() - 1
-            })
+        let (mut features, mut lists) = (Names::default(), Names::default());
+        let sources = columns.iter().map(|column| match column.in_steps {
+            false => Source::Feature(features.number(&column.name)),
+            true => Source::Steps(lists.number(&column.name)),
         });
-        let features = features.collect();
-        let locator = Locator::new(names);
+        let sources = sources.collect();
+        let (locator, steps) = (Locator::new(features.names), StepLocator::new(lists.names));
         let fields: Vec<_> = projection.iter().map(|column| Arc::clone(&mapping.schema().fields()[*column])).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, mapping.schema().metadata().clone())),
             columns,
-            features,
+            features: sources,
             outputs,
             locator,
+            steps,
+            is_bytes: mapping.record_type() == RecordType::Bytes,
             positions: Vec::new(),
         })
     }
@@ -112,16 +139,38 @@ impl RowDecoder {
         if self.columns.is_empty() {
             return Ok(());
         }
+        if self.is_bytes {
+            for column in &mut self.columns {
+                records.iter().for_each(|record| column.append_payload(&bytes[record.payload.clone()]));
+            }
+            return Ok(());
+        }
         for block in records.chunks(BLOCK_ROWS) {
             self.locator.start_block();
             for (row, record) in block.iter().enumerate() {
                 let located = self.locator.locate(bytes, record.payload.clone(), row);
                 located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
             }
-            for (column, feature) in self.features.iter().enumerate() {
-                let slots = self.locator.slots(*feature, block.len());
+            if !self.steps.is_empty() {
+                self.steps.start_block();
+                for record in block {
+                    let located = self.steps.locate(&mut self.locator, bytes, record.payload.clone());
+                    located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
+                }
+            }
+            for (column, source) in self.features.iter().enumerate() {
+                let slots = match *source {
+                    Source::Feature(feature) => self.locator.slots(feature, block.len()),
+                    Source::Steps(list) => self.steps.slots(list),
+                };
                 let appended = self.columns[column].append(slots, &self.locator, bytes);
-                appended.map_err(|(row, fault)| self.refusal(column, &block[row], fault))?;
+                appended.map_err(|(row, fault)| {
+                    let row = match *source {
+                        Source::Feature(_) => row,
+                        Source::Steps(list) => self.steps.row_of(list, row),
+                    };
+                    self.refusal(column, &block[row], fault)
+                })?;
             }
         }
         Ok(())
@@ -137,9 +186,14 @@ impl RowDecoder {
                     self.columns[column].finish().map_err(|misfit| self.misfit(column, misfit))?
                 }
                 Output::Nested(root, parts) => {
-                    let columns = &mut self.columns;
-                    let mut taken: Vec<_> =
-                        parts.iter().map(|part| part.map(|column| columns[column].take_part())).collect();
+                    let mut take = |column: usize| {
+                        let steps = match self.features[column] {
+                            Source::Feature(_) => None,
+                            Source::Steps(list) => Some(self.steps.of_all_rows(list)),
+                        };
+                        self.columns[column].take_part(steps)
+                    };
+                    let mut taken: Vec<_> = parts.iter().map(|part| part.map(&mut take)).collect();
                     let array = assemble::assemble(root, &mut taken, self.positions.len());
                     array.map_err(|flaw| self.flaw(output, flaw))?
                 }
@@ -147,6 +201,7 @@ impl RowDecoder {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(self.positions.len()));
         self.positions.clear();
+        self.steps.clear();
         let batch = RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options);
         batch.map_err(|source| ErrorKind::Arrow { source }.into())
     }
@@ -154,6 +209,7 @@ impl RowDecoder {
     /// Forgets the rows appended since the last time.
     pub(super) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
+        self.steps.clear();
         self.positions.clear();
     }
 

@@ -29,6 +29,16 @@ pub(super) struct BoundColumn {
     /// the runs of a run-end encoded column.
     pub(super) index: Option<Vec<usize>>,
     pub(super) values: Values,
+    /// In a column of feature lists, which of the steps are a row's. To all else, the steps are rows.
+    pub(super) steps: Option<Steps>,
+}
+
+/// Which steps are those of a row.
+#[derive(Debug)]
+pub(super) struct Steps {
+    /// Rows without the feature list.
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) spans: Spans,
 }
 
 /// Which elements are the values of a row.
@@ -90,7 +100,7 @@ impl BoundColumn {
         };
         let (index, distinct) = distinct_values(&elements, &mapping.conversion);
         let Converted { values, misfits } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
-        let column = Self { nulls, spans, index, values };
+        let column = Self { nulls, spans, index, values, steps: None };
         column.refuse_null_elements(mapping, &elements, array.len())?;
         column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
         Ok(column)

@@ -1,5 +1,7 @@
 //! The write loops: one feature of one row at a time, with nothing left to decide but the kind of its column.
 
+mod steps;
+
 use std::ops::Range;
 
 use arrow_buffer::{Buffer, NullBuffer};
@@ -12,6 +14,8 @@ use crate::wire::{
     FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_bytes, put_header, put_varint, put_varint_of_len,
     varint_len,
 };
+
+pub(super) use steps::StepCells;
 
 /// More than the tags and lengths around the values of one feature take, its key aside.
 const FEATURE_OVERHEAD: usize = 5 * (1 + MAX_VARINT_LEN);
@@ -32,6 +36,7 @@ pub(super) struct FeaturePlan {
     template: Option<Template>,
     /// What stands in a record without values: most often nothing.
     null: Box<[u8]>,
+    wire_null: WireNull,
 }
 
 /// What a null without a value of its own is in a record.
@@ -60,7 +65,7 @@ impl FeaturePlan {
         let end = put_bytes(&mut key, end, name.as_bytes());
         key.truncate(end);
         let template = Template::new(name, feature.kind).filter(|template| template.longest() >= MAX_VARINT_LEN);
-        let mut plan = Self { key: key.into(), kind: feature.kind, template, null: Box::default() };
+        let mut plan = Self { key: key.into(), kind: feature.kind, template, null: Box::default(), wire_null: null };
         let mut entry = vec![0; plan.key.len() + FEATURE_OVERHEAD];
         let end = match null {
             WireNull::Absent => 0,
@@ -157,6 +162,10 @@ impl<'a> Cells<'a> {
             }
     }
 
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.is_some_and(|nulls| nulls.is_null(row))
+    }
+
     #[inline]
     fn position(&self, element: usize) -> usize {
         match self.index {
@@ -194,6 +203,17 @@ impl<'a> Cells<'a> {
             CellValues::Int64List(values, spans) => self.put_int64_list(out, pos, values, spans.row(row)),
             CellValues::FloatList(values, spans) => self.put_float_list(out, pos, values, spans.row(row)),
             CellValues::BytesList(values, spans) => self.put_bytes_list(out, pos, values, spans.row(row)),
+        }
+    }
+
+    /// Writes the value of `row` by itself: a record of bytes.
+    pub(super) fn put_bare(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
+        match &self.values {
+            CellValues::Bytes(values) if !self.is_null(row) => {
+                let position = self.position(row);
+                values.put(out, pos, position, values.len(position))
+            }
+            _ => pos,
         }
     }
 

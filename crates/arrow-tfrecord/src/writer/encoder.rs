@@ -7,12 +7,13 @@ use arrow_array::RecordBatch;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
 use super::bind::BoundColumn;
-use super::column::{Cells, FeaturePlan, SPARE, WireNull};
+use super::column::{Cells, FeaturePlan, SPARE, StepCells, WireNull};
 use super::shred;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
+use crate::options::RecordType;
 use crate::record_buffer::RecordBuffer;
-use crate::wire::{FIELD_1, MAX_VARINT_LEN, fill_varint, varint_len};
+use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, fill_varint, varint_len};
 
 /// Rows whose space is reserved, and which are written, at a time: few enough that the block and the values it comes
 /// from stay in the second-level cache.
@@ -21,10 +22,10 @@ const BLOCK_ROWS: usize = 256;
 /// A block of long rows is cut to about so many bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// More than a record takes beside its features.
-const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 1 + MAX_VARINT_LEN;
+/// More than a record takes beside its features: context and feature lists have a length each.
+const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN);
 
-/// Turns record batches into framed `tf.train.Example` records.
+/// Turns record batches into framed records: `tf.train.Example`, or of another [type](RecordType).
 ///
 /// Features stand sorted by name, so that equal rows give equal bytes. Cloning is cheap, and clones may work on
 /// different threads.
@@ -47,7 +48,7 @@ const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 1 + MAX_VARINT_LEN;
 #[derive(Debug, Clone)]
 pub struct Encoder {
     mapping: Arc<Mapping>,
-    /// Sorted by the name of the feature.
+    /// Sorted by the name of the feature, feature lists behind all others.
     features: Arc<[PlannedFeature]>,
 }
 
@@ -57,6 +58,8 @@ struct PlannedFeature {
     column: usize,
     /// Position among the features of the column.
     part: usize,
+    /// Whether it is a feature list. Those come last.
+    in_steps: bool,
     plan: FeaturePlan,
 }
 
@@ -70,10 +73,11 @@ impl Encoder {
                 shred::wire_nulls(root, &mut nulls);
             }
             for (part, (feature, null)) in mapped.features.iter().zip(nulls).enumerate() {
-                features.push((&feature.name, PlannedFeature { column, part, plan: FeaturePlan::new(feature, null) }));
+                let (in_steps, plan) = (feature.in_steps, FeaturePlan::new(feature, null));
+                features.push((&feature.name, PlannedFeature { column, part, in_steps, plan }));
             }
         }
-        features.sort_by_key(|(name, _)| *name);
+        features.sort_by_key(|(name, feature)| (feature.in_steps, *name));
         let features = features.into_iter().map(|(_, feature)| feature).collect();
         Self { features, mapping }
     }
@@ -159,31 +163,38 @@ impl BoundBatch<'_> {
     }
 
     fn append(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
-        let columns = self.columns.iter().zip(self.encoder.features.iter());
-        let cells: Vec<_> = columns.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
-        // Rows of one table are alike, so the last record tells how long the length of the next will be.
-        let mut length_len = 1;
+        let columns = || self.columns.iter().zip(self.encoder.features.iter());
+        let cells = columns().filter(|(_, feature)| !feature.in_steps);
+        let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
+        let lists: Vec<_> = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan)).collect();
+        let record_type = self.encoder.mapping.record_type();
+        // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
+        let (mut length_len, mut lists_length_len) = (1, 1);
         let mut start = rows.start;
         while start < rows.end {
-            let (block, bound) = block(&cells, start..rows.end);
+            let (block, bound) = block(&cells, &lists, start..rows.end);
             let mut spare = out.spare(bound);
             for row in block.clone() {
                 let frame = spare.start();
                 let example = frame + HEADER_LEN;
-                let features = example + 1 + length_len;
-                let mut end = features;
-                for column in &cells {
-                    end = column.put(spare.bytes, end, row);
-                }
-                let features_len = end - features;
-                let needed = varint_len(features_len as u64);
-                if needed != length_len {
-                    spare.bytes.copy_within(features..end, example + 1 + needed);
-                    end = end - length_len + needed;
-                    length_len = needed;
-                }
-                spare.bytes[example] = FIELD_1;
-                fill_varint(&mut spare.bytes[example + 1..example + 1 + length_len], features_len as u64);
+                let features = |out: &mut [u8], mut end: usize| {
+                    for column in &cells {
+                        end = column.put(out, end, row);
+                    }
+                    end
+                };
+                let mut end = match record_type {
+                    RecordType::Example => put_message(spare.bytes, example, FIELD_1, &mut length_len, features),
+                    RecordType::SequenceExample => {
+                        let end = put_message(spare.bytes, example, FIELD_1, &mut length_len, features);
+                        put_message(spare.bytes, end, FIELD_2, &mut lists_length_len, |out, end| {
+                            lists.iter().fold(end, |end, list| list.put(out, end, row))
+                        })
+                    }
+                    RecordType::Bytes => {
+                        cells.first().map_or(example, |column| column.put_bare(spare.bytes, example, row))
+                    }
+                };
                 if end - example > MAX_RECORD_LEN {
                     return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - example }.into());
                 }
@@ -197,11 +208,36 @@ impl BoundBatch<'_> {
     }
 }
 
+/// Writes what `fill` writes as a message with this tag at `pos`, and returns the position behind it. The length is taken
+/// to be `length_len` bytes long, and what is written moved if it is not.
+#[inline]
+fn put_message(
+    out: &mut [u8],
+    pos: usize,
+    tag: u8,
+    length_len: &mut usize,
+    fill: impl FnOnce(&mut [u8], usize) -> usize,
+) -> usize {
+    let content = pos + 1 + *length_len;
+    let mut end = fill(out, content);
+    let len = end - content;
+    let needed = varint_len(len as u64);
+    if needed != *length_len {
+        out.copy_within(content..end, pos + 1 + needed);
+        end = end - *length_len + needed;
+        *length_len = needed;
+    }
+    out[pos] = tag;
+    fill_varint(&mut out[pos + 1..pos + 1 + needed], len as u64);
+    end
+}
+
 /// The next rows to write together, and at least as many bytes as they take.
-fn block(cells: &[Cells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
+fn block(cells: &[Cells<'_>], lists: &[StepCells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
     let mut block = rows.start..rows.end.min(rows.start + BLOCK_ROWS);
     loop {
         let features: usize = cells.iter().map(|column| column.bound(block.clone())).sum();
+        let features = features + lists.iter().map(|list| list.bound(block.clone())).sum::<usize>();
         let bound = features + block.len() * RECORD_OVERHEAD + SPARE;
         if bound <= BLOCK_BYTES || block.len() == 1 {
             return (block, bound);

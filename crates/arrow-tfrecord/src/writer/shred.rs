@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use super::bind::{BoundColumn, Spans, distinct_values, out_of_range, why_no_null};
+use super::bind::{BoundColumn, Spans, Steps, distinct_values, out_of_range, why_no_null};
 use super::column::WireNull;
 use super::convert::{Converted, Values, convert};
 use crate::error::{ErrorKind, Result};
@@ -21,7 +21,7 @@ const NOWHERE: usize = usize::MAX;
 /// The features of a column of which `root` is the layout, in the order of its mapping.
 pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Vec<Option<BoundColumn>>> {
     let mut shredder = Shredder { features: (0..features).map(|_| None).collect() };
-    let rows = Slots { positions: (0..array.len()).collect(), ends: None, nulls: None };
+    let rows = Slots { positions: (0..array.len()).collect(), ends: None, nulls: None, steps: None };
     shredder.node(root, array, &rows)?;
     Ok(shredder.features)
 }
@@ -36,18 +36,25 @@ pub(super) fn wire_nulls(node: &Node, nulls: &mut [WireNull]) {
             }
         }
         NodeKind::Struct(children) => children.iter().for_each(|child| wire_nulls(child, nulls)),
-        NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => wire_nulls(item, nulls),
+        NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => wire_nulls(item, nulls),
     }
 }
 
-/// The elements of one level.
+/// The elements of one level. In a column of feature lists, where it says rows the steps of all rows are meant.
 struct Slots {
     /// Where each stands in the level's array, or [`NOWHERE`].
     positions: Vec<usize>,
-    /// Behind which slot each row ends. Without lists around, every row has one.
+    /// Behind which slot each row ends, and a 0 before the first. Without lists around, every row has one.
     ends: Option<ScalarBuffer<i64>>,
     /// Rows without slots, because a list around is null.
     nulls: Option<NullBuffer>,
+    /// Behind which step each row ends, if there are steps; and a 0 before the first.
+    steps: Option<ScalarBuffer<i64>>,
+}
+
+/// What stands behind a slot: the row that it is of.
+fn owner(ends: &ScalarBuffer<i64>, slot: usize) -> usize {
+    ends.partition_point(|end| *end <= slot as i64).saturating_sub(1)
 }
 
 impl Slots {
@@ -56,9 +63,8 @@ impl Slots {
     }
 
     fn row_of(&self, slot: usize) -> usize {
-        let slot = slot as i64;
-        // The offsets begin with the 0 before the first row.
-        self.ends.as_ref().map_or(slot as usize, |ends| ends.partition_point(|end| *end <= slot) - 1)
+        let row = self.ends.as_ref().map_or(slot, |ends| owner(ends, slot));
+        self.steps.as_ref().map_or(row, |steps| owner(steps, row))
     }
 
     fn are_rows(&self) -> bool {
@@ -66,7 +72,13 @@ impl Slots {
     }
 
     fn bind(&self, values: Values) -> BoundColumn {
-        BoundColumn { nulls: self.nulls.clone(), spans: self.spans(), index: None, values }
+        BoundColumn { nulls: self.nulls.clone(), spans: self.spans(), index: None, values, steps: None }
+    }
+
+    /// Whether a null without values can be told by what its row is without them. A step is always there.
+    fn can_be_absent(&self, nulls: &NullRule) -> bool {
+        let has_form = matches!(nulls, NullRule::Policy(NullPolicy::Unset | NullPolicy::Empty));
+        self.are_rows() && (self.steps.is_none() || has_form)
     }
 }
 
@@ -108,8 +120,12 @@ impl Shredder {
             NodeKind::Struct(children) => {
                 let positions = slots.positions.iter();
                 let positions = positions.map(|position| if nulls.any(*position) { NOWHERE } else { *position });
-                let slots =
-                    Slots { positions: positions.collect(), ends: slots.ends.clone(), nulls: slots.nulls.clone() };
+                let slots = Slots {
+                    positions: positions.collect(),
+                    ends: slots.ends.clone(),
+                    nulls: slots.nulls.clone(),
+                    steps: slots.steps.clone(),
+                };
                 let columns = array.as_struct().columns();
                 children.iter().zip(columns).try_for_each(|(child, column)| self.node(child, column, &slots))
             }
@@ -140,6 +156,30 @@ impl Shredder {
                     }
                 }
                 self.node(item, &elements, &within)
+            }
+            NodeKind::Steps(item) => {
+                let (lists, elements) = lists(array, &slots.positions, &nulls);
+                let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls(None) };
+                let steps = expand(node, slots, &nulls, |position, positions| match position {
+                    Some(position) => {
+                        let (start, len) = lists[position];
+                        positions.extend((start..start + len).filter(|element| !dropped.own(*element)));
+                    }
+                    None => positions.push(NOWHERE),
+                });
+                let within = Slots { positions: steps.positions, ends: None, nulls: None, steps: steps.ends.clone() };
+                self.node(item, &elements, &within)?;
+                // An empty list where there was none is what was asked for.
+                let nulls = steps.nulls.filter(|_| !node.nulls.is(NullPolicy::Empty));
+                let ends = steps.ends.unwrap_or_else(|| ScalarBuffer::from(vec![0]));
+                let mut features = Vec::new();
+                item.features(&mut features);
+                for feature in features {
+                    if let Some(feature) = &mut self.features[feature] {
+                        feature.steps = Some(Steps { nulls: nulls.clone(), spans: Spans::Offsets64(ends.clone()) });
+                    }
+                }
+                Ok(())
             }
             NodeKind::Fixed { item, len } => {
                 let within = expand(node, slots, &nulls, |position, positions| match position {
@@ -173,12 +213,20 @@ impl Shredder {
         };
         let column = match (has_nulls, slots.are_rows()) {
             // A row without lists around stands at its own position.
-            (false, true) => BoundColumn { nulls: None, spans: Spans::One, index, values },
-            (true, true) if default.is_none() => {
-                let valid = BooleanBuffer::collect_bool(positions.len(), |row| !nulls.any(positions[row]));
-                BoundColumn { nulls: Some(valid.into()), spans: Spans::One, index, values }
+            (false, true) if slots.steps.is_none() => {
+                BoundColumn { nulls: None, spans: Spans::One, index, values, steps: None }
             }
-            (false, false) => {
+            (true, true) if default.is_none() && slots.can_be_absent(&node.nulls) => {
+                let valid = BooleanBuffer::collect_bool(positions.len(), |row| !nulls.any(positions[row]));
+                let index = match slots.steps {
+                    None => index,
+                    Some(_) => {
+                        Some(positions.iter().map(|slot| if nulls.any(*slot) { 0 } else { place(*slot) }).collect())
+                    }
+                };
+                BoundColumn { nulls: Some(valid.into()), spans: Spans::One, index, values, steps: None }
+            }
+            (false, _) => {
                 let in_order = positions.iter().enumerate().all(|(slot, position)| slot == *position);
                 let index = if in_order { index } else { Some(positions.iter().map(|slot| place(*slot)).collect()) };
                 BoundColumn { index, ..slots.bind(values) }
@@ -194,9 +242,13 @@ impl Shredder {
 fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     let rule = why_no_null(node.nullable, &node.nulls);
     let has_place = match &node.nulls {
-        _ if slots.are_rows() || rule.is_some() => rule.is_none(),
+        _ if rule.is_some() => false,
+        _ if slots.are_rows() && slots.steps.is_none() => true,
         NullRule::Default(_) | NullRule::Policy(NullPolicy::Mask) => true,
-        NullRule::Policy(NullPolicy::Empty) => matches!(node.kind, NodeKind::List { .. }),
+        NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. }) => true,
+        NullRule::Policy(NullPolicy::Empty | NullPolicy::Unset) => {
+            slots.are_rows() && !matches!(node.kind, NodeKind::Struct(_))
+        }
         // Those that could be dropped have been.
         NullRule::Policy(_) => false,
     };
@@ -231,7 +283,8 @@ fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option
         push((!nulls.any(position)).then_some(position), positions);
     };
     let Some(ends) = &slots.ends else {
-        let is_absent = |row: usize| nulls.any(slots.positions[row]) && !matches!(node.nulls, NullRule::Default(_));
+        let can_be_absent = slots.can_be_absent(&node.nulls) && !matches!(node.nulls, NullRule::Default(_));
+        let is_absent = |row: usize| can_be_absent && nulls.any(slots.positions[row]);
         let rows = slots.positions.len();
         let valid = BooleanBuffer::collect_bool(rows, |row| !is_absent(row));
         let mut ends = Vec::with_capacity(rows + 1);
@@ -244,7 +297,7 @@ fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option
         }
         let nulls = NullBuffer::from(valid);
         let nulls = (nulls.null_count() > 0).then_some(nulls);
-        return Slots { positions, ends: Some(ends.into()), nulls };
+        return Slots { positions, ends: Some(ends.into()), nulls, steps: slots.steps.clone() };
     };
     let mut slot = 0;
     let ends = ends.iter().map(|end| {
@@ -255,7 +308,7 @@ fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option
         positions.len() as i64
     });
     let ends = ScalarBuffer::from_iter(ends);
-    Slots { positions, ends: Some(ends), nulls: slots.nulls.clone() }
+    Slots { positions, ends: Some(ends), nulls: slots.nulls.clone(), steps: slots.steps.clone() }
 }
 
 /// Start and length of every list of an array, and their elements: no more of them than the lists at `positions` use.

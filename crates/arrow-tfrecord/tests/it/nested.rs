@@ -7,11 +7,17 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field};
-use arrow_tfrecord::{Encoder, LossClass, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer};
+use arrow_tfrecord::{
+    Encoder, LossClass, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer, RecordType,
+};
 use proptest::prelude::*;
 use prost::Message;
 use tfr_proto::tensorflow::feature::Kind;
-use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+use tfr_proto::tensorflow::{
+    BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, SequenceExample,
+};
+
+use tfrecord_framing::RecordReader;
 
 use crate::nested_tables::{self, Nulls};
 
@@ -88,6 +94,8 @@ fn int64s(values: Vec<i64>) -> Kind {
 /// The features of one row.
 struct Row {
     masks: bool,
+    /// Whether this is a step of a feature list: it is always there, and stands in a list.
+    step: bool,
     features: BTreeMap<String, Kind>,
 }
 
@@ -99,7 +107,7 @@ impl Row {
         let masked = self.masks && field.is_nullable();
         match field.data_type() {
             DataType::Struct(fields) => {
-                if masked && (lists > 0 || !fields.iter().any(|field| always_there(field))) {
+                if masked && (self.step || lists > 0 || !fields.iter().any(|field| always_there(field))) {
                     self.features.insert(format!("{path}/is_null"), is_null());
                 }
                 for (position, child) in fields.iter().enumerate() {
@@ -128,7 +136,7 @@ impl Row {
                 if masked {
                     self.features.insert(format!("{path}/is_null"), is_null());
                 }
-                if lists == 0 && matches!(slots, [Cell::Null]) {
+                if lists == 0 && !self.step && matches!(slots, [Cell::Null]) {
                     return;
                 }
                 let name = if lengths.is_empty() { path.to_owned() } else { format!("{path}/ragged_flat_values") };
@@ -151,6 +159,14 @@ impl Row {
         lists: usize,
         lengths: &[Vec<i64>],
     ) {
+        if masked && self.step && lists == 0 {
+            self.features.insert(format!("{path}/is_null_0"), int64s(vec![matches!(slots, [Cell::Null]).into()]));
+        }
+        if lists == 0 && self.step && !matches!(slots, [Cell::List(_)]) {
+            let nothing = vec![Cell::Null; len.unwrap_or_default() as usize];
+            self.add(path, item, &nothing, 1, lengths);
+            return;
+        }
         if lists == 0 {
             // A list that is null is not there, nor is anything in it but scalars' masks.
             if let [Cell::List(items)] = slots {
@@ -160,7 +176,7 @@ impl Row {
         }
         if masked {
             let is_null = slots.iter().map(|cell| i64::from(matches!(cell, Cell::Null))).collect();
-            self.features.insert(format!("{path}/is_null_{}", lists - 1), int64s(is_null));
+            self.features.insert(format!("{path}/is_null_{}", lists - usize::from(!self.step)), int64s(is_null));
         }
         let mut items = Vec::new();
         let mut own = Vec::new();
@@ -193,7 +209,7 @@ fn always_there(field: &Field) -> bool {
 fn framed(batch: &RecordBatch, masks: bool) -> Vec<u8> {
     let mut file = Vec::new();
     for row in 0..batch.num_rows() {
-        let mut features = Row { masks, features: BTreeMap::new() };
+        let mut features = Row { masks, step: false, features: BTreeMap::new() };
         for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
             features.add(field.name(), field, &[cell(array, row)], 0, &[]);
         }
@@ -202,6 +218,70 @@ fn framed(batch: &RecordBatch, masks: bool) -> Vec<u8> {
         tfrecord_framing::append_record(&mut file, |out| example.encode(out)).unwrap();
     }
     file
+}
+
+/// The item of a list that is feature lists: of lists or structs, or named.
+fn steps_of(field: &Field, options: &MappingOptions) -> Option<Field> {
+    let (item, is_fixed) = match field.data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) => (item, false),
+        DataType::Map(entries, _) => {
+            let DataType::Struct(fields) = entries.data_type() else { panic!("entries are structs") };
+            let renamed = fields.iter().zip(["key", "value"]);
+            let fields: Vec<_> = renamed.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+            let is_named = options.sequences.contains(field.name());
+            return is_named.then(|| Field::new("entries", DataType::Struct(fields.into()), false));
+        }
+        DataType::FixedSizeList(item, _) => (item, true),
+        _ => return None,
+    };
+    let is_nested = item.data_type().is_nested();
+    (!is_fixed && (is_nested || options.sequences.contains(field.name()))).then(|| item.as_ref().clone())
+}
+
+/// Messages, not bytes: prost leaves out values of map entries that are empty, which TensorFlow's parser does not like.
+fn expected_sequences(batch: &RecordBatch, options: &MappingOptions) -> Vec<SequenceExample> {
+    let masks = options.nulls == NullPolicy::Mask;
+    let mut sequences = Vec::new();
+    for row in 0..batch.num_rows() {
+        let mut context = Row { masks, step: false, features: BTreeMap::new() };
+        let mut lists = BTreeMap::new();
+        for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+            let cell = cell(array, row);
+            let Some(item) = steps_of(field, options) else {
+                context.add(field.name(), field, &[cell], 0, &[]);
+                continue;
+            };
+            let Cell::List(steps) = cell else { continue };
+            let step = |cell: Cell| {
+                let mut step = Row { masks, step: true, features: BTreeMap::new() };
+                step.add(field.name(), &item, &[cell], 0, &[]);
+                step.features
+            };
+            // A step has all features, whatever is in it.
+            for name in step(Cell::Null).into_keys() {
+                lists.insert(name, FeatureList::default());
+            }
+            for cell in steps {
+                for (name, kind) in step(cell) {
+                    lists.get_mut(&name).unwrap().feature.push(Feature { kind: Some(kind) });
+                }
+            }
+        }
+        let feature = context.features.into_iter().map(|(name, kind)| (name, Feature { kind: Some(kind) })).collect();
+        sequences.push(SequenceExample {
+            context: Some(Features { feature }),
+            feature_lists: Some(FeatureLists { feature_list: lists }),
+        });
+    }
+    sequences
+}
+
+fn sequences(file: &[u8]) -> Vec<SequenceExample> {
+    let (mut sequences, mut record, mut reader) = (Vec::new(), Vec::new(), RecordReader::new(file));
+    while reader.read_record(&mut record).unwrap() {
+        sequences.push(SequenceExample::decode(record.as_slice()).unwrap());
+    }
+    sequences
 }
 
 fn encoded(batch: &RecordBatch, options: &MappingOptions) -> Vec<u8> {
@@ -230,6 +310,17 @@ fn comes_back(batch: &RecordBatch, options: &MappingOptions) {
     }
 }
 
+/// Records of sequences, with every list among them if they are to be named.
+fn of_sequences(batch: &RecordBatch, nulls: NullPolicy, named: bool) -> MappingOptions {
+    let options = MappingOptions::default().with_record_type(RecordType::SequenceExample).with_nulls(nulls);
+    let schema = batch.schema();
+    let lists = schema.fields().iter().filter(|field| {
+        let list = field.data_type();
+        named && (list.is_list() || matches!(list, DataType::Map(..))) && !matches!(list, DataType::FixedSizeList(..))
+    });
+    lists.fold(options, |options, field| options.with_sequence(field.name()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
@@ -237,6 +328,25 @@ proptest! {
     fn nested_columns_are_their_leaves(batch in nested_tables::batch(Nulls::OutsideOfLists)) {
         prop_assert_eq!(encoded(&batch, &MappingOptions::default()), framed(&batch, false));
         comes_back(&batch, &MappingOptions::default());
+    }
+
+    #[test]
+    fn lists_of_more_than_values_are_feature_lists(
+        batch in nested_tables::batch(Nulls::OutsideOfLists),
+        masks in any::<bool>(),
+        named in any::<bool>(),
+    ) {
+        let policy = if masks { NullPolicy::Mask } else { NullPolicy::Absent };
+        let options = of_sequences(&batch, policy, named);
+        prop_assert_eq!(sequences(&encoded(&batch, &options)), expected_sequences(&batch, &options));
+        comes_back(&batch, &options);
+    }
+
+    #[test]
+    fn steps_can_hold_nulls(batch in nested_tables::batch(Nulls::Everywhere), named in any::<bool>()) {
+        let options = of_sequences(&batch, NullPolicy::Mask, named);
+        prop_assert_eq!(sequences(&encoded(&batch, &options)), expected_sequences(&batch, &options));
+        comes_back(&batch, &options);
     }
 
     #[test]
