@@ -256,19 +256,17 @@ pub enum ErrorKind {
         /// How many values there are.
         found: usize,
     },
-    /// A feature of a nested column with more or fewer values than its other features tell.
-    #[error(
-        "{position}: feature {feature:?}: expected {expected} values, as its column's other features tell, found {found}"
-    )]
-    UnevenLists {
+    /// A feature of a nested column that is not what other features of the column make of it.
+    #[error("{position}: feature {feature:?}: expected {expected}, found {found}")]
+    UnevenFeatures {
         /// The record.
         position: Position,
         /// The feature.
         feature: String,
-        /// How many values there should be.
-        expected: usize,
-        /// How many there are.
-        found: usize,
+        /// What there should be.
+        expected: String,
+        /// What there is.
+        found: String,
     },
     /// A record without a feature whose column is never null.
     #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
@@ -363,8 +361,8 @@ impl Error {
                 Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
             }
             ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
-            ErrorKind::UnevenLists { .. } => Some(
-                "read with the mapping that the records were written with, or declare the features as lists of their own"
+            ErrorKind::UnevenFeatures { .. } => Some(
+                "read with the mapping that the records were written with, or declare the features as columns of their own"
                     .to_owned(),
             ),
             ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),

@@ -38,8 +38,8 @@ pub(super) struct Part {
 pub(super) enum Flaw {
     /// A row does not have this feature, and should.
     Missing { feature: usize, row: usize },
-    /// A row has more or fewer values of it than other features say.
-    Uneven { feature: usize, row: usize, expected: usize, found: usize },
+    /// It is not, in a row, what other features of the column make of it.
+    Uneven { feature: usize, row: usize, expected: String, found: String },
     /// Values of it are no array. An element is a row.
     Misfit(usize, Misfit),
     /// What Arrow or a part without a feature says.
@@ -249,8 +249,10 @@ impl Assembler<'_> {
                     false => self.mask(node, level)?,
                 };
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
+                // Lengths that no value stands behind may say anything.
+                let Some(elements) = level.len.checked_mul(*len) else { return Err(Flaw::Other(Misfit::TooMany)) };
                 let within = Level {
-                    len: level.len * len,
+                    len: elements,
                     ends: Some((0..level.rows()).map(|row| level.end(row) * len).collect()),
                     nulls: nulls.as_ref().map(|nulls| nulls.expand(*len)),
                     in_steps: level.in_steps,
@@ -300,10 +302,8 @@ impl Assembler<'_> {
     /// Every row has as many values of the feature as the level has elements.
     fn same_count(&self, feature: usize, level: &Level) -> Result<(), Flaw> {
         let part = self.part(feature)?;
-        let uneven = (0..level.rows()).find(|row| part.count(*row) != level.count(*row));
-        uneven.map_or(Ok(()), |row| {
-            Err(Flaw::Uneven { feature, row, expected: level.count(row), found: part.count(row) })
-        })
+        let differing = (0..level.rows()).find(|row| part.count(*row) != level.count(*row));
+        differing.map_or(Ok(()), |row| Err(uneven(feature, row, level.count(row), part.count(row))))
     }
 
     /// The elements that a part's mask says are null.
@@ -317,8 +317,8 @@ impl Assembler<'_> {
         let flags = self.part(feature)?.int64s();
         match flags.iter().position(|flag| flag & !1 != 0) {
             Some(element) => {
-                let value = format!("{}, where 0 says that there is a value and 1 that there is none,", flags[element]);
-                Err(Flaw::Misfit(feature, Misfit::value(level.row_of(element), value)))
+                let (expected, found) = ("0 for a value or 1 for a null".to_owned(), flags[element].to_string());
+                Err(Flaw::Uneven { feature, row: level.row_of(element), expected, found })
             }
             None => Ok(BooleanBuffer::collect_bool(flags.len(), |element| flags[element] == 0).into()),
         }
@@ -345,12 +345,11 @@ impl Assembler<'_> {
             for row in 0..level.len {
                 let (here, there) = (is_there(&steps, row), is_there(expected, row));
                 if here != there {
-                    return Err(Flaw::Missing { feature: if here { *leader } else { feature }, row });
+                    return Err(partial(if here { *leader } else { feature }, row));
                 }
                 if steps.ends[row] != expected.ends[row] {
                     let count = |ends: &[usize]| ends[row] - row.checked_sub(1).map_or(0, |before| ends[before]);
-                    let (expected, found) = (count(&expected.ends), count(&steps.ends));
-                    return Err(Flaw::Uneven { feature, row, expected, found });
+                    return Err(uneven(feature, row, count(&expected.ends), count(&steps.ends)));
                 }
             }
         }
@@ -402,7 +401,7 @@ impl Assembler<'_> {
             for row in 0..level.len {
                 let (here, there) = (part.is_there(row), self.part(leader)?.is_there(row));
                 if here != there && !(empty_is_null && part.count(row) == 0) {
-                    return Err(Flaw::Missing { feature: if here { leader } else { feature }, row });
+                    return Err(partial(if here { leader } else { feature }, row));
                 }
             }
         }
@@ -419,8 +418,8 @@ impl Assembler<'_> {
         let count = self.part(feature)?.count(row);
         let width = width(item);
         if width == 0 || count % width != 0 {
-            let value = format!("a list of {count} values, which make no lists of {width},");
-            return Err(Flaw::Misfit(feature, Misfit::value(row, value)));
+            let (expected, found) = (format!("a multiple of {width} values"), count.to_string());
+            return Err(Flaw::Uneven { feature, row, expected, found });
         }
         Ok(count / width)
     }
@@ -436,9 +435,9 @@ impl Assembler<'_> {
             let lengths = self.part(feature)?.int64s();
             let expected = *first.get_or_insert(lengths);
             if let Some(element) = (0..lengths.len()).find(|element| lengths[*element] != expected[*element]) {
-                let as_len = |lengths: &[i64]| usize::try_from(lengths[element]).unwrap_or_default();
-                let (expected, found) = (as_len(expected), as_len(lengths));
-                return Err(Flaw::Uneven { feature, row: level.row_of(element), expected, found });
+                let expected = format!("a length of {}, as other features have it", expected[element]);
+                let (row, found) = (level.row_of(element), lengths[element].to_string());
+                return Err(Flaw::Uneven { feature, row, expected, found });
             }
         }
         let mut end = 0usize;
@@ -450,12 +449,25 @@ impl Assembler<'_> {
                 }
                 None => {
                     let feature = features.clone().next().unwrap_or_default();
-                    Err(Flaw::Misfit(feature, Misfit::value(level.row_of(element), format!("{len}, as a length,"))))
+                    let (expected, found) = ("a length".to_owned(), len.to_string());
+                    Err(Flaw::Uneven { feature, row: level.row_of(element), expected, found })
                 }
             }
         });
         ends.collect()
     }
+}
+
+/// The refusal of so many values.
+fn uneven(feature: usize, row: usize, expected: usize, found: usize) -> Flaw {
+    let expected = format!("as many values as its column's other features tell, {expected}");
+    Flaw::Uneven { feature, row, expected, found: found.to_string() }
+}
+
+/// The refusal of a feature that is not there while others are.
+fn partial(feature: usize, row: usize) -> Flaw {
+    let expected = "a list, as its column's other features have one".to_owned();
+    Flaw::Uneven { feature, row, expected, found: "none".to_owned() }
 }
 
 /// The feature that tells how many elements the outermost list of a leaf has.

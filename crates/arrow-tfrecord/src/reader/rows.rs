@@ -238,7 +238,7 @@ impl RowDecoder {
                 ErrorKind::MissingFeature { position: position(row), feature: name(feature) }.into()
             }
             Flaw::Uneven { feature, row, expected, found } => {
-                ErrorKind::UnevenLists { position: position(row), feature: name(feature), expected, found }.into()
+                ErrorKind::UnevenFeatures { position: position(row), feature: name(feature), expected, found }.into()
             }
             Flaw::Misfit(feature, misfit) => self.misfit(column(feature), misfit),
             Flaw::Other(Misfit::Arrow(source)) => ErrorKind::Arrow { source }.into(),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod choices;
+mod damage;
 mod errors;
 mod filter;
 mod golden;
@@ -14,6 +15,7 @@ mod oracle;
 mod quirks;
 mod refusals;
 mod roundtrip;
+mod sequences;
 mod tables;
 mod tensors;
 mod vocabulary;
