@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
 use super::assemble::Part;
-use super::locate::{Locator, Slot};
+use super::locate::{BLOCK_ROWS, Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
 use super::steps::Steps;
@@ -134,7 +134,7 @@ impl Column {
         item(&self.data_type).map_or(&self.data_type, Field::data_type)
     }
 
-    /// Appends the rows that `slots` are of; on error tells which of them.
+    /// Appends the rows of a block that `slots` are of; on error tells which of them.
     pub(super) fn append(&mut self, slots: &[Slot], locator: &Locator, records: &[u8]) -> Result<(), (usize, Fault)> {
         if self.kind.is_none() {
             self.nulls.append_n_nulls(slots.len());
@@ -224,7 +224,7 @@ fn repeated(nulls: &NullBuffer, times: i32) -> NullBuffer {
     BooleanBuffer::collect_bool(nulls.len() * times, |element| nulls.is_valid(element / times)).into()
 }
 
-/// A block of rows of one column.
+/// At most [`BLOCK_ROWS`] rows of one column.
 struct Rows<'a> {
     slots: &'a [Slot],
     locator: &'a Locator,
@@ -244,7 +244,8 @@ impl Rows<'_> {
             FeatureShape::List => None,
         };
         let (is_list, is_one) = (wanted.is_none(), wanted == Some(1));
-        for (row, slot) in self.slots.iter().enumerate() {
+        let mut valid = [false; BLOCK_ROWS];
+        for ((row, slot), valid) in self.slots.iter().enumerate().zip(&mut valid) {
             match slot.kind {
                 Some(kind) if kind == S::KIND => {
                     let bytes = self.locator.bytes_of(slot, self.records);
@@ -258,25 +259,29 @@ impl Rows<'_> {
                         match wanted {
                             Some(wanted) if found == 0 && wanted > 0 && self.empty_is_null && self.nullable => {
                                 values.pad(wanted);
-                                self.nulls.append_null();
                                 continue;
                             }
                             Some(wanted) if wanted != found => return Err((row, Fault::Count(found))),
                             _ => {}
                         }
                     }
-                    self.nulls.append_non_null();
+                    *valid = true;
                 }
                 Some(kind) => return Err((row, Fault::Kind(kind))),
                 None if !self.nullable => return Err((row, Fault::Missing)),
                 None => {
                     values.pad(wanted.unwrap_or_default());
-                    self.nulls.append_null();
                 }
             }
             if is_list {
                 self.ends.push(values.count());
             }
+        }
+        let valid = &valid[..self.slots.len()];
+        if valid.iter().all(|valid| *valid) {
+            self.nulls.append_n_non_nulls(valid.len());
+        } else {
+            self.nulls.append_buffer(&BooleanBuffer::collect_bool(valid.len(), |row| valid[row]).into());
         }
         Ok(())
     }

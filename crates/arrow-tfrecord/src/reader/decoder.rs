@@ -7,9 +7,6 @@ use tfrecord_framing::{Position, RecordDecoder};
 use super::filter::BatchDecoder;
 use crate::error::{Error, Result};
 
-/// A batch ends early when its records are as long as this together, 256 MiB.
-const MAX_BATCH_BYTES: usize = 256 << 20;
-
 /// Decodes the bytes of a TFRecord file, in pieces of any length, to record batches.
 ///
 /// For a caller that has the bytes come to it, and does not block on a [`Read`](std::io::Read): [`Reader`] is for that.
@@ -72,11 +69,10 @@ impl Decoder {
     pub fn decode(&mut self, input: &[u8]) -> Result<usize> {
         let mut rest = input;
         loop {
-            let limit = self.capacity().min(self.batches.step());
-            if limit == 0 {
+            if self.capacity() == 0 {
                 break;
             }
-            let frames = self.framing.decode_frames(&mut rest, limit)?;
+            let frames = self.framing.decode_frames(&mut rest, self.batches.step())?;
             if !frames.is_empty() {
                 self.error = self.batches.append(&frames).err();
                 continue;
@@ -109,10 +105,9 @@ impl Decoder {
 
     /// How many more records are certain to have a place in the batch; 0 when it is to be
     /// [flushed](Self::flush). A batch of long records, 256 MiB together, is full before it has as many rows as were
-    /// asked for.
+    /// asked for; so is one of long lists of fixed size, even if they are null.
     pub fn capacity(&self) -> usize {
-        let is_full = self.error.is_some() || self.batches.payload_len() >= MAX_BATCH_BYTES;
-        if is_full { 0 } else { self.batches.capacity() }
+        if self.error.is_some() { 0 } else { self.batches.capacity() }
     }
 
     /// The schema of the batches.

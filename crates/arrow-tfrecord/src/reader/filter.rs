@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::{concat, filter};
 use tfrecord_framing::Frames;
 
@@ -23,6 +23,10 @@ const FILTER_ROWS: usize = 1024;
 /// A filter is asked about at least this many times for a batch, and a batch is this much shorter than asked for at
 /// most.
 const FILTER_PARTS: usize = 8;
+
+/// A batch ends early when its records are as long as this together, 256 MiB, or its lists of fixed size are, which take
+/// their room even where they are null.
+const MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// Which records become rows, told from some of their columns; given to [`ReaderBuilder::with_row_filter`].
 ///
@@ -102,6 +106,8 @@ pub(super) struct BatchDecoder {
     schema: SchemaRef,
     batch_size: usize,
     step: usize,
+    /// Bytes that a row takes at least.
+    row_len: usize,
     stages: Vec<Stage>,
     /// The columns of the batch that no predicate reads.
     rest: RowDecoder,
@@ -113,8 +119,8 @@ pub(super) struct BatchDecoder {
     last_use: Vec<usize>,
     /// What `append` works on.
     records: Vec<Record>,
-    /// Bytes of the payloads that became rows.
-    payload_len: usize,
+    /// Bytes of the payloads that became rows, or that these rows take at least.
+    bytes: usize,
 }
 
 /// A predicate, and what is decoded for it.
@@ -186,12 +192,17 @@ impl BatchDecoder {
             schema: projected(mapping, &projection),
             batch_size,
             step,
+            row_len: read
+                .iter()
+                .chain(&rest)
+                .map(|column| fixed_len(&mapping.columns()[*column].data_type))
+                .fold(1, usize::saturating_add),
             stages,
             sources,
             passed: vec![Vec::new(); read.len()],
             last_use,
             records: Vec::new(),
-            payload_len: 0,
+            bytes: 0,
         })
     }
 
@@ -204,21 +215,18 @@ impl BatchDecoder {
         self.rest.len()
     }
 
-    /// Bytes of the records of these rows.
-    pub(super) fn payload_len(&self) -> usize {
-        self.payload_len
-    }
-
     /// How many more records are certain to have a place in the batch; 0 if it is to be finished.
     pub(super) fn capacity(&self) -> usize {
         let room = self.batch_size.saturating_sub(self.len());
         // Which records will pass is not known, and asking about few of them is not worth it.
-        if room < self.step && !self.stages.is_empty() { 0 } else { room }
+        let is_too_little = room < self.step && !self.stages.is_empty();
+        if is_too_little || self.bytes >= MAX_BATCH_BYTES { 0 } else { room }
     }
 
-    /// Records that are best appended at once.
+    /// How many records are best appended now.
     pub(super) fn step(&self) -> usize {
-        self.step
+        let fitting = MAX_BATCH_BYTES.saturating_sub(self.bytes) / self.row_len;
+        self.capacity().min(self.step).min(fitting.max(1))
     }
 
     /// Appends a row for each record that passes.
@@ -253,7 +261,7 @@ impl BatchDecoder {
                 passed.push(column);
             }
         }
-        self.payload_len += self.records.iter().map(|record| record.payload.len()).sum::<usize>();
+        self.bytes += self.records.iter().map(|record| record.payload.len().max(self.row_len)).sum::<usize>();
         Ok(())
     }
 
@@ -286,7 +294,7 @@ impl BatchDecoder {
         self.stages.iter_mut().for_each(|stage| stage.columns.clear());
         self.rest.clear();
         self.passed.iter_mut().for_each(Vec::clear);
-        self.payload_len = 0;
+        self.bytes = 0;
     }
 }
 
@@ -312,6 +320,17 @@ impl Stage {
             let position = records.first().map(|record| record.position).unwrap_or_default();
             ErrorKind::RowFilter { position, source }.into()
         })
+    }
+}
+
+/// Bytes that a value of a list of fixed size takes while it is decoded, even if it is null; 1 of any other type.
+fn fixed_len(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::FixedSizeList(item, len) => {
+            let items = usize::try_from(*len).unwrap_or_default();
+            size_of::<u64>().max(fixed_len(item.data_type())).saturating_mul(items.max(1))
+        }
+        _ => 1,
     }
 }
 

@@ -55,7 +55,7 @@ pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result
 ///
 /// A feature that has one value in every record that has the feature is a scalar, otherwise a list; int64 is `Int64`,
 /// float is `Float32`, bytes are `Utf8` if all of them are valid UTF-8, otherwise `Binary`. A feature that never has a
-/// kind is `Null`. Columns are sorted by name, and all may be null.
+/// kind is `Null`. Columns are sorted by name, and all may be null. A feature without a name has no column.
 #[derive(Debug, Clone, Default)]
 pub struct SchemaInference {
     features: BTreeMap<Box<str>, Observed>,
@@ -102,7 +102,7 @@ impl SchemaInference {
             ErrorKind::Malformed { position, feature, at: Some(error.at), reason: error.reason }.into()
         };
         let entries = entries(record).map_err(|error| malformed(None, error))?;
-        for (name, entry) in entries {
+        for (name, entry) in entries.into_iter().filter(|(name, _)| !name.is_empty()) {
             let found = Found::in_entry(record, entry).map_err(|error| malformed(Some(name), error))?;
             if !self.features.contains_key(name) {
                 self.features.insert(name.into(), Observed::default());

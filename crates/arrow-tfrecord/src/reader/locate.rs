@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::sieve::Sieve;
-use super::wire::{WireResult, delimited, field};
+use super::wire::{Malformed, WireResult, delimited, field};
 use crate::mapping::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
 
@@ -25,8 +25,7 @@ const MAX_REMEMBERED_LEN: usize = 256;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     start: usize,
-    /// At most the length of a record, which is within 31 bits, or of several places of one.
-    len: usize,
+    len: u32,
     /// None where the feature is absent or has no kind.
     pub(super) kind: Option<FeatureKind>,
     /// Whether it stands in several places, of which there is a copy in one piece.
@@ -34,8 +33,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// The slot of a list that stands here; none if it is longer than a message can be.
+    #[inline]
+    fn new(list: Range<usize>, kind: Option<FeatureKind>, spilled: bool) -> Option<Self> {
+        Some(Self { start: list.start, len: u32::try_from(list.len()).ok()?, kind, spilled })
+    }
+
+    #[inline]
     pub(super) fn range(&self) -> Range<usize> {
-        self.start..self.start + self.len
+        self.start..self.start + self.len as usize
     }
 }
 
@@ -140,9 +146,9 @@ impl Locator {
         feature
     }
 
-    /// Forgets the records of the block before.
-    pub(super) fn start_block(&mut self) {
-        self.slots.fill(Slot::default());
+    /// Begins a block of so many records.
+    pub(super) fn start_block(&mut self, rows: usize) {
+        self.slots.chunks_mut(BLOCK_ROWS).for_each(|slots| slots[..rows].fill(Slot::default()));
         self.spill.clear();
     }
 
@@ -249,18 +255,18 @@ impl Locator {
         let Some(slot) = self.known[feature].slot else { return Ok(()) };
         self.parts.clear();
         let kind = entry_value(bytes, pos, &mut self.parts)?;
-        self.slots[slot * BLOCK_ROWS + row] = self.join(bytes, kind);
+        self.slots[slot * BLOCK_ROWS + row] = self.join(bytes, kind).ok_or_else(|| too_long(pos))?;
         Ok(())
     }
 
-    /// The list whose parts these are.
-    fn join(&mut self, bytes: &[u8], kind: Option<FeatureKind>) -> Slot {
+    /// The list whose parts these are; none if it is too long.
+    fn join(&mut self, bytes: &[u8], kind: Option<FeatureKind>) -> Option<Slot> {
         match self.parts.as_slice() {
-            [part] => Slot { start: part.start, len: part.len(), kind, spilled: false },
+            [part] => Slot::new(part.clone(), kind, false),
             parts => {
                 let start = self.spill.len();
                 parts.iter().for_each(|part| self.spill.extend_from_slice(&bytes[part.clone()]));
-                Slot { start, len: self.spill.len() - start, kind, spilled: true }
+                Slot::new(start..self.spill.len(), kind, true)
             }
         }
     }
@@ -273,8 +279,12 @@ impl Locator {
         self.parts.clear();
         let mut kind = None;
         feature_value(&bytes[..feature.end], feature.start, &mut kind, &mut self.parts)?;
-        Ok(self.join(bytes, kind))
+        self.join(bytes, kind).ok_or_else(|| too_long(feature.start))
     }
+}
+
+fn too_long(at: usize) -> Malformed {
+    Malformed { at, reason: "a list of 4 GiB or more" }
 }
 
 /// The message in the field that begins at `pos`, if it is the first one, and the position behind the field.
@@ -307,7 +317,7 @@ fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
         _ => return None,
     };
     let start = rest(bytes, pos + 1)?;
-    Some(Slot { start, len: bytes.len() - start, kind: Some(kind), spilled: false })
+    Slot::new(start..bytes.len(), Some(kind), false)
 }
 
 /// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.

@@ -146,7 +146,7 @@ impl RowDecoder {
             return Ok(());
         }
         for block in records.chunks(BLOCK_ROWS) {
-            self.locator.start_block();
+            self.locator.start_block(block.len());
             for (row, record) in block.iter().enumerate() {
                 let located = self.locator.locate(bytes, record.payload.clone(), row);
                 located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
@@ -163,14 +163,16 @@ impl RowDecoder {
                     Source::Feature(feature) => self.locator.slots(feature, block.len()),
                     Source::Steps(list) => self.steps.slots(list),
                 };
-                let appended = self.columns[column].append(slots, &self.locator, bytes);
-                appended.map_err(|(row, fault)| {
-                    let row = match *source {
-                        Source::Feature(_) => row,
-                        Source::Steps(list) => self.steps.row_of(list, row),
-                    };
-                    self.refusal(column, &block[row], fault)
-                })?;
+                for (chunk, slots) in slots.chunks(BLOCK_ROWS).enumerate() {
+                    let appended = self.columns[column].append(slots, &self.locator, bytes);
+                    appended.map_err(|(row, fault)| {
+                        let row = match *source {
+                            Source::Feature(_) => row,
+                            Source::Steps(list) => self.steps.row_of(list, chunk * BLOCK_ROWS + row),
+                        };
+                        self.refusal(column, &block[row], fault)
+                    })?;
+                }
             }
         }
         Ok(())

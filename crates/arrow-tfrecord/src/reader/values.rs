@@ -1,6 +1,6 @@
 //! Values as features hold them, read off the wire: [`Values`].
 
-use super::wire::{FieldValue, Malformed, WireResult, delimited, field, varint, varint_of_len};
+use super::wire::{FieldValue, Malformed, WireResult, delimited, field, next_varint, varint_of_len};
 use crate::mapping::FeatureKind;
 use crate::wire::FIELD_1;
 
@@ -129,7 +129,7 @@ impl Sink for Vec<i64> {
                 // A value takes a byte at least, so what is reserved is there.
                 self.reserve(packed.len());
                 while pos < bytes.len() {
-                    let (value, end) = varint(bytes, pos)?;
+                    let (value, end) = next_varint(bytes, pos)?;
                     self.push(value as i64);
                     pos = end;
                 }

@@ -71,24 +71,43 @@ fn long_varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> {
     Err(if rest.len() < 10 { CUT_SHORT.at(pos) } else { TOO_LONG.at(pos) })
 }
 
+/// Reads a varint as [`varint`] does, for where many follow each other and their lengths change.
+#[inline]
+pub(crate) fn next_varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> {
+    if let Some(eight) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*eight);
+        let ends = !word & MORE;
+        if ends != 0 {
+            let last = ends & ends.wrapping_neg();
+            return Ok((sevens(word & (last - 1)), pos + 1 + ends.trailing_zeros() as usize / 8));
+        }
+    }
+    varint(bytes, pos)
+}
+
+/// The bit that says that another byte follows, in each of eight bytes.
+const MORE: u64 = 0x8080_8080_8080_8080;
+
+/// The lower seven bits of each byte, the first byte's lowest: by pairs, by fours, by eights.
+#[inline]
+fn sevens(word: u64) -> u64 {
+    let bits = word & !MORE;
+    let bits = (bits & 0x007f_007f_007f_007f) | ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
+    let bits = (bits & 0x0000_3fff_0000_3fff) | ((bits & 0x3fff_0000_3fff_0000) >> 2);
+    (bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4)
+}
+
 /// The varint of exactly `len` bytes at `pos`, if that is what stands there.
 #[inline]
 pub(crate) fn varint_of_len(bytes: &[u8], pos: usize, len: usize) -> Option<u64> {
-    /// The bit that says that another byte follows, in each of eight bytes.
-    const MORE: u64 = 0x8080_8080_8080_8080;
-
     if let Some(eight) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>())
         && (1..=8).contains(&len)
     {
-        // All eight bytes in one load; then the seven bits of each by pairs, by fours, by eights.
         let word = u64::from_le_bytes(*eight) & (u64::MAX >> (64 - 8 * len));
         if word & MORE != MORE & !(u64::MAX << (8 * (len - 1))) {
             return None;
         }
-        let bits = word & !MORE;
-        let bits = (bits & 0x007f_007f_007f_007f) | ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
-        let bits = (bits & 0x0000_3fff_0000_3fff) | ((bits & 0x3fff_0000_3fff_0000) >> 2);
-        return Some((bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4));
+        return Some(sevens(word));
     }
     match varint(bytes.get(..pos + len)?, pos) {
         Ok((value, end)) if end == pos + len => Some(value),
@@ -199,6 +218,7 @@ mod tests {
             assert_eq!(varint(&bytes[..len], 0), Ok((value, len)));
             for padding in [0, 8] {
                 let bytes = &bytes[..len + padding];
+                assert_eq!(next_varint(bytes, 0), Ok((value, len)));
                 assert_eq!(varint_of_len(bytes, 0, len), Some(value));
                 assert_eq!(varint_of_len(bytes, 0, len + 1), None);
                 assert_eq!(varint_of_len(bytes, 0, len - 1), None);
@@ -206,6 +226,7 @@ mod tests {
         }
         // Not shortest, and valid all the same.
         assert_eq!(varint(&[0x81, 0x80, 0x00], 0), Ok((1, 3)));
+        assert_eq!(next_varint(&[0x81, 0x80, 0x00, 7, 7, 7, 7, 7], 0), Ok((1, 3)));
         assert_eq!(varint_of_len(&[0x81, 0x80, 0x00], 0, 3), Some(1));
     }
 

@@ -86,6 +86,17 @@ fn columns_are_the_union_sorted_by_name() {
     assert_eq!(names(Some(0)), (String::new(), 0));
 }
 
+/// No column can have it, so it has no say.
+#[test]
+fn a_feature_without_a_name_has_no_column() {
+    let mut inference = SchemaInference::new();
+    for unnamed in [ints(&[1]), floats(&[1.0])] {
+        inference.observe(&record(&[("", unnamed), ("f", ints(&[1]))]), Position::default()).unwrap();
+    }
+    let schema = inference.finish();
+    assert_eq!(schema.fields().iter().map(|field| field.name()).collect::<Vec<_>>(), ["f"]);
+}
+
 #[test]
 fn what_has_no_type_is_told_with_its_place() {
     let mut inference = SchemaInference::new();

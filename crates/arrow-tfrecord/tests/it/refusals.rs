@@ -161,3 +161,14 @@ fn null_and_empty() {
     expected.append_value([Some(1)]);
     assert_eq!(reader.remove(0).unwrap().column(0).as_ref(), &expected.finish() as &dyn Array);
 }
+
+/// Lists of fixed size take their room where they are null too; a file of few bytes must not ask for terabytes.
+#[test]
+fn batches_of_long_lists_are_short() {
+    let list = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Float32, true)), 8 << 20);
+    let schema = Arc::new(Schema::new(vec![Field::new("f", list, true)]));
+    let file = file(&vec![Vec::new(); 5]);
+    let reader = ReaderBuilder::new(schema).build(file.as_slice()).unwrap();
+    let rows: Vec<_> = reader.map(|batch| batch.unwrap().num_rows()).collect();
+    assert_eq!(rows, [4, 1]);
+}

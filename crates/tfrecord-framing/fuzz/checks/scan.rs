@@ -1,0 +1,76 @@
+//! What holds of scanning any bytes: sound records and damage cover the file, each byte once; they are the same however
+//! the bytes come; and all that a decoder reads before the first damage is found.
+
+use std::ops::Range;
+
+use tfrecord_framing::{
+    Compression, Damage, FOOTER_LEN, HEADER_LEN, Position, RecordDecoder, RecordScanner, Records, masked_crc32c,
+};
+
+/// The longest record taken. A few bytes of deflate can hold a long one.
+const MAX_RECORD_LEN: usize = 1 << 20;
+
+pub fn check(file: &[u8]) {
+    let whole = scan(file, file.len().max(1), usize::MAX);
+    for (piece, limit) in [(1, 1), (13, 2), (100, 7)] {
+        assert_eq!(scan(file, piece, limit), whole);
+    }
+    let Some((compression, records, damage)) = whole else { return };
+
+    let framed = |(position, payload): (&Position, &[u8])| {
+        position.byte..position.byte + (HEADER_LEN + payload.len() + FOOTER_LEN) as u64
+    };
+    let sound: Vec<Range<u64>> = records.positions().iter().zip(records.iter()).map(framed).collect();
+    let mut stretches: Vec<_> = sound.iter().cloned().zip(records.positions().iter().map(|at| at.record)).collect();
+    stretches.extend(damage.iter().map(|damage| (damage.range.clone(), damage.record)));
+    stretches.sort_by_key(|(range, record)| (*record, range.start));
+    let mut end = 0;
+    for (number, (range, record)) in stretches.iter().enumerate() {
+        assert_eq!((range.start, *record), (end, number as u64));
+        end = range.end;
+    }
+    if compression == Some(Compression::None) {
+        assert_eq!(end, file.len() as u64);
+        for (range, payload) in sound.iter().zip(records.iter()) {
+            let footer = range.end as usize - FOOTER_LEN;
+            assert_eq!(file[range.start as usize..][..8], (payload.len() as u64).to_le_bytes());
+            assert_eq!(file[footer..][..FOOTER_LEN], masked_crc32c(payload).to_le_bytes());
+        }
+    }
+
+    let mut decoded = Records::new();
+    let mut decoder = RecordDecoder::detect().with_max_record_len(MAX_RECORD_LEN);
+    let mut input = file;
+    let is_sound = loop {
+        match decoder.decode(&mut input, 1, &mut decoded) {
+            Ok(0) => break decoder.finish().is_ok(),
+            Ok(_) => {}
+            Err(_) => break false,
+        }
+    };
+    assert_eq!(is_sound, damage.is_empty());
+    let pairs = |records: &Records, len| -> Vec<_> {
+        records.positions().iter().copied().zip(records.iter().map(<[u8]>::to_vec)).take(len).collect()
+    };
+    assert_eq!(pairs(&decoded, decoded.len()), pairs(&records, decoded.len()));
+}
+
+/// The compression, the sound records and the damage; none if the compression is refused.
+type Scanned = Option<(Option<Compression>, Records, Vec<Damage>)>;
+
+fn scan(file: &[u8], piece: usize, limit: usize) -> Scanned {
+    let mut scanner = RecordScanner::detect().with_max_record_len(MAX_RECORD_LEN);
+    let (mut records, mut damage) = (Records::new(), Vec::new());
+    for mut piece in file.chunks(piece) {
+        loop {
+            match scanner.scan(&mut piece, limit, &mut records, &mut damage) {
+                Ok(0) => break,
+                Ok(scanned) => assert!(scanned <= limit),
+                Err(_) => return None,
+            }
+        }
+        assert!(piece.is_empty());
+    }
+    scanner.finish(&mut records, &mut damage).ok()?;
+    Some((scanner.compression(), records, damage))
+}

@@ -1,0 +1,9 @@
+//! `cargo +nightly fuzz run scan corpus/scan seeds`, in this directory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../checks/scan.rs"]
+mod scan;
+
+fuzz_target!(|data: &[u8]| scan::check(data));
