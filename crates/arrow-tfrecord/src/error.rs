@@ -106,8 +106,8 @@ pub enum ErrorKind {
         /// The columns, with their types.
         columns: Vec<String>,
     },
-    /// Two columns that would become the same feature.
-    #[error("columns {first} and {second} would both become feature {feature:?}")]
+    /// Two columns, or two parts of one, that would become the same feature.
+    #[error("{} would both become feature {feature:?}", both(*first, *second))]
     DuplicateFeature {
         /// The feature.
         feature: String,
@@ -403,6 +403,10 @@ fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
         data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
         _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
     }
+}
+
+fn both(first: usize, second: usize) -> String {
+    if first == second { format!("two parts of column {first}") } else { format!("columns {first} and {second}") }
 }
 
 fn of_column(column: &Option<String>) -> String {

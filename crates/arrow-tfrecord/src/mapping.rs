@@ -4,6 +4,7 @@
 //! column's name and with the way out, before the first byte is written.
 
 mod decide;
+mod extension;
 mod layout;
 mod plan;
 mod spec;
@@ -124,6 +125,9 @@ pub struct ColumnMapping {
     /// What stands between its name and the names of its parts.
     #[serde(skip)]
     pub(crate) separator: String,
+    /// The shape of a tensor whose values are those of a list.
+    #[serde(skip)]
+    pub(crate) tensor_shape: Option<Vec<usize>>,
     /// What is lost, in the words of `form`.
     #[serde(skip)]
     pub(crate) losses: Vec<String>,
@@ -169,9 +173,9 @@ impl Mapping {
     /// Decides what every column of `schema` becomes.
     ///
     /// # Errors
-    /// A type without a place in a record, a choice that a column's type does not have or that names no column, two
-    /// columns that would become one feature, a column without a name, and with
-    /// [`strict`](MappingOptions::strict) every column that would lose information.
+    /// A type without a place in a record; a choice, a rule for nulls or a sequence that a column's type does not have or
+    /// that names no column; two features of one name; a column without a name; columns that the record type does not
+    /// take; and with [`strict`](MappingOptions::strict) every column that would lose information.
     pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
         if options.record_type == RecordType::Bytes {
             plan::only_bytes(schema)?;

@@ -1,17 +1,22 @@
 //! One column's mapping: its parts, their features, and what is lost.
 
+mod records;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, StringArray};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field};
 
 use super::decide::{self, Conversion, Decision};
+use super::extension::{fixed_shape, is_variable_shape_tensor};
 use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind};
 use crate::error::{ErrorKind, Result};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use crate::tensor::{self, TensorShape, innermost, item, value_type};
 use crate::vocabulary::Ranks;
+
+pub(super) use records::only_bytes;
 
 /// What `field` becomes. The names by which the options can speak of it and of its parts go to `parts`.
 pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeSet<String>) -> Result<ColumnMapping> {
@@ -28,9 +33,9 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
     };
     let inherited = Inherited { nulls: NullRule::Policy(options.nulls), choice: None };
     let root = match options.record_type {
-        RecordType::SequenceExample if is_sequence(field, options) => planner.sequence(field, &inherited)?,
+        RecordType::SequenceExample if records::is_sequence(field, options) => planner.sequence(field, &inherited)?,
         _ if options.sequences.contains(field.name()) => {
-            return Err(no_sequence(field, "records are not of type sequence-example"));
+            return Err(records::no_sequence(field, "records are not of type sequence-example"));
         }
         RecordType::Bytes => planner.record(field, &inherited)?,
         _ => planner.part(field, field.name(), field.is_nullable(), &[], &inherited)?,
@@ -56,6 +61,7 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
         nulls: root.nulls.clone(),
         separator: options.separator.clone(),
         losses: planner.losses,
+        tensor_shape: fixed_shape(field),
         conversion,
         features: planner.features,
         layout: (!is_flat).then(|| Arc::new(root)),
@@ -91,78 +97,7 @@ struct Planner<'a> {
     losses: Vec<String>,
 }
 
-/// Whether a column is feature lists, in records that have some.
-fn is_sequence(field: &Field, options: &MappingOptions) -> bool {
-    if options.sequences.contains(field.name()) {
-        return true;
-    }
-    match field.data_type() {
-        // All of it is one value.
-        _ if options.choices.get(field.name()) == Some(&Choice::Tensor) => false,
-        DataType::FixedSizeList(..) => false,
-        list => item(list).is_some_and(|item| item.data_type().is_nested()),
-    }
-}
-
-fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
-    let (column, data_type) = (field.name().clone(), field.data_type().clone());
-    ErrorKind::NoSequence { column, data_type, reason }.into()
-}
-
-/// Records of bytes are made of one column of them.
-pub(super) fn only_bytes(schema: &Schema) -> Result<()> {
-    match schema.fields().as_ref() {
-        [field] if value_type(field.data_type()).is_string() || value_type(field.data_type()).is_binary() => Ok(()),
-        fields => {
-            let columns = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
-            Err(ErrorKind::NotBytes { columns }.into())
-        }
-    }
-}
-
 impl Planner<'_> {
-    /// A column of feature lists.
-    fn sequence(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
-        let path = field.name();
-        let inherited = self.said_of(field, path, inherited);
-        self.steps = true;
-        let item = match field.data_type() {
-            DataType::Map(entries, _) => self.entries(entries, path, &[], &inherited)?,
-            DataType::FixedSizeList(..) => {
-                return Err(no_sequence(field, "a list of one length is a value by itself"));
-            }
-            list => match item(list) {
-                Some(item) => self.node(item, path, item.is_nullable(), &[], &inherited)?,
-                None => return Err(no_sequence(field, "its elements are the steps, and so it has to be a list")),
-            },
-        };
-        self.drops(&item, path);
-        if item.first_leaf().is_none() {
-            return Err(self.unsupported(&item.data_type));
-        }
-        self.at_least(LossClass::Encoded, path, "a feature for each step");
-        let kind = NodeKind::Steps(Box::new(item));
-        let mut node = self.bare(field, path, field.is_nullable(), &inherited, kind);
-        self.steps = false;
-        if field.is_nullable() {
-            self.nulls(&mut node, path, &[])?;
-        }
-        Ok(node)
-    }
-
-    /// The one column of records that are bytes.
-    fn record(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
-        let inherited = self.said_of(field, field.name(), inherited);
-        let has_place = matches!(inherited.nulls, NullRule::Default(_)) || inherited.nulls.is(NullPolicy::Empty);
-        let nulls = if has_place { inherited.nulls } else { NullPolicy::Error.into() };
-        let inherited = Inherited { nulls, ..inherited };
-        let node = self.node(field, field.name(), field.is_nullable(), &[], &inherited)?;
-        if field.is_nullable() && inherited.nulls.is(NullPolicy::Empty) {
-            self.at_least(LossClass::Narrowed, field.name(), "null becomes an empty record");
-        }
-        Ok(node)
-    }
-
     /// What holds in a part that has a name of its own.
     fn said_of(&mut self, field: &Field, path: &str, inherited: &Inherited) -> Inherited {
         let mut inherited = inherited.clone();
@@ -546,32 +481,6 @@ fn has_choice(data_type: &DataType, choice: Choice) -> bool {
         }
         value => decide::chosen(value_type(value), choice).is_some(),
     }
-}
-
-/// `{data: list, shape: fixed size list of int32}`: a tensor of any shape.
-/// Source: <https://arrow.apache.org/docs/format/CanonicalExtensions.html#variable-shape-tensor>
-fn is_variable_shape_tensor(field: &Field) -> bool {
-    let DataType::Struct(fields) = field.data_type() else { return false };
-    field.extension_type_name() == Some("arrow.variable_shape_tensor")
-        && fields.len() == 2
-        && fields.find("data").is_some_and(|(_, data)| item(data.data_type()).is_some())
-        && fields.find("shape").is_some_and(|(_, shape)| item(shape.data_type()).is_some())
-}
-
-/// The shape of an `arrow.fixed_shape_tensor`, as it lies in memory.
-/// Source: <https://arrow.apache.org/docs/format/CanonicalExtensions.html#fixed-shape-tensor>
-fn fixed_shape(field: &Field) -> Option<Vec<usize>> {
-    #[derive(serde::Deserialize)]
-    struct Metadata {
-        shape: Vec<usize>,
-    }
-
-    let DataType::FixedSizeList(item, len) = field.data_type() else { return None };
-    let metadata =
-        field.extension_type_metadata().filter(|_| field.extension_type_name() == Some("arrow.fixed_shape_tensor"));
-    let Metadata { shape } = serde_json::from_str(metadata?).ok()?;
-    let values = shape.iter().try_fold(1usize, |values, size| values.checked_mul(*size));
-    (values == usize::try_from(*len).ok() && !item.data_type().is_nested()).then_some(shape)
 }
 
 /// The value that stands for nulls, as an array of one element; none if the text is no value of the type.

@@ -34,7 +34,10 @@ impl ColumnMapping {
             (None, Some(feature)) => {
                 let dimensions = match feature.shape {
                     FeatureShape::Scalar => vec![],
-                    FeatureShape::Fixed(len) => vec![Step::Fixed(len)],
+                    FeatureShape::Fixed(len) => match &self.tensor_shape {
+                        Some(shape) => shape.iter().copied().map(Step::Fixed).collect(),
+                        None => vec![Step::Fixed(len)],
+                    },
                     FeatureShape::List => vec![Step::Any],
                 };
                 let may_be_absent = self.nullable && leaves_out(&self.nulls);

@@ -24,6 +24,8 @@ pub(super) struct StepLocator {
     lists: Vec<List>,
     /// The feature lists of the record at hand.
     found: Vec<Vec<Range<usize>>>,
+    /// Which of them there are.
+    is_there: Vec<bool>,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,12 @@ impl StepLocator {
         let by_name: HashMap<_, _> =
             names.into_iter().enumerate().map(|(number, name)| (name.as_bytes().into(), number)).collect();
         let list = || List { slots: Vec::new(), block: (0, 0), ends: Vec::new(), nulls: NullBufferBuilder::new(0) };
-        Self { lists: by_name.iter().map(|_| list()).collect(), found: vec![Vec::new(); by_name.len()], by_name }
+        Self {
+            lists: by_name.iter().map(|_| list()).collect(),
+            found: vec![Vec::new(); by_name.len()],
+            is_there: vec![false; by_name.len()],
+            by_name,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -86,7 +93,7 @@ impl StepLocator {
     pub(super) fn locate(&mut self, locator: &mut Locator, records: &[u8], record: Range<usize>) -> WireResult<()> {
         let bytes = &records[..record.end];
         self.found.iter_mut().for_each(Vec::clear);
-        let mut is_there = vec![false; self.found.len()];
+        self.is_there.fill(false);
         let mut pos = record.start;
         while pos < bytes.len() {
             let example = field(bytes, pos)?;
@@ -101,7 +108,7 @@ impl StepLocator {
                 let bytes = &bytes[..entry.end];
                 let name = entry_name(bytes, entry.start)?;
                 if let Some(number) = self.by_name.get(&bytes[name]) {
-                    is_there[*number] = true;
+                    self.is_there[*number] = true;
                     let found = &mut self.found[*number];
                     // The last entry of a name is the one that counts.
                     found.clear();
@@ -109,12 +116,12 @@ impl StepLocator {
                 }
             }
         }
-        for ((list, found), is_there) in self.lists.iter_mut().zip(&self.found).zip(is_there) {
+        for ((list, found), is_there) in self.lists.iter_mut().zip(&self.found).zip(&self.is_there) {
             for feature in found {
                 list.slots.push(locator.feature(bytes, feature.clone())?);
             }
             list.ends.push(list.ends.last().copied().unwrap_or_default() + found.len());
-            list.nulls.append(is_there);
+            list.nulls.append(*is_there);
         }
         Ok(())
     }

@@ -32,13 +32,13 @@ pub(crate) fn parse<'a>(
         return beside(count, tensor, nulls, fields);
     }
     let mut build = Builder::new(data_type);
+    let mut read = Tensor::default();
     for row in 0..count {
         if nulls.is_some_and(|nulls| nulls.is_null(row)) {
             build.null();
         } else {
-            let tensor =
-                Tensor::read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
-            build.push(&tensor).map_err(|reason| Misfit::value(row, reason))?;
+            read.read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
+            build.push(&read).map_err(|reason| Misfit::value(row, reason))?;
         }
     }
     build.finish(data_type, nulls.cloned())
@@ -55,12 +55,13 @@ fn beside<'a>(
     for field in fields {
         let data_type = field.data_type();
         let mut build = Builder::new(data_type);
+        let mut read = Tensor::default();
         for row in 0..count {
             if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 build.null();
                 continue;
             }
-            let read = Tensor::read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
+            read.read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
             let pushed =
                 if field.name() == "data" { build.push(&read) } else { build.push(&read.own_shape(data_type)) };
             pushed.map_err(|reason| Misfit::value(row, reason))?;
@@ -71,23 +72,23 @@ fn beside<'a>(
 }
 
 /// A tensor as it was sent.
+#[derive(Default)]
 struct Tensor<'a> {
     dtype: u64,
     dimensions: Vec<usize>,
-    content: Content<'a>,
-}
-
-enum Content<'a> {
     /// Numbers of the dtype's width, little-endian.
-    Numbers(Cow<'a, [u8]>),
-    Strings(Vec<&'a [u8]>),
+    numbers: Cow<'a, [u8]>,
+    strings: Vec<&'a [u8]>,
 }
 
 impl<'a> Tensor<'a> {
-    fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (mut dtype, mut dimensions, mut is_known) = (0, Vec::new(), true);
+    /// Takes the place of the tensor before, if `bytes` are one.
+    fn read(&mut self, bytes: &'a [u8]) -> Option<()> {
+        let (dimensions, strings) = (&mut self.dimensions, &mut self.strings);
+        dimensions.clear();
+        strings.clear();
+        let (mut dtype, mut is_known) = (0, true);
         let mut content: &[u8] = &[];
-        let mut strings = Vec::new();
         let mut listed = Vec::new();
         let mut pos = 0;
         while pos < bytes.len() {
@@ -96,36 +97,32 @@ impl<'a> Tensor<'a> {
             match (field.number, field.value) {
                 (1, FieldValue::Varint(value)) => dtype = value,
                 (2, FieldValue::Delimited(shape)) => {
-                    is_known &= read_shape(&bytes[..shape.end], shape.start, &mut dimensions).ok()?;
+                    is_known &= read_shape(&bytes[..shape.end], shape.start, dimensions).ok()?;
                 }
                 (4, FieldValue::Delimited(range)) => content = &bytes[range],
                 (8, FieldValue::Delimited(range)) => strings.push(&bytes[range]),
                 // The lists of values beside the content, one for each width on the wire.
-                (5..=7 | 10 | 11 | 13 | 16 | 17, value) => listed.push((field.number, value, field.start, field.end)),
+                (5..=7 | 10 | 11 | 13 | 16 | 17, value) => listed.push((field.number, value, field.start..field.end)),
                 _ => {}
             }
         }
+        self.dtype = dtype;
         let count = dimensions.iter().try_fold(1usize, |count, size| count.checked_mul(*size)).filter(|_| is_known)?;
         if dtype == u64::from(STRING) {
-            fill(&mut strings, count)?;
-            return Some(Self { dtype, dimensions, content: Content::Strings(strings) });
+            return fill(strings, count);
         }
         let width = width(dtype)?;
-        let content = if content.is_empty() && count > 0 {
+        self.numbers = if content.is_empty() && count > 0 {
             let mut values = Vec::new();
-            for (number, value, start, end) in listed {
-                push_listed(&mut values, bytes, number, value, start..end, width)?;
+            for (number, value, range) in listed {
+                push_listed(&mut values, bytes, number, value, range, width)?;
             }
             fill(&mut values, count)?;
             Cow::Owned(values.iter().flat_map(|value| &value[..width]).copied().collect())
         } else {
             Cow::Borrowed(content)
         };
-        (count.checked_mul(width) == Some(content.len())).then_some(Self {
-            dtype,
-            dimensions,
-            content: Content::Numbers(content),
-        })
+        (count.checked_mul(width) == Some(self.numbers.len())).then_some(())
     }
 
     /// The shape as a tensor of rank 1, of the integers that are in `data_type`.
@@ -134,7 +131,7 @@ impl<'a> Tensor<'a> {
         let dtype = dtype(innermost(data_type)).unwrap_or_default().into();
         let width = width(dtype).unwrap_or_default();
         let bytes = sizes.iter().flat_map(|size| size.to_le_bytes().into_iter().take(width)).collect();
-        Tensor { dtype, dimensions: vec![sizes.len()], content: Content::Numbers(Cow::Owned(bytes)) }
+        Tensor { dtype, dimensions: vec![sizes.len()], numbers: Cow::Owned(bytes), strings: Vec::new() }
     }
 }
 
@@ -286,9 +283,10 @@ impl<'a> Builder<'a> {
             lists = level.push(lists, *size);
         }
         self.count += count;
-        match &tensor.content {
-            Content::Numbers(bytes) => self.numbers.extend_from_slice(bytes),
-            Content::Strings(values) => values.iter().for_each(|value| self.strings.push(value)),
+        if self.dtype == u64::from(STRING) {
+            tensor.strings.iter().for_each(|value| self.strings.push(value));
+        } else {
+            self.numbers.extend_from_slice(&tensor.numbers);
         }
         Ok(())
     }

@@ -64,23 +64,23 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
     let nulls = Nulls::of(array);
 
     let (mut blobs, mut misfits) = (Blobs::default(), Vec::new());
-    let (mut runs, mut dimensions) = (Vec::new(), Vec::new());
+    let (mut scratch, mut shape_scratch, mut dimensions) = (Scratch::default(), Scratch::default(), Vec::new());
     for row in 0..array.len() {
         let start = blobs.data.len();
         if !nulls.any(row) {
-            match elements.of(row, &mut runs, &mut dimensions) {
+            match elements.of(row, &mut scratch, &mut dimensions) {
                 Err(reason) => misfits.push((row, reason)),
                 Ok(()) => {
-                    let count = runs.iter().map(Range::len).sum();
+                    let count = scratch.runs.iter().map(Range::len).sum();
                     let given = match shape {
                         TensorShape::Lists => Ok(()),
                         TensorShape::Given(given) => {
                             fit(given.iter().map(|size| size.map(|size| size as i64)), count, &mut dimensions)
                         }
-                        TensorShape::Beside => beside(shapes.as_ref(), row, count, &mut dimensions),
+                        TensorShape::Beside => beside(shapes.as_ref(), row, count, &mut shape_scratch, &mut dimensions),
                     };
                     match given {
-                        Ok(()) => append(&mut blobs.data, dtype, &dimensions, &content, &runs, count),
+                        Ok(()) => append(&mut blobs.data, dtype, &dimensions, &content, &scratch.runs, count),
                         Err(reason) => misfits.push((row, reason)),
                     }
                 }
@@ -96,13 +96,13 @@ fn beside(
     shapes: Option<&(Elements, ArrayRef)>,
     row: usize,
     count: usize,
+    scratch: &mut Scratch,
     dimensions: &mut Vec<usize>,
 ) -> Result<(), NoTensor> {
-    let mut runs = Vec::new();
     let Some((elements, sizes)) = shapes else { return Ok(()) };
-    elements.of(row, &mut runs, &mut Vec::new())?;
+    elements.of(row, scratch, dimensions)?;
     let sizes = sizes.as_primitive::<Int64Type>();
-    fit(runs.into_iter().flatten().map(|position| Some(sizes.value(position))), count, dimensions)
+    fit(scratch.runs.iter().cloned().flatten().map(|position| Some(sizes.value(position))), count, dimensions)
 }
 
 /// The shape with as many values, if it is one.
@@ -129,6 +129,13 @@ struct Elements {
     levels: Vec<Level>,
     leaf: ArrayRef,
     nulls: Nulls,
+}
+
+/// Elements of one array, as runs of positions, and room for those of the next.
+#[derive(Default)]
+struct Scratch {
+    runs: Vec<Range<usize>>,
+    within: Vec<Range<usize>>,
 }
 
 /// The lists of one level.
@@ -170,13 +177,14 @@ impl Elements {
     }
 
     /// Where the values of an element are, and how many lists of what lengths they make.
-    fn of(&self, row: usize, runs: &mut Vec<Range<usize>>, dimensions: &mut Vec<usize>) -> Result<(), NoTensor> {
+    fn of(&self, row: usize, scratch: &mut Scratch, dimensions: &mut Vec<usize>) -> Result<(), NoTensor> {
+        let Scratch { runs, within } = scratch;
         dimensions.clear();
         runs.clear();
         runs.push(row..row + 1);
         for level in &self.levels {
-            let mut within: Vec<Range<usize>> = Vec::new();
             let mut len = None;
+            within.clear();
             for list in runs.iter().cloned().flatten() {
                 if level.nulls.any(list) {
                     return Err(NoTensor::Null);
@@ -191,7 +199,7 @@ impl Elements {
                 }
             }
             dimensions.push(len.or(level.len).unwrap_or_default());
-            *runs = within;
+            std::mem::swap(runs, within);
         }
         match runs.iter().cloned().flatten().any(|value| self.nulls.any(value)) {
             true => Err(NoTensor::Null),

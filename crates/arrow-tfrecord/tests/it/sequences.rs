@@ -194,6 +194,21 @@ fn a_projection_reads_its_lists() {
     }
 }
 
+/// More steps in a row, and in all rows, than are decoded at a time.
+#[test]
+fn many_steps() {
+    let mut rows = ListBuilder::new(ListBuilder::new(Int64Builder::new()));
+    for row in 0..300usize {
+        for step in 0..row * 7 % 1000 {
+            rows.values().append_value((0..step % 3).map(|value| Some((row + step + value) as i64)));
+        }
+        rows.append(row % 11 > 0);
+    }
+    let batch = batch(vec![("c", Arc::new(rows.finish()) as ArrayRef)]);
+    let file = encoded(&batch, &of_sequences()).unwrap();
+    assert_eq!(decoded(&batch, &of_sequences(), &file), batch);
+}
+
 /// As protobuf allows: lists before the context, entries in pieces and twice, values before keys.
 #[test]
 fn feature_lists_written_in_unusual_ways() {
