@@ -59,6 +59,8 @@ pub enum FeatureRole {
     RowLengths,
     /// Where nulls are: 1 for a null, otherwise 0.
     Mask,
+    /// The column's own values, each of which is a whole record.
+    Record,
 }
 
 impl FeatureRole {

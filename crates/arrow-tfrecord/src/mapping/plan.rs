@@ -46,11 +46,16 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
         NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } if !root.replaces_nulls() => item,
         _ => &root,
     };
-    let is_flat = planner.features.len() < 2 && matches!(only.kind, NodeKind::Leaf(_)) && !only.replaces_nulls();
     let conversion = match &only.kind {
         NodeKind::Leaf(Some(leaf)) => leaf.conversion.clone(),
         _ => Conversion::Nothing,
     };
+    // A tensor that is all of a list, and one in a list, are not told apart by what they are made of.
+    let is_list_of_tensors = matches!(conversion, Conversion::Tensor(_)) && !matches!(root.kind, NodeKind::Leaf(_));
+    let is_flat = planner.features.len() < 2
+        && matches!(only.kind, NodeKind::Leaf(_))
+        && !only.replaces_nulls()
+        && !is_list_of_tensors;
     Ok(ColumnMapping {
         column: field.name().clone(),
         data_type: field.data_type().clone(),

@@ -1,6 +1,6 @@
 //! How TensorFlow reads the features of a column: [`ColumnMapping::parse_specs`].
 
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node, NodeKind};
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
 impl ColumnMapping {
@@ -26,6 +26,7 @@ impl ColumnMapping {
     /// ```
     pub fn parse_specs(&self) -> Vec<(String, String)> {
         match (&self.layout, self.features.first()) {
+            (_, Some(feature)) if feature.role == FeatureRole::Record => Vec::new(),
             (Some(root), _) => {
                 let mut specs = Specs { column: self, in_steps: false, specs: Vec::new() };
                 specs.add(root, &mut Vec::new(), false);

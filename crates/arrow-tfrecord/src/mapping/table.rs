@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
 
 impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,6 +64,9 @@ fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
         // Ragged values are read under the name of what they are the values of.
         let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
         let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();
+        if feature.role == FeatureRole::Record {
+            return ("the record".to_owned(), "-".to_owned());
+        }
         let named = if feature.name == column.column { kind } else { format!("{} {kind}", feature.name) };
         (named, spec.unwrap_or_default())
     };

@@ -270,6 +270,15 @@ fn records_that_are_bytes() {
 }
 
 #[test]
+fn the_table_of_records_of_bytes() {
+    let schema = Arc::new(Schema::new(vec![Field::new("jpeg", DataType::Binary, false)]));
+    assert_snapshot!(Mapping::try_new(&schema, &of_bytes()).unwrap().to_string(), @r"
+    column  type    feature     class  nulls  read with
+    jpeg    Binary  the record  exact  -      -
+    ");
+}
+
+#[test]
 fn what_cannot_be_records_of_bytes() {
     let texts = || Arc::new(StringArray::from(vec![Some("a"), None])) as ArrayRef;
     let numbers = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;

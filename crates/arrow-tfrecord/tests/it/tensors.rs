@@ -108,6 +108,23 @@ fn tensors_of_any_shape() {
     assert_eq!(tensors(&records[2][0].1)[0].0, [1, 3]);
 }
 
+/// Each a tensor of its own.
+#[test]
+fn tensors_of_any_shape_in_a_list() {
+    let (field, tensors) = variable_shape();
+    let item = Arc::new(field.with_name("item"));
+    let offsets = arrow_buffer::OffsetBuffer::from_lengths([1, 0]);
+    let array: ArrayRef = Arc::new(ListArray::new(item, offsets, tensors, None));
+    let records = through(Field::new("c", array.data_type().clone(), true), array, &by_tensor());
+    assert_eq!(records[0][0].0, "c");
+    assert_eq!(tensors_of(&records[0][0].1), [[2, 1]]);
+    assert!(tensors_of(&records[1][0].1).is_empty());
+}
+
+fn tensors_of(kind: &Kind) -> Vec<Vec<i64>> {
+    tensors(kind).into_iter().map(|(shape, _)| shape).collect()
+}
+
 #[test]
 fn a_shape_that_is_not_that_of_the_values() {
     let (field, array) = variable_shape();

@@ -4,6 +4,7 @@ use arrow_schema::{DataType, Field, Schema};
 
 use super::{Inherited, LossClass, Node, NodeKind, Planner};
 use crate::error::{ErrorKind, Result};
+use crate::mapping::FeatureRole;
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
 use crate::tensor::{item, value_type};
 
@@ -73,6 +74,7 @@ impl Planner<'_> {
         let nulls = if has_place { inherited.nulls } else { NullPolicy::Error.into() };
         let inherited = Inherited { nulls, ..inherited };
         let node = self.node(field, field.name(), field.is_nullable(), &[], &inherited)?;
+        self.features.iter_mut().for_each(|feature| feature.role = FeatureRole::Record);
         if field.is_nullable() && inherited.nulls.is(NullPolicy::Empty) {
             self.at_least(LossClass::Narrowed, field.name(), "null becomes an empty record");
         }
