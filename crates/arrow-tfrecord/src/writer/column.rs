@@ -1,4 +1,7 @@
 //! The write loops: one feature of one row at a time, with nothing left to decide but the kind of its column.
+//!
+//! What is always inlined is called from the loop over plain features, and elsewhere too; left to itself the compiler
+//! then makes calls of it, which costs that loop a seventh of its speed.
 
 mod steps;
 
@@ -80,6 +83,11 @@ impl FeaturePlan {
         plan
     }
 
+    #[cold]
+    fn put_null(&self, out: &mut [u8], pos: usize) -> usize {
+        put_bytes(out, pos, &self.null)
+    }
+
     /// Writes everything before the values of a list whose content is `list_len` bytes long.
     fn put_list_header(&self, out: &mut [u8], pos: usize, list_len: usize) -> usize {
         let feature_len = field_len(list_len);
@@ -91,7 +99,7 @@ impl FeaturePlan {
     }
 
     /// Writes everything before the one value of a feature: `value_len` bytes.
-    #[inline]
+    #[inline(always)]
     fn put_header(&self, out: &mut [u8], pos: usize, value_len: usize) -> usize {
         match &self.template {
             Some(template) if value_len <= template.longest() => template.put(out, pos, value_len),
@@ -166,7 +174,7 @@ impl<'a> Cells<'a> {
         self.nulls.is_some_and(|nulls| nulls.is_null(row))
     }
 
-    #[inline]
+    #[inline(always)]
     fn position(&self, element: usize) -> usize {
         match self.index {
             Some(index) => index[element],
@@ -175,12 +183,12 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes the feature of `row`, or what a null is, and returns the position behind it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         if let Some(nulls) = self.nulls
             && nulls.is_null(row)
         {
-            return if self.plan.null.is_empty() { pos } else { put_bytes(out, pos, &self.plan.null) };
+            return if self.plan.null.is_empty() { pos } else { self.plan.put_null(out, pos) };
         }
         match &self.values {
             CellValues::Int64(values) => {
@@ -284,7 +292,7 @@ impl<'a> From<&'a BytesValues> for BytesCells<'a> {
 
 impl BytesCells<'_> {
     /// Bytes of the value at `position`.
-    #[inline]
+    #[inline(always)]
     fn len(&self, position: usize) -> usize {
         match self {
             Self::Offsets32(offsets, _) => (offsets[position + 1] - offsets[position]) as usize,
@@ -308,7 +316,7 @@ impl BytesCells<'_> {
     }
 
     /// Copies the value at `position`, which has `len` bytes, and returns the position behind it.
-    #[inline]
+    #[inline(always)]
     fn put(&self, out: &mut [u8], pos: usize, position: usize, len: usize) -> usize {
         match self {
             Self::Offsets32(offsets, data) => put_short(out, pos, data, offsets[position] as usize, len),
@@ -330,7 +338,7 @@ impl BytesCells<'_> {
 }
 
 /// Copies `data[start..start + len]`, most often shorter than [`SHORT`], to `pos`.
-#[inline]
+#[inline(always)]
 fn put_short(out: &mut [u8], pos: usize, data: &[u8], start: usize, len: usize) -> usize {
     if len <= SHORT
         && let Some(source) = data.get(start..start + SHORT)

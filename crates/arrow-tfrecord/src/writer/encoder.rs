@@ -166,51 +166,68 @@ impl BoundBatch<'_> {
         let columns = || self.columns.iter().zip(self.encoder.features.iter());
         let cells = columns().filter(|(_, feature)| !feature.in_steps);
         let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
-        let lists: Vec<_> = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan)).collect();
-        let record_type = self.encoder.mapping.record_type();
-        // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
-        let (mut length_len, mut lists_length_len) = (1, 1);
-        let mut start = rows.start;
-        while start < rows.end {
-            let (block, bound) = block(&cells, &lists, start..rows.end);
-            let mut spare = out.spare(bound);
-            for row in block.clone() {
-                let frame = spare.start();
-                let example = frame + HEADER_LEN;
-                let features = |out: &mut [u8], mut end: usize| {
-                    for column in &cells {
-                        end = column.put(out, end, row);
-                    }
-                    end
-                };
-                let mut end = match record_type {
-                    RecordType::Example => put_message(spare.bytes, example, FIELD_1, &mut length_len, features),
-                    RecordType::SequenceExample => {
-                        let end = put_message(spare.bytes, example, FIELD_1, &mut length_len, features);
-                        put_message(spare.bytes, end, FIELD_2, &mut lists_length_len, |out, end| {
-                            lists.iter().fold(end, |end, list| list.put(out, end, row))
-                        })
-                    }
-                    RecordType::Bytes => {
-                        cells.first().map_or(example, |column| column.put_bare(spare.bytes, example, row))
-                    }
-                };
-                if end - example > MAX_RECORD_LEN {
-                    return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - example }.into());
-                }
-                end += FOOTER_LEN;
-                seal_record(&mut spare.bytes[frame..end]);
-                spare.push_record(end);
+        let put_features = |out: &mut [u8], mut end: usize, row: usize| {
+            for column in &cells {
+                end = column.put(out, end, row);
             }
-            start = block.end;
+            end
+        };
+        // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
+        let mut length_len = 1;
+        match self.encoder.mapping.record_type() {
+            RecordType::Example => append_rows(rows, out, &cells, &[], |out, pos, row| {
+                put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row))
+            }),
+            RecordType::SequenceExample => {
+                let lists = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan));
+                let lists: Vec<_> = lists.collect();
+                let mut lists_length_len = 1;
+                append_rows(rows, out, &cells, &lists, |out, pos, row| {
+                    let pos = put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row));
+                    put_message(out, pos, FIELD_2, &mut lists_length_len, |out, pos| {
+                        lists.iter().fold(pos, |pos, list| list.put(out, pos, row))
+                    })
+                })
+            }
+            RecordType::Bytes => append_rows(rows, out, &cells, &[], |out, pos, row| {
+                cells.first().map_or(pos, |column| column.put_bare(out, pos, row))
+            }),
         }
-        Ok(())
     }
+}
+
+/// Appends a record for each of `rows`. `put` writes its payload at a position, and returns the position behind it.
+#[inline]
+fn append_rows(
+    rows: Range<usize>,
+    out: &mut RecordBuffer,
+    cells: &[Cells<'_>],
+    lists: &[StepCells<'_>],
+    mut put: impl FnMut(&mut [u8], usize, usize) -> usize,
+) -> Result<()> {
+    let mut start = rows.start;
+    while start < rows.end {
+        let (block, bound) = block(cells, lists, start..rows.end);
+        let mut spare = out.spare(bound);
+        for row in block.clone() {
+            let frame = spare.start();
+            let payload = frame + HEADER_LEN;
+            let mut end = put(spare.bytes, payload, row);
+            if end - payload > MAX_RECORD_LEN {
+                return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - payload }.into());
+            }
+            end += FOOTER_LEN;
+            seal_record(&mut spare.bytes[frame..end]);
+            spare.push_record(end);
+        }
+        start = block.end;
+    }
+    Ok(())
 }
 
 /// Writes what `fill` writes as a message with this tag at `pos`, and returns the position behind it. The length is taken
 /// to be `length_len` bytes long, and what is written moved if it is not.
-#[inline]
+#[inline(always)]
 fn put_message(
     out: &mut [u8],
     pos: usize,
