@@ -3,10 +3,12 @@
 //!
 //! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and notes
 //! where the wanted features stand; [`column`] then decodes a column at a time to the three kinds of [`values`], and for
-//! a whole batch [`restore`] and [`nest`] make the Arrow types of them, and [`assemble`] nested columns of several features. [`filter`] does so in stages: first the columns
-//! that tell which records become rows at all.
+//! a whole batch [`restore`] and [`nest`] make the Arrow types of them, and [`assemble`] nested columns of several
+//! features, [`steps`] being those of feature lists. [`batch`] does so in stages: first the columns that tell which
+//! records become rows at all.
 
 mod assemble;
+mod batch;
 mod column;
 mod decimal;
 mod decoder;

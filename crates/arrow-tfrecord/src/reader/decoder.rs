@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tfrecord_framing::{Position, RecordDecoder};
 
-use super::filter::BatchDecoder;
+use super::batch::BatchDecoder;
 use crate::error::{Error, Result};
 
 /// Decodes the bytes of a TFRecord file, in pieces of any length, to record batches.
@@ -60,8 +60,8 @@ impl Decoder {
     /// Takes records from `input` until a batch is full, and returns how many bytes were taken. An empty `input` says
     /// that the file ends.
     ///
-    /// Records that lie whole in `input` are decoded there, so pieces should be much longer than records: 256 KiB and
-    /// more.
+    /// Records are decoded where they lie in `input`, so pieces are best much longer than records: 256 KiB and more.
+    /// Where few lie in a piece, they are copied.
     ///
     /// # Errors
     /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a file that ends where none
@@ -93,14 +93,13 @@ impl Decoder {
     /// A record that is no `tf.train.Example`, or that does not fit the schema; a filter that fails. The records taken
     /// are gone then.
     pub fn flush(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(error) = self.error.take() {
-            self.batches.clear();
-            return Err(error);
+        match self.error.take() {
+            Some(error) => {
+                self.batches.clear();
+                Err(error)
+            }
+            None => self.batches.finish(),
         }
-        if self.batches.len() == 0 {
-            return Ok(None);
-        }
-        self.batches.finish().map(Some)
     }
 
     /// How many more records are certain to have a place in the batch; 0 when it is to be

@@ -209,7 +209,10 @@ fn entries(record: &[u8]) -> WireResult<BTreeMap<&str, Range<usize>>> {
             let at = name.start;
             let name = str::from_utf8(&record[name])
                 .map_err(|_| Malformed { at, reason: "the name of a feature that is not UTF-8" })?;
-            entries.insert(name, entry);
+            if let Some(replaced) = entries.insert(name, entry) {
+                // Of no meaning, but it has to be well-formed.
+                entry_value(&record[..replaced.end], replaced.start, &mut Vec::new())?;
+            }
         }
     }
     Ok(entries)

@@ -6,8 +6,9 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use tfrecord_framing::{Compression, CrcPolicy, RecordDecoder};
 
+use super::batch::BatchDecoder;
 use super::decoder::Decoder;
-use super::filter::{BatchDecoder, RowFilter};
+use super::filter::RowFilter;
 use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::options::MappingOptions;

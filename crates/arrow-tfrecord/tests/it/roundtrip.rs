@@ -6,7 +6,9 @@ use arrow_array::builder::{FixedSizeListBuilder, Float64Builder, ListBuilder};
 use arrow_array::types::{Date32Type, Float64Type, Int8Type, Int16Type};
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use arrow_tfrecord::{Choice, Encoder, LossClass, Mapping, MappingOptions, ReaderBuilder, RecordBuffer, WriterBuilder};
+use arrow_tfrecord::{
+    Choice, Encoder, LossClass, Mapping, MappingOptions, ReaderBuilder, RecordBuffer, RowFilter, WriterBuilder,
+};
 use proptest::prelude::*;
 use tfrecord_framing::{Compression, Level};
 
@@ -249,9 +251,19 @@ fn names_of_the_parts_of_a_type_are_kept() {
         [("made by".to_owned(), "a test".to_owned())].into(),
     );
     let batch = RecordBatch::try_new(Arc::new(schema), vec![array, Arc::new(lists)]).unwrap();
-    let back = decoded(ReaderBuilder::new(batch.schema()), &encoded(&batch, &MappingOptions::default()));
+    let file = encoded(&batch, &MappingOptions::default());
+    let back = decoded(ReaderBuilder::new(batch.schema()), &file);
     assert_eq!(back[0].schema(), batch.schema());
     assert_eq!(back[0].column(1), batch.column(1));
+
+    let but_the_second = |batch: RecordBatch| Ok((0..batch.num_rows()).map(|row| Some(row != 1)).collect());
+    let filter = RowFilter::new(vec![0, 1], but_the_second);
+    let back = decoded(ReaderBuilder::new(batch.schema()).with_row_filter(filter), &file);
+    assert_eq!(back[0].schema(), batch.schema());
+    assert_eq!(
+        back[0].column(1).as_ref(),
+        &arrow_select::take::take(batch.column(1), &UInt32Array::from(vec![0, 2]), None).unwrap()
+    );
 }
 
 #[test]
