@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field};
 use arrow_tfrecord::{
-    Encoder, LossClass, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer, RecordType,
+    Encoder, LossClass, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer, RecordType, RowFilter,
 };
 use proptest::prelude::*;
 use prost::Message;
@@ -347,6 +347,25 @@ proptest! {
         let options = of_sequences(&batch, NullPolicy::Mask, named);
         prop_assert_eq!(sequences(&encoded(&batch, &options)), expected_sequences(&batch, &options));
         comes_back(&batch, &options);
+    }
+
+    /// A filter reads a nested column, and takes every other row of it and of the others.
+    #[test]
+    fn filters_read_nested_columns(batch in nested_tables::batch(Nulls::Everywhere), sequences in any::<bool>()) {
+        let options = match sequences {
+            true => of_sequences(&batch, NullPolicy::Mask, false),
+            false => MappingOptions::default().with_nulls(NullPolicy::Mask),
+        };
+        let file = encoded(&batch, &options);
+        let every_other = |rows: usize| (0..rows).map(|row| Some(row % 2 == 0)).collect::<BooleanArray>();
+        let filter = RowFilter::new(vec![0], move |batch| Ok(every_other(batch.num_rows())));
+        let builder = ReaderBuilder::new(batch.schema()).with_mapping(options).with_row_filter(filter);
+        let rows: Vec<_> = builder.build(file.as_slice()).unwrap().map(|batch| batch.unwrap()).collect();
+        let expected = arrow_select::filter::filter_record_batch(&batch, &every_other(batch.num_rows())).unwrap();
+        let found = arrow_select::concat::concat_batches(&batch.schema(), &rows).unwrap();
+        for (found, expected) in found.columns().iter().zip(expected.columns()) {
+            prop_assert_eq!(found.to_data(), expected.to_data());
+        }
     }
 
     #[test]
