@@ -81,7 +81,8 @@ pub enum NullPolicy {
     /// the most readers accept. A null inside a list is an error.
     #[default]
     Absent,
-    /// The feature stands in the record without a kind. A null inside a list is an error.
+    /// The feature stands in the record without a kind. A null inside a list is an error, but for a step of a feature
+    /// list, which is a feature like any other; a feature list has no such form, and is left out.
     Unset,
     /// The feature stands in the record with a list of no values. A null list inside a list becomes empty too; any
     /// other null inside a list is an error.

@@ -323,10 +323,9 @@ impl Planner<'_> {
 
     /// The features of a leaf.
     fn place(&mut self, decision: Decision, path: &str, dimensions: &[Dimension]) -> Result<Leaf> {
-        // What tells the length of the outermost list must not be nothing.
-        if let [Dimension::Any, inner @ ..] = dimensions
-            && inner.iter().map_while(Dimension::fixed).any(|len| len == 0)
-        {
+        // What tells how long a list is must not be nothing, and no length be believed that nothing stands behind.
+        let in_list = dimensions.iter().skip_while(|dimension| **dimension != Dimension::Any);
+        if in_list.into_iter().any(|dimension| *dimension == Dimension::Fixed(0)) {
             return Err(self.unsupported(self.column.data_type()));
         }
         self.at_least(decision.class, path, decision.form.as_deref().unwrap_or_default());

@@ -273,6 +273,11 @@ pub fn refused() -> Vec<Field> {
         Field::new("either", DataType::Union(union, UnionMode::Dense), true),
         Field::new("points", DataType::List(item(DataType::Struct(vec![nothings].into()))), true),
         Field::new("grid", DataType::List(item(DataType::FixedSizeList(item(DataType::Int64), 0))), true),
+        Field::new(
+            "grids",
+            DataType::List(item(DataType::new_list(DataType::new_fixed_size_list(DataType::Int64, 0, true), true))),
+            true,
+        ),
         Field::new("wait", DataType::Interval(IntervalUnit::MonthDayNano), true),
         Field::new("nothings", DataType::List(item(DataType::Null)), true),
     ]
