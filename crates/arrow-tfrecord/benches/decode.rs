@@ -125,6 +125,9 @@ fn bench(criterion: &mut Criterion) {
     }
 }
 
+/// What is done with a file, and its name.
+type Way<'a> = (&'static str, &'a mut dyn FnMut(&[u8]));
+
 /// The ratios, each from turns taken one after the other, so that a machine that slows down slows all.
 fn ratios() {
     const TURNS: u32 = 40;
@@ -133,7 +136,7 @@ fn ratios() {
         let schema = batch.schema();
         let file = framed(&batch);
         let [mut all, mut two, mut tenth] = decoders(&schema);
-        let mut ways: [(&str, &mut dyn FnMut(&[u8])); 5] = [
+        let mut ways: [Way<'_>; 5] = [
             ("all columns", &mut |file| drop(black_box(decode(&mut all, file)))),
             ("2 columns", &mut |file| drop(black_box(decode(&mut two, file)))),
             ("1 row in 10", &mut |file| drop(black_box(decode(&mut tenth, file)))),

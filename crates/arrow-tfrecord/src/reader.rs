@@ -1,11 +1,11 @@
 //! Reading: [`Decoder`] for bytes that come in pieces, [`Reader`] over anything that is [`std::io::BufRead`], and
 //! [`SchemaInference`] where nobody knows the schema.
 //!
-//! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and notes
-//! where the wanted features stand; [`column`] then decodes a column at a time to the three kinds of [`values`], and for
-//! a whole batch [`restore`] and [`nest`] make the Arrow types of them, and [`assemble`] nested columns of several
-//! features, [`steps`] being those of feature lists. [`batch`] does so in stages: first the columns that tell which
-//! records become rows at all.
+//! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and
+//! notes where the wanted features stand, [`steps`] where those of feature lists do; [`mod@column`] then decodes a column
+//! at a time to the three kinds of [`values`], and for a whole batch [`restore`] and [`nest`] make the Arrow types of
+//! them, [`assemble`] those of several features. [`batch`] does so in stages: first the columns that tell which records
+//! become rows at all.
 
 mod assemble;
 mod batch;

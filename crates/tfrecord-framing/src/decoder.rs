@@ -150,8 +150,14 @@ impl RecordDecoder {
     ///
     /// let mut decoder = RecordDecoder::new();
     /// let mut input = file.as_slice();
-    /// let frames = decoder.decode_frames(&mut input, 1024)?;
-    /// let payloads: Vec<_> = frames.iter().map(|(payload, _)| &frames.bytes()[payload]).collect();
+    /// let mut payloads = Vec::new();
+    /// loop {
+    ///     let frames = decoder.decode_frames(&mut input, 1024)?;
+    ///     if frames.is_empty() {
+    ///         break;
+    ///     }
+    ///     payloads.extend(frames.iter().map(|(payload, _)| frames.bytes()[payload].to_vec()));
+    /// }
     /// assert_eq!(payloads, [b"first".as_slice(), b"second"]);
     /// # Ok(())
     /// # }

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run example corpus/example seeds/example`, in this directory.
+//! `mkdir -p corpus/example && cargo +nightly fuzz run example corpus/example seeds/example`, in `fuzz/`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

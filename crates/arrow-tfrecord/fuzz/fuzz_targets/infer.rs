@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run infer corpus/infer seeds/infer`, in this directory.
+//! `mkdir -p corpus/infer && cargo +nightly fuzz run infer corpus/infer seeds/infer`, in `fuzz/`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

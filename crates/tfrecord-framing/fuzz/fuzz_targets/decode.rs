@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run decode corpus/decode seeds`, in this directory.
+//! `mkdir -p corpus/decode && cargo +nightly fuzz run decode corpus/decode seeds`, in `fuzz/`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

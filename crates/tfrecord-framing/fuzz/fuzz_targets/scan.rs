@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run scan corpus/scan seeds`, in this directory.
+//! `mkdir -p corpus/scan && cargo +nightly fuzz run scan corpus/scan seeds`, in `fuzz/`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
