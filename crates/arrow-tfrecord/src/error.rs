@@ -50,8 +50,64 @@ pub enum ErrorKind {
         /// What can be.
         allowed: Vec<Choice>,
     },
-    /// Two columns that would become the same feature.
-    #[error("columns {first} and {second} would both become feature {feature:?}")]
+    /// A text in place of nulls that is no value of the column's type.
+    #[error("column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}")]
+    InvalidDefault {
+        /// The column, or the part of it.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// The text.
+        value: String,
+    },
+    /// Ranks without a vocabulary.
+    #[error("column {column:?}: \"index\" needs a vocabulary")]
+    NoVocabulary {
+        /// The column, or the part of it.
+        column: String,
+    },
+    /// A vocabulary with a value twice.
+    #[error("column {column:?}: {value:?} stands in its vocabulary twice")]
+    AmbiguousVocabulary {
+        /// The column, or the part of it.
+        column: String,
+        /// The value.
+        value: String,
+    },
+    /// A vocabulary of more values than it may have.
+    #[error("more than {most} distinct values for a vocabulary")]
+    LongVocabulary {
+        /// The most that it may have.
+        most: usize,
+    },
+    /// A value without a rank.
+    #[error("column {column:?}, row {row}: {value:?} is not in the vocabulary")]
+    NotInVocabulary {
+        /// The column, or the part of it.
+        column: String,
+        /// The row.
+        row: u64,
+        /// The value.
+        value: String,
+    },
+    /// A column that is no sequence.
+    #[error("column {column:?}: type {data_type} is no sequence: {reason}")]
+    NoSequence {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Columns that are not the one that records of bytes are made of.
+    #[error("records of type bytes are the values of one column of strings or bytes, and there are: {}", list(columns))]
+    NotBytes {
+        /// The columns, with their types.
+        columns: Vec<String>,
+    },
+    /// Two columns, or two parts of one, that would become the same feature.
+    #[error("{} would both become feature {feature:?}", both(*first, *second))]
     DuplicateFeature {
         /// The feature.
         feature: String,
@@ -103,6 +159,16 @@ pub enum ErrorKind {
         target: &'static str,
         /// The column's type.
         data_type: DataType,
+    },
+    /// A value that is no tensor, or a tensor that is no value.
+    #[error("{}row {row}: {reason}", of_column(column))]
+    Tensor {
+        /// The column, if it is one.
+        column: Option<String>,
+        /// The row.
+        row: u64,
+        /// What it is instead.
+        reason: String,
     },
     /// A value without a text form.
     #[error("column {column:?}: a value of type {data_type} has no text form")]
@@ -190,6 +256,18 @@ pub enum ErrorKind {
         /// How many values there are.
         found: usize,
     },
+    /// A feature of a nested column that is not what other features of the column make of it.
+    #[error("{position}: feature {feature:?}: expected {expected}, found {found}")]
+    UnevenFeatures {
+        /// The record.
+        position: Position,
+        /// The feature.
+        feature: String,
+        /// What there should be.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
     /// A record without a feature whose column is never null.
     #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
     MissingFeature {
@@ -257,10 +335,22 @@ impl Error {
             ErrorKind::Null { column, .. } => Some(format!(
                 "replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent"
             )),
+            ErrorKind::NotBytes { .. } => {
+                Some("select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned())
+            }
             ErrorKind::NullElement { column, .. } => {
-                Some(format!("remove nulls in the query with array_remove_all({column}, NULL), or filter the rows out"))
+                Some(format!(
+                    "write where nulls are with --map '{column}: null=mask', leave them out with null=drop, or put a \
+                     value in their place with null=default=VALUE"
+                ))
             }
             ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
+            ErrorKind::Tensor { column: Some(column), .. } => {
+                Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
+            }
+            ErrorKind::NotInVocabulary { value, .. } => {
+                Some(format!("add {value:?} to the vocabulary, or replace it in the query"))
+            }
             ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
             ErrorKind::Framing(error) => error.hint().map(str::to_owned),
             ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
@@ -271,6 +361,10 @@ impl Error {
                 Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
             }
             ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
+            ErrorKind::UnevenFeatures { .. } => Some(
+                "read with the mapping that the records were written with, or declare the features as columns of their own"
+                    .to_owned(),
+            ),
             ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),
             ErrorKind::InvalidValue { feature, kind, .. } => {
                 Some(format!("declare {feature} as {}, which every {kind}_list fits", widest(*kind)))
@@ -289,6 +383,8 @@ impl Error {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
             | ErrorKind::OutOfRange { row, .. }
+            | ErrorKind::Tensor { row, .. }
+            | ErrorKind::NotInVocabulary { row, .. }
             | ErrorKind::RecordTooLong { row, .. } => *row += rows_before,
             _ => {}
         }
@@ -307,6 +403,14 @@ fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
         data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
         _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
     }
+}
+
+fn both(first: usize, second: usize) -> String {
+    if first == second { format!("two parts of column {first}") } else { format!("columns {first} and {second}") }
+}
+
+fn of_column(column: &Option<String>) -> String {
+    column.as_ref().map(|column| format!("column {column:?}, ")).unwrap_or_default()
 }
 
 fn of_feature(feature: &Option<String>) -> String {

@@ -1,4 +1,4 @@
-//! Arrow record batches as `tf.train.Example` records.
+//! Arrow record batches as TFRecord records: `tf.train.Example`, `tf.train.SequenceExample`, or plain bytes.
 //!
 //! [`Mapping`] decides once, from the schema, what every column becomes: which feature, which of the three kinds of
 //! list that TensorFlow has, and whether anything is lost on the way. [`Encoder`] then turns record batches straight
@@ -16,6 +16,8 @@
 //! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
 //! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
 //! | to know, show or refuse what happens to each column | [`Mapping`] |
+//! | another form for a column, or for its nulls | [`MappingOptions`], [`ColumnRule`] |
+//! | tensors as `tf.io.serialize_tensor` writes them | [`serialize_tensor`], [`parse_tensor`] |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,6 +38,25 @@
 //! # }
 //! ```
 //!
+//! # Nested columns
+//!
+//! A feature is a flat list, so a nested column is a feature for every leaf of its type, under names that TensorFlow
+//! Datasets uses and `tf.io.RaggedFeature` reads:
+//!
+//! | column `c` | features |
+//! |---|---|
+//! | a struct, or a list of structs | `c/field` for each field |
+//! | a map | `c/key`, `c/value` |
+//! | lists in lists | `c/ragged_flat_values`, and the lengths of inner lists: `c/ragged_row_lengths_0`, `_1`, from the outside in |
+//! | lists of a fixed size in lists, tensors of a fixed shape | `c`, row by row |
+//! | tensors of any shape | `c`, `c/shape` |
+//!
+//! All of these go into each other, to any depth. [`ColumnMapping::parse_specs`] tells how each is read. A null that is
+//! not a missing feature, inside a list for one, has to be given a place by a [`NullPolicy`].
+//!
+//! In records of sequences, lists of lists and of structs are feature lists with a feature for each element, which is to
+//! its parts what elsewhere the record is.
+//!
 //! The crate is synchronous and knows nothing of SQL, files or shards; `tfrecord-shards` and `datafusion-tfrecord`
 //! stand on it.
 
@@ -45,12 +66,15 @@ mod options;
 mod reader;
 mod record_buffer;
 mod tensor;
+mod vocabulary;
 mod wire;
 mod writer;
 
 pub use error::{Error, ErrorKind, Result};
-pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass, Mapping};
-pub use options::{Choice, MappingOptions, NullPolicy, ParseOptionError, RecordType};
+pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
+pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{Decoder, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
+pub use tensor::{parse_tensor, serialize_tensor};
+pub use vocabulary::Vocabulary;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

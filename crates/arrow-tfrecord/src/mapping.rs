@@ -4,17 +4,24 @@
 //! column's name and with the way out, before the first byte is written.
 
 mod decide;
+mod extension;
+mod layout;
+mod plan;
+mod spec;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema, SchemaRef};
 use serde::{Serialize, Serializer};
 
 use crate::error::{ErrorKind, Result};
-use crate::options::{Choice, MappingOptions, NullPolicy, RecordType};
+use crate::options::{Choice, MappingOptions, NullRule, RecordType};
 
 pub(crate) use decide::{Conversion, Rescale};
+pub(crate) use layout::{Leaf, Node, NodeKind};
+pub(crate) use plan::default_value;
 
 /// The three kinds of list that a `tf.train.Feature` can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -40,8 +47,30 @@ pub enum FeatureShape {
     Fixed(usize),
 }
 
-/// What a column loses on its way into a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+/// What the values of a feature are to its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FeatureRole {
+    /// The column's own values.
+    #[default]
+    Values,
+    /// Lengths of the lists of one level, for the lists around them in turn.
+    RowLengths,
+    /// Where nulls are: 1 for a null, otherwise 0.
+    Mask,
+    /// The column's own values, each of which is a whole record.
+    Record,
+}
+
+impl FeatureRole {
+    fn is_values(&self) -> bool {
+        *self == Self::Values
+    }
+}
+
+/// What a column loses on its way into a record. The worse of two is the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossClass {
     /// Nothing: reading back gives the same value, given the schema.
@@ -61,6 +90,16 @@ pub struct FeatureMapping {
     pub kind: FeatureKind,
     /// How many values it has.
     pub shape: FeatureShape,
+    /// What its values are.
+    #[serde(skip_serializing_if = "FeatureRole::is_values")]
+    pub role: FeatureRole,
+    /// Whether it is a feature list, in which every step has the shape.
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_steps: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What one column becomes.
@@ -73,20 +112,32 @@ pub struct ColumnMapping {
     pub data_type: DataType,
     /// Whether it may hold nulls.
     pub nullable: bool,
-    /// The features it becomes: none for a column of type Null.
+    /// The features it becomes: none for a column of type Null, several for a nested one or one with masks.
     pub features: Vec<FeatureMapping>,
     /// What it loses.
     pub class: LossClass,
-    /// What of the value is in the feature where it is not the value itself: `float32 of float64`, say.
+    /// What of the value is in the features where it is not the value itself: `float32 of float64`, say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<String>,
     /// The form chosen over the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
     /// What its nulls become.
-    pub nulls: NullPolicy,
+    pub nulls: NullRule,
+    /// What stands between its name and the names of its parts.
+    #[serde(skip)]
+    pub(crate) separator: String,
+    /// The shape of a tensor whose values are those of a list.
+    #[serde(skip)]
+    pub(crate) tensor_shape: Option<Vec<usize>>,
+    /// What is lost, in the words of `form`.
+    #[serde(skip)]
+    pub(crate) losses: Vec<String>,
     #[serde(skip)]
     pub(crate) conversion: Conversion,
+    /// How it is taken apart, unless all of it is the one feature.
+    #[serde(skip)]
+    pub(crate) layout: Option<Arc<Node>>,
 }
 
 fn as_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
@@ -124,16 +175,21 @@ impl Mapping {
     /// Decides what every column of `schema` becomes.
     ///
     /// # Errors
-    /// A type without a place in a record, a choice that a column's type does not have or that names no column, two
-    /// columns that would become one feature, a column without a name, and with
-    /// [`strict`](MappingOptions::strict) every column that would lose information.
+    /// A type without a place in a record; a choice, a rule for nulls or a sequence that a column's type does not have or
+    /// that names no column; two features of one name; a column without a name; columns that the record type does not
+    /// take; and with [`strict`](MappingOptions::strict) every column that would lose information.
     pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
+        if options.record_type == RecordType::Bytes {
+            plan::only_bytes(schema)?;
+        }
+        let mut parts = BTreeSet::new();
         known_columns(schema, options)?;
         let columns = schema
             .fields()
             .iter()
-            .map(|field| decide::column(field, options))
+            .map(|field| plan::column(field, options, &mut parts))
             .collect::<Result<Vec<ColumnMapping>>>()?;
+        known_parts(&parts, options)?;
         distinct_features(&columns)?;
         let mapping = Self { record_type: options.record_type, schema: SchemaRef::clone(schema), columns };
         if options.strict {
@@ -166,7 +222,7 @@ impl Mapping {
         self.columns
             .iter()
             .filter(|column| column.class == LossClass::Narrowed)
-            .map(|column| (column.column.clone(), column.form.clone().unwrap_or_default()))
+            .map(|column| (column.column.clone(), column.losses.join("; ")))
     }
 
     fn refuse_loss(&self) -> Result<()> {
@@ -175,15 +231,42 @@ impl Mapping {
     }
 }
 
+/// Whatever is said must be said of a column of the schema.
 fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
-    match options.choices.keys().find(|column| schema.column_with_name(column).is_none()) {
-        Some(column) => Err(ErrorKind::UnknownColumn {
-            column: column.clone(),
-            known: schema.fields().iter().map(|field| field.name().clone()).collect(),
-        }
-        .into()),
+    let is_known = |name: &str| {
+        schema.fields().iter().any(|field| {
+            let part = name.strip_prefix(field.name().as_str());
+            part.is_some_and(|part| part.is_empty() || part.starts_with(&options.separator))
+        })
+    };
+    match options
+        .choices
+        .keys()
+        .chain(options.column_nulls.keys())
+        .chain(&options.sequences)
+        .find(|name| !is_known(name))
+    {
+        Some(column) => Err(unknown(column, schema.fields().iter().map(|field| field.name()))),
         None => Ok(()),
     }
+}
+
+/// And if of a part, of one that there is.
+fn known_parts(parts: &BTreeSet<String>, options: &MappingOptions) -> Result<()> {
+    match options
+        .choices
+        .keys()
+        .chain(options.column_nulls.keys())
+        .chain(&options.sequences)
+        .find(|name| !parts.contains(*name))
+    {
+        Some(column) => Err(unknown(column, parts)),
+        None => Ok(()),
+    }
+}
+
+fn unknown<'a>(column: &str, known: impl IntoIterator<Item = &'a String>) -> crate::Error {
+    ErrorKind::UnknownColumn { column: column.to_owned(), known: known.into_iter().cloned().collect() }.into()
 }
 
 fn distinct_features(columns: &[ColumnMapping]) -> Result<()> {

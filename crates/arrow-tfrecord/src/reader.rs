@@ -2,10 +2,12 @@
 //! [`SchemaInference`] where nobody knows the schema.
 //!
 //! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and
-//! notes where the wanted features stand; [`mod@column`] then decodes a column at a time to the three kinds of
-//! [`values`], and for a whole batch [`restore`] and [`nest`] make the Arrow types of them. [`batch`] does so in stages:
-//! first the columns that tell which records become rows at all.
+//! notes where the wanted features stand, [`steps`] where those of feature lists do; [`mod@column`] then decodes a column
+//! at a time to the three kinds of [`values`], and for a whole batch [`restore`] and [`nest`] make the Arrow types of
+//! them, [`assemble`] those of several features. [`batch`] does so in stages: first the columns that tell which records
+//! become rows at all.
 
+mod assemble;
 mod batch;
 mod column;
 mod decimal;
@@ -18,6 +20,8 @@ mod restore;
 mod rows;
 mod sieve;
 mod source;
+mod steps;
+pub(crate) mod tensor;
 mod values;
 pub(crate) mod wire;
 

@@ -4,7 +4,9 @@ mod bind;
 mod column;
 mod convert;
 mod encoder;
+pub(crate) mod shred;
 mod sink;
+pub(crate) mod tensor;
 
 pub use encoder::{BoundBatch, Encoder};
 pub use sink::{Writer, WriterBuilder};

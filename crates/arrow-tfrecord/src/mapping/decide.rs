@@ -1,13 +1,16 @@
-//! One column's mapping: the table of types and choices.
+//! What one value becomes: the table of types and choices.
 
-use arrow_schema::{DataType, Field, TimeUnit};
+use std::sync::Arc;
 
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, LossClass};
-use crate::error::{ErrorKind, Result};
-use crate::options::{Choice, MappingOptions};
+use arrow_schema::{DataType, TimeUnit};
+
+use super::{FeatureKind, LossClass};
+use crate::options::Choice;
+use crate::tensor::{self, TensorShape};
+use crate::vocabulary::Ranks;
 
 /// How one value of a column becomes one value of its feature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conversion {
     /// No feature at all.
     Nothing,
@@ -25,7 +28,10 @@ pub(crate) enum Conversion {
     /// To the nearest float32, or an error where that is infinite and the value is not.
     NarrowedFloat64,
     Float64Bits,
-    Float64Tensor,
+    /// To the rank in a vocabulary.
+    Index(Arc<Ranks>),
+    /// To a serialized tensor: of a number, or of all that is in a list.
+    Tensor(TensorShape),
     /// To the float32 nearest to the decimal's value.
     DecimalFloat,
     DecimalUnscaled,
@@ -42,11 +48,11 @@ pub(crate) enum Rescale {
 }
 
 /// A conversion with what a user is told of it.
-struct Decision {
-    conversion: Conversion,
-    kind: FeatureKind,
-    class: LossClass,
-    form: Option<String>,
+pub(super) struct Decision {
+    pub(super) conversion: Conversion,
+    pub(super) kind: FeatureKind,
+    pub(super) class: LossClass,
+    pub(super) form: Option<String>,
 }
 
 impl Decision {
@@ -63,61 +69,8 @@ impl Decision {
     }
 }
 
-/// What `field` becomes.
-pub(super) fn column(field: &Field, options: &MappingOptions) -> Result<ColumnMapping> {
-    let column = field.name();
-    let data_type = field.data_type();
-    let choice = options.choices.get(column).copied();
-    let (shape, item) = match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
-            (FeatureShape::List, item.data_type())
-        }
-        DataType::FixedSizeList(item, len) => match usize::try_from(*len) {
-            Ok(len) => (FeatureShape::Fixed(len), item.data_type()),
-            Err(_) => return Err(unsupported(field)),
-        },
-        scalar => (FeatureShape::Scalar, scalar),
-    };
-    let value = match item {
-        DataType::Dictionary(_, values) => values,
-        DataType::RunEndEncoded(_, values) => values.data_type(),
-        plain => plain,
-    };
-    if *value == DataType::Null && shape != FeatureShape::Scalar {
-        return Err(unsupported(field));
-    }
-    let decision = match choice {
-        Some(choice) => chosen(value, choice).ok_or_else(|| ErrorKind::InvalidChoice {
-            column: column.clone(),
-            data_type: data_type.clone(),
-            choice,
-            allowed: Choice::ALL.iter().copied().filter(|choice| chosen(value, *choice).is_some()).collect(),
-        })?,
-        None => default(value).ok_or_else(|| unsupported(field))?,
-    };
-    let features = match decision.conversion {
-        Conversion::Nothing => Vec::new(),
-        // The whole list is one tensor.
-        Conversion::Float64Tensor => {
-            vec![FeatureMapping { name: column.clone(), kind: decision.kind, shape: FeatureShape::Scalar }]
-        }
-        _ => vec![FeatureMapping { name: column.clone(), kind: decision.kind, shape }],
-    };
-    Ok(ColumnMapping {
-        column: column.clone(),
-        data_type: data_type.clone(),
-        nullable: field.is_nullable(),
-        features,
-        class: decision.class,
-        form: decision.form,
-        choice,
-        nulls: options.nulls,
-        conversion: decision.conversion,
-    })
-}
-
 /// The form that values of `data_type` have unless another is chosen.
-fn default(data_type: &DataType) -> Option<Decision> {
+pub(super) fn default(data_type: &DataType) -> Option<Decision> {
     use Conversion as C;
     use DataType as T;
     use FeatureKind::{Bytes, Float, Int64};
@@ -146,7 +99,7 @@ fn default(data_type: &DataType) -> Option<Decision> {
 }
 
 /// The form that values of `data_type` have by `choice`; none if they do not have it.
-fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
+pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
     use Conversion as C;
     use DataType as T;
     use FeatureKind::{Bytes, Int64};
@@ -158,13 +111,19 @@ fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
             Some(Decision::encoded(C::Unsigned { wrap: true }, Int64, "two's complement"))
         }
         Choice::Bits if is_float64 => Some(Decision::encoded(C::Float64Bits, Int64, "bits of float64")),
-        Choice::Tensor if is_float64 => Some(Decision::encoded(C::Float64Tensor, Bytes, "TensorProto of float64")),
+        Choice::Tensor if is_float64 => tensor(data_type, TensorShape::Lists),
         Choice::String if is_float64 => Some(Decision::encoded(C::Text, Bytes, "text of float64")),
         Choice::String if data_type.is_decimal() => {
             Some(Decision::encoded(C::Text, Bytes, format!("text of {}", decimal_name(data_type))))
         }
         Choice::String if data_type.is_temporal() && !is_interval => {
             Some(Decision::encoded(C::Text, Bytes, "ISO 8601 text"))
+        }
+        Choice::Index if data_type.is_string() => {
+            Some(Decision::encoded(C::Index(Arc::default()), Int64, "rank in a vocabulary"))
+        }
+        Choice::String if matches!(data_type, T::Union(..)) => {
+            Some(Decision::narrowed(C::Text, Bytes, "text of union, which is not read back"))
         }
         Choice::String if is_interval => Some(Decision::encoded(C::Text, Bytes, "text of interval")),
         Choice::Unscaled => match data_type {
@@ -178,6 +137,12 @@ fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
         Choice::Micros => rescaled(data_type, 1_000_000, "microseconds"),
         _ => None,
     }
+}
+
+/// The form of values that are tensors of `data_type`; none if TensorFlow has no such values.
+pub(super) fn tensor(data_type: &DataType, shape: TensorShape) -> Option<Decision> {
+    let form = format!("TensorProto of {}", tensor::dtype_name(tensor::dtype(data_type)?.into()));
+    Some(Decision::encoded(Conversion::Tensor(shape), FeatureKind::Bytes, form))
 }
 
 /// `(n, 1)` for a unit of which n make a second, `(1, n)` for one of n seconds; and the unit's name.
@@ -221,33 +186,4 @@ fn decimal_name(data_type: &DataType) -> String {
         | DataType::Decimal256(precision, scale) => format!("decimal({precision},{scale})"),
         other => other.to_string(),
     }
-}
-
-/// The refusal of a column, with what its user can do today.
-fn unsupported(field: &Field) -> crate::Error {
-    let name = field.name();
-    let hint = match field.data_type() {
-        DataType::Struct(fields) => match fields.first() {
-            Some(first) => format!("select its fields one by one: {name}['{}']", first.name()),
-            None => "leave it out".to_owned(),
-        },
-        DataType::Map(..) => format!("write its keys and values as lists: map_keys({name}), map_values({name})"),
-        DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
-        DataType::Union(..) => format!("cast it to one type: CAST({name} AS VARCHAR)"),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => match item.data_type() {
-            DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
-            DataType::List(_)
-            | DataType::LargeList(_)
-            | DataType::ListView(_)
-            | DataType::LargeListView(_)
-            | DataType::FixedSizeList(..) => format!("make one list of it: flatten({name})"),
-            _ => format!("unnest it, or make a list of one field of it: {name} holds {}", item.data_type()),
-        },
-        _ => "cast it in the query, or leave it out".to_owned(),
-    };
-    ErrorKind::UnsupportedType { column: name.clone(), data_type: field.data_type().clone(), hint }.into()
 }

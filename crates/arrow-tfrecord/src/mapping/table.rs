@@ -1,9 +1,9 @@
 //! A [`Mapping`] as the table that a user sees.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use super::{ColumnMapping, FeatureKind, FeatureShape, LossClass, Mapping};
-use crate::options::NullPolicy;
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
 
 impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,11 +25,11 @@ impl fmt::Display for LossClass {
     }
 }
 
-/// The table that `--dry-run` prints: a line for each column, and how TensorFlow reads it back.
+/// The table that `--dry-run` prints: a line for each feature of each column, and how TensorFlow reads it back.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const HEADINGS: [&str; 6] = ["column", "type", "feature", "class", "nulls", "read with"];
-        let rows: Vec<[String; 6]> = self.columns.iter().map(cells).collect();
+        let rows: Vec<[String; 6]> = self.columns.iter().flat_map(lines).collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells.chain([HEADINGS[column].len()]).max().unwrap_or_default()
@@ -47,41 +47,32 @@ impl fmt::Display for Mapping {
     }
 }
 
-fn cells(column: &ColumnMapping) -> [String; 6] {
-    let features: Vec<_> = column
-        .features
-        .iter()
-        .map(|feature| match feature.shape {
-            FeatureShape::Scalar => feature.kind.to_string(),
-            FeatureShape::List => format!("{} list", feature.kind),
-            FeatureShape::Fixed(len) => format!("{} list of {len}", feature.kind),
-        })
-        .collect();
-    let feature = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
     let class = match &column.form {
         Some(form) => format!("{}: {form}", column.class),
         None => column.class.to_string(),
     };
     let nulls = if column.nullable { column.nulls.to_string() } else { "-".to_owned() };
-    let parse = column.parse_spec().unwrap_or_else(|| "-".to_owned());
-    [column.column.clone(), column.data_type.to_string(), feature, class, nulls, parse]
-}
-
-impl ColumnMapping {
-    /// The entry of a `tf.io.parse_example` feature spec that reads the column's feature, as Python.
-    fn parse_spec(&self) -> Option<String> {
-        let feature = self.features.first()?;
-        let dtype = match feature.kind {
-            FeatureKind::Bytes => "tf.string",
-            FeatureKind::Float => "tf.float32",
-            FeatureKind::Int64 => "tf.int64",
+    let specs: HashMap<_, _> = column.parse_specs().into_iter().collect();
+    let feature = |feature: &FeatureMapping| {
+        let kind = match feature.shape {
+            FeatureShape::Scalar => feature.kind.to_string(),
+            FeatureShape::List => format!("{} list", feature.kind),
+            FeatureShape::Fixed(len) => format!("{} list of {len}", feature.kind),
         };
-        let may_be_absent = self.nullable && self.nulls == NullPolicy::Absent;
-        Some(match feature.shape {
-            FeatureShape::Scalar if !may_be_absent => format!("tf.io.FixedLenFeature([], {dtype})"),
-            FeatureShape::Fixed(len) if !may_be_absent => format!("tf.io.FixedLenFeature([{len}], {dtype})"),
-            FeatureShape::Scalar => format!("tf.io.VarLenFeature({dtype})"),
-            FeatureShape::List | FeatureShape::Fixed(_) => format!("tf.io.RaggedFeature({dtype})"),
-        })
-    }
+        let kind = if feature.in_steps { format!("steps of {kind}") } else { kind };
+        // Ragged values are read under the name of what they are the values of.
+        let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
+        let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();
+        if feature.role == FeatureRole::Record {
+            return ("the record".to_owned(), "-".to_owned());
+        }
+        let named = if feature.name == column.column { kind } else { format!("{} {kind}", feature.name) };
+        (named, spec.unwrap_or_default())
+    };
+    let mut features = column.features.iter().map(feature);
+    let (first, spec) = features.next().unwrap_or_else(|| ("none".to_owned(), "-".to_owned()));
+    let mut lines = vec![[column.column.clone(), column.data_type.to_string(), first, class, nulls, spec]];
+    lines.extend(features.map(|(feature, spec)| ["".into(), "".into(), feature, "".into(), "".into(), spec]));
+    lines
 }

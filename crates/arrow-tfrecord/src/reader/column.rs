@@ -5,14 +5,18 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
+use super::assemble::Part;
 use super::locate::{BLOCK_ROWS, Locator, Slot};
 use super::nest;
 use super::restore::Misfit;
-use super::values::{Blobs, Room, Sink, Values};
+use super::steps::Steps;
+use super::tensor;
+use super::values::{Room, Sink, Values};
 use super::wire::Malformed;
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureShape};
-use crate::tensor;
+use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node};
+use crate::options::{NullPolicy, NullRule};
+use crate::tensor::{item, value_type};
 
 /// Why a record has no value for a column.
 #[derive(Debug)]
@@ -30,12 +34,18 @@ pub(super) enum Fault {
 /// How to read one column, and what was read of it.
 #[derive(Debug)]
 pub(super) struct Column {
+    /// The name of its feature.
+    pub(super) name: String,
+    /// Whether that is a feature list, of which the steps are the rows here.
+    pub(super) in_steps: bool,
     pub(super) data_type: DataType,
     /// The kind of its feature; none if it must not have values.
     pub(super) kind: Option<FeatureKind>,
     shape: FeatureShape,
     conversion: Conversion,
     nullable: bool,
+    /// Whether a feature without values is a null one, where there should be some.
+    empty_is_null: bool,
     values: Values,
     nulls: NullBufferBuilder,
     /// Where each row's values end, if the number may differ.
@@ -49,25 +59,74 @@ impl Column {
         let feature = mapping.features.first();
         let kind = feature.map(|feature| feature.kind);
         let column = Self {
+            name: mapping.column.clone(),
+            in_steps: false,
             data_type: mapping.data_type.clone(),
             kind,
             shape: feature.map_or(FeatureShape::Scalar, |feature| feature.shape),
-            conversion: mapping.conversion,
+            conversion: mapping.conversion.clone(),
             nullable: mapping.nullable,
+            empty_is_null: mapping.nulls.is(NullPolicy::Empty),
             values: Values::new(kind.unwrap_or(FeatureKind::Bytes)),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
             room: Room::default(),
         };
-        let value_type = value_type(column.element_type());
-        if column.conversion == Conversion::Text && !arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type) {
-            return Err(ErrorKind::TextNotRead {
-                column: mapping.column.clone(),
-                data_type: mapping.data_type.clone(),
-            }
-            .into());
-        }
+        check_text(&column.conversion, &mapping.column, &mapping.data_type, column.element_type())?;
         Ok(column)
+    }
+
+    /// One feature of a column with a layout: the values of `node`, or with no node whole numbers about it.
+    pub(super) fn part(feature: &FeatureMapping, node: Option<(&Node, &Leaf)>, nulls: &NullRule) -> Result<Self> {
+        let value_type = node.map_or(DataType::Int64, |(node, _)| node.data_type.clone());
+        let conversion = node.map_or(Conversion::Integer, |(_, leaf)| leaf.conversion.clone());
+        if let Some((node, _)) = node {
+            check_text(&conversion, &node.path, &node.data_type, &node.data_type)?;
+        }
+        let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+        Ok(Self {
+            name: feature.name.clone(),
+            in_steps: feature.in_steps,
+            data_type: match feature.shape {
+                FeatureShape::Scalar => value_type,
+                FeatureShape::Fixed(len) => match i32::try_from(len) {
+                    Ok(len) => DataType::FixedSizeList(item(value_type), len),
+                    Err(_) => DataType::LargeList(item(value_type)),
+                },
+                FeatureShape::List => DataType::LargeList(item(value_type)),
+            },
+            kind: Some(feature.kind),
+            shape: feature.shape,
+            conversion,
+            // Whether it may be missing depends on other features.
+            nullable: true,
+            empty_is_null: nulls.is(NullPolicy::Empty),
+            values: Values::new(feature.kind),
+            nulls: NullBufferBuilder::new(0),
+            ends: Vec::new(),
+            room: Room::default(),
+        })
+    }
+
+    /// Appends a row whose value is the whole record.
+    pub(super) fn append_payload(&mut self, payload: &[u8]) {
+        if let Values::Bytes(values) = &mut self.values {
+            values.push(payload);
+            self.nulls.append_non_null();
+        }
+    }
+
+    /// What was read of the rows appended since the last time.
+    pub(super) fn take_part(&mut self, steps: Option<Steps>) -> Part {
+        self.room = self.values.room();
+        let values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
+        Part {
+            shape: self.shape,
+            steps,
+            values: std::mem::replace(&mut self.values, values),
+            nulls: self.nulls.finish(),
+            ends: std::mem::take(&mut self.ends),
+        }
     }
 
     /// The type of a list's elements, or of the rows themselves.
@@ -93,6 +152,7 @@ impl Column {
             records,
             shape: self.shape,
             nullable: self.nullable,
+            empty_is_null: self.empty_is_null,
             nulls: &mut self.nulls,
             ends: &mut self.ends,
         };
@@ -100,8 +160,6 @@ impl Column {
             Values::Int64(values) => rows.append_to(values),
             Values::Float(values) => rows.append_to(values),
             Values::Bytes(values) => rows.append_to(values),
-            // Made of bytes, in `finish`.
-            Values::Double(_) => Ok(()),
         }
     }
 
@@ -121,11 +179,9 @@ impl Column {
             return Ok(Arc::new(NullArray::new(rows)));
         };
         self.room = self.values.room();
-        let mut values = std::mem::replace(&mut self.values, Values::new(kind));
-        if let Values::Bytes(tensors) = &values
-            && self.conversion == Conversion::Float64Tensor
-        {
-            values = self.tensors(tensors, nulls.as_ref(), &mut ends)?;
+        let values = std::mem::replace(&mut self.values, Values::new(kind));
+        if let (Values::Bytes(tensors), Conversion::Tensor(shape)) = (&values, &self.conversion) {
+            return tensor::parse(rows, |row| tensors.get(row), nulls.as_ref(), &self.data_type, shape);
         }
         let (element_nulls, list_nulls) = match &self.data_type {
             // What stands under a null list has no meaning, and must have no say in errors.
@@ -133,7 +189,7 @@ impl Column {
             data_type if item(data_type).is_some() => (None, nulls),
             _ => (nulls, None),
         };
-        let elements = nest::elements(values, element_nulls, self.conversion, self.element_type());
+        let elements = nest::elements(values, element_nulls, &self.conversion, self.element_type());
         let elements = elements.map_err(|misfit| match misfit {
             Misfit::Value { element, value } => Misfit::Value { element: self.row_of(element, &ends), value },
             other => other,
@@ -151,51 +207,16 @@ impl Column {
             _ => element,
         }
     }
-
-    /// What is in the tensors, one a row.
-    fn tensors(&self, tensors: &Blobs, nulls: Option<&NullBuffer>, ends: &mut Vec<usize>) -> Result<Values, Misfit> {
-        let wanted = match &self.data_type {
-            DataType::FixedSizeList(_, len) => usize::try_from(*len).ok(),
-            data_type if item(data_type).is_some() => None,
-            _ => Some(1),
-        };
-        let mut doubles = Vec::new();
-        for row in 0..tensors.ends.len() {
-            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                doubles.resize(doubles.len() + wanted.unwrap_or_default(), 0.0);
-            } else {
-                let Some(count) = tensor::read_doubles(tensors.get(row), &mut doubles) else {
-                    return Err(Misfit::value(row, "a value that is no TensorProto of doubles"));
-                };
-                if wanted.is_some_and(|wanted| wanted != count) {
-                    return Err(Misfit::value(row, format!("a tensor of {count} values")));
-                }
-            }
-            ends.push(doubles.len());
-        }
-        Ok(Values::Double(doubles))
-    }
 }
 
-/// The field of a list's elements.
-fn item(data_type: &DataType) -> Option<&Field> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => Some(item),
-        _ => None,
+/// Text of a type whose text is not read is refused before reading.
+fn check_text(conversion: &Conversion, column: &str, data_type: &DataType, element_type: &DataType) -> Result<()> {
+    let can_be_read = arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type(element_type));
+    if *conversion == Conversion::Text && !can_be_read {
+        let (column, data_type) = (column.to_owned(), data_type.clone());
+        return Err(ErrorKind::TextNotRead { column, data_type }.into());
     }
-}
-
-/// The type of the values that a dictionary or runs hold, or of the elements themselves.
-fn value_type(element_type: &DataType) -> &DataType {
-    match element_type {
-        DataType::Dictionary(_, values) => values,
-        DataType::RunEndEncoded(_, values) => values.data_type(),
-        plain => plain,
-    }
+    Ok(())
 }
 
 fn repeated(nulls: &NullBuffer, times: i32) -> NullBuffer {
@@ -210,6 +231,7 @@ struct Rows<'a> {
     records: &'a [u8],
     shape: FeatureShape,
     nullable: bool,
+    empty_is_null: bool,
     nulls: &'a mut NullBufferBuilder,
     ends: &'a mut Vec<usize>,
 }
@@ -234,8 +256,13 @@ impl Rows<'_> {
                             .push_all(&bytes[..list.end], list.start)
                             .map_err(|error| (row, self.fault(slot, error)))?;
                         let found = values.count() - before;
-                        if wanted.is_some_and(|wanted| wanted != found) {
-                            return Err((row, Fault::Count(found)));
+                        match wanted {
+                            Some(wanted) if found == 0 && wanted > 0 && self.empty_is_null && self.nullable => {
+                                values.pad(wanted);
+                                continue;
+                            }
+                            Some(wanted) if wanted != found => return Err((row, Fault::Count(found))),
+                            _ => {}
                         }
                     }
                     *valid = true;

@@ -255,18 +255,36 @@ impl Locator {
         let Some(slot) = self.known[feature].slot else { return Ok(()) };
         self.parts.clear();
         let kind = entry_value(bytes, pos, &mut self.parts)?;
-        let found = match self.parts.as_slice() {
+        self.slots[slot * BLOCK_ROWS + row] = self.join(bytes, kind).ok_or_else(|| too_long(pos))?;
+        Ok(())
+    }
+
+    /// The list whose parts these are; none if it is too long.
+    fn join(&mut self, bytes: &[u8], kind: Option<FeatureKind>) -> Option<Slot> {
+        match self.parts.as_slice() {
             [part] => Slot::new(part.clone(), kind, false),
             parts => {
                 let start = self.spill.len();
                 parts.iter().for_each(|part| self.spill.extend_from_slice(&bytes[part.clone()]));
                 Slot::new(start..self.spill.len(), kind, true)
             }
-        };
-        let too_long = Malformed { at: pos, reason: "a list of 4 GiB or more" };
-        self.slots[slot * BLOCK_ROWS + row] = found.ok_or(too_long)?;
-        Ok(())
+        }
     }
+
+    /// The list of a feature that stands by itself.
+    pub(super) fn feature(&mut self, bytes: &[u8], feature: Range<usize>) -> WireResult<Slot> {
+        if let Some(slot) = whole_list(&bytes[..feature.end], feature.start) {
+            return Ok(slot);
+        }
+        self.parts.clear();
+        let mut kind = None;
+        feature_value(&bytes[..feature.end], feature.start, &mut kind, &mut self.parts)?;
+        self.join(bytes, kind).ok_or_else(|| too_long(feature.start))
+    }
+}
+
+fn too_long(at: usize) -> Malformed {
+    Malformed { at, reason: "a list of 4 GiB or more" }
 }
 
 /// The message in the field that begins at `pos`, if it is the first one, and the position behind the field.
@@ -324,26 +342,36 @@ pub(super) fn entry_value(
     while pos < bytes.len() {
         let entry = field(bytes, pos)?;
         pos = entry.end;
-        let Some(feature) = entry.message(2)? else { continue };
-        let bytes = &bytes[..feature.end];
-        let mut pos = feature.start;
-        while pos < bytes.len() {
-            let list = field(bytes, pos)?;
-            pos = list.end;
-            let number = list.number;
-            let found = match number {
-                1 => FeatureKind::Bytes,
-                2 => FeatureKind::Float,
-                3 => FeatureKind::Int64,
-                _ => continue,
-            };
-            let Some(part) = list.message(number)? else { continue };
-            if kind != Some(found) {
-                parts.clear();
-            }
-            kind = Some(found);
-            parts.push(part);
+        if let Some(feature) = entry.message(2)? {
+            feature_value(&bytes[..feature.end], feature.start, &mut kind, parts)?;
         }
     }
     Ok(kind)
+}
+
+/// The same of a feature by itself, which may go on with one that came before.
+fn feature_value(
+    bytes: &[u8],
+    mut pos: usize,
+    kind: &mut Option<FeatureKind>,
+    parts: &mut Vec<Range<usize>>,
+) -> WireResult<()> {
+    while pos < bytes.len() {
+        let list = field(bytes, pos)?;
+        pos = list.end;
+        let number = list.number;
+        let found = match number {
+            1 => FeatureKind::Bytes,
+            2 => FeatureKind::Float,
+            3 => FeatureKind::Int64,
+            _ => continue,
+        };
+        let Some(part) = list.message(number)? else { continue };
+        if *kind != Some(found) {
+            parts.clear();
+        }
+        *kind = Some(found);
+        parts.push(part);
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ use crate::mapping::Conversion;
 pub(super) fn elements(
     values: Values,
     nulls: Option<NullBuffer>,
-    conversion: Conversion,
+    conversion: &Conversion,
     data_type: &DataType,
 ) -> Result<ArrayRef, Misfit> {
     match data_type {
@@ -90,7 +90,6 @@ impl Distinct {
         match values {
             Values::Int64(values) => distinct(len, nulls, |element| values[element]),
             Values::Float(values) => distinct(len, nulls, |element| values[element].to_bits()),
-            Values::Double(values) => distinct(len, nulls, |element| values[element].to_bits()),
             Values::Bytes(values) => distinct(len, nulls, |element| values.get(element)),
         }
     }
@@ -101,7 +100,6 @@ impl Distinct {
         let equal = |a: usize, b: usize| match values {
             Values::Int64(values) => values[a] == values[b],
             Values::Float(values) => values[a].to_bits() == values[b].to_bits(),
-            Values::Double(values) => values[a].to_bits() == values[b].to_bits(),
             Values::Bytes(values) => values.get(a) == values.get(b),
         };
         let starts = |element: &usize| {
@@ -116,14 +114,13 @@ impl Distinct {
         &self,
         values: Values,
         nulls: Option<NullBuffer>,
-        conversion: Conversion,
+        conversion: &Conversion,
         data_type: &DataType,
     ) -> Result<ArrayRef, Misfit> {
         let first = self.first.iter();
         let distinct = match values {
             Values::Int64(values) => Values::Int64(first.map(|element| values[*element]).collect()),
             Values::Float(values) => Values::Float(first.map(|element| values[*element]).collect()),
-            Values::Double(values) => Values::Double(first.map(|element| values[*element]).collect()),
             Values::Bytes(values) => {
                 let mut distinct = Blobs::default();
                 first.for_each(|element| distinct.push(values.get(*element)));

@@ -19,10 +19,11 @@ use half::f16;
 use super::decimal;
 use super::values::{Blobs, Values};
 use crate::mapping::{Conversion, Rescale};
+use crate::vocabulary::Ranks;
 
 /// Why values are no array.
 #[derive(Debug)]
-pub(super) enum Misfit {
+pub(crate) enum Misfit {
     /// This one does not fit the type.
     Value { element: usize, value: String },
     /// More bytes or elements than the type's offsets can count.
@@ -47,18 +48,19 @@ impl Misfit {
 pub(super) fn restore(
     values: Values,
     nulls: Option<NullBuffer>,
-    conversion: Conversion,
+    conversion: &Conversion,
     data_type: &DataType,
 ) -> Result<ArrayRef, Misfit> {
     match values {
         Values::Int64(values) => match conversion {
             Conversion::Bool => booleans(&values, nulls),
-            Conversion::Unsigned { wrap } => unsigned(values, nulls, wrap),
+            Conversion::Index(ranks) => ranked(&values, nulls, ranks, data_type),
+            Conversion::Unsigned { wrap } => unsigned(values, nulls, *wrap),
             Conversion::Float64Bits => {
                 let bits = ScalarBuffer::from(values).into_inner();
                 Ok(Arc::new(Float64Array::new(bits.into(), nulls)))
             }
-            Conversion::Rescaled(rescale) => integers(original_unit(values, rescale)?, nulls, data_type),
+            Conversion::Rescaled(rescale) => integers(original_unit(values, *rescale)?, nulls, data_type),
             Conversion::DecimalUnscaled => match data_type {
                 DataType::Decimal32(..) => decimal::unscaled::<Decimal32Type>(&values, nulls, data_type),
                 DataType::Decimal64(..) => decimal::unscaled::<Decimal64Type>(&values, nulls, data_type),
@@ -76,8 +78,7 @@ pub(super) fn restore(
             DataType::Decimal128(..) => decimal::nearest::<Decimal128Type>(&values, nulls, data_type),
             _ => decimal::nearest::<Decimal256Type>(&values, nulls, data_type),
         },
-        Values::Double(values) => Ok(Arc::new(Float64Array::new(values.into(), nulls))),
-        Values::Bytes(values) if conversion == Conversion::Text => parsed(values, nulls, data_type),
+        Values::Bytes(values) if *conversion == Conversion::Text => parsed(values, nulls, data_type),
         Values::Bytes(values) => bytes(values, nulls, data_type),
     }
 }
@@ -102,6 +103,20 @@ fn booleans(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfi
     first_misfit(values, |value| value & !1 == 0)?;
     let bits = BooleanBuffer::collect_bool(values.len(), |element| values[element] == 1);
     Ok(Arc::new(BooleanArray::new(bits, nulls)))
+}
+
+/// The values of a vocabulary by their ranks.
+fn ranked(values: &[i64], nulls: Option<NullBuffer>, ranks: &Ranks, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    let mut texts = Blobs::default();
+    for (element, rank) in values.iter().enumerate() {
+        let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(element));
+        match ranks.value(*rank) {
+            Some(value) => texts.push(value.as_bytes()),
+            None if is_null => texts.push(&[]),
+            None => return Err(Misfit::value(element, format!("{rank}, which is no rank in its vocabulary,"))),
+        }
+    }
+    bytes(texts, nulls, data_type)
 }
 
 fn unsigned(values: Vec<i64>, nulls: Option<NullBuffer>, wrap: bool) -> Result<ArrayRef, Misfit> {

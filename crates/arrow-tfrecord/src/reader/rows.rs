@@ -8,11 +8,14 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 use tfrecord_framing::Position;
 
+use super::assemble::{self, Flaw};
 use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
 use super::restore::Misfit;
+use super::steps::StepLocator;
 use crate::error::{Error, ErrorKind, Result};
-use crate::mapping::{FeatureKind, Mapping};
+use crate::mapping::{FeatureKind, Mapping, Node};
+use crate::options::RecordType;
 
 /// A record: where its payload stands in some bytes, and where it was found.
 #[derive(Debug, Clone)]
@@ -26,12 +29,50 @@ pub(super) struct Record {
 pub(super) struct RowDecoder {
     /// With the columns that are read, as they are read.
     schema: SchemaRef,
+    /// Columns that are one feature, and the features of other columns.
     columns: Vec<Column>,
-    /// The feature of each column, by its number at the locator.
-    features: Vec<usize>,
+    /// Where the feature of each is from.
+    features: Vec<Source>,
+    /// What is made of them.
+    outputs: Vec<Output>,
     locator: Locator,
+    steps: StepLocator,
+    /// Whether a record is one value of the one column.
+    is_bytes: bool,
     /// Where each row's record was found.
     positions: Vec<Position>,
+}
+
+/// Where a feature is from, by its number at the locator.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Feature(usize),
+    Steps(usize),
+}
+
+/// A column of the schema.
+#[derive(Debug)]
+enum Output {
+    /// One of those that are decoded.
+    Column(usize),
+    /// Put together: by the position of each feature among those of the column, which of those that are decoded it is.
+    Nested(Arc<Node>, Vec<Option<usize>>),
+}
+
+/// Names by the number that each has, however often it comes.
+#[derive(Default)]
+struct Names<'a> {
+    names: Vec<&'a str>,
+    numbers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    fn number(&mut self, name: &'a str) -> usize {
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
 }
 
 impl RowDecoder {
@@ -40,24 +81,47 @@ impl RowDecoder {
         if let Some(column) = projection.iter().find(|column| **column >= mapping.columns().len()) {
             return Err(ErrorKind::NoSuchColumn { column: *column, columns: mapping.columns().len() }.into());
         }
-        let mapped: Vec<_> = projection.iter().map(|column| &mapping.columns()[*column]).collect();
-        let mut numbers = HashMap::new();
-        let mut names = Vec::new();
-        let features = mapped
-            .iter()
-            .map(|column| {
-                *numbers.entry(column.column.as_str()).or_insert_with(|| {
-                    names.push(column.column.as_str());
-                    names.len() - 1
-                })
-            })
-            .collect();
+        let mut columns = Vec::with_capacity(projection.len());
+        let mut outputs = Vec::with_capacity(projection.len());
+        for column in projection.iter().map(|column| &mapping.columns()[*column]) {
+            let Some(root) = &column.layout else {
+                outputs.push(Output::Column(columns.len()));
+                columns.push(Column::try_new(column)?);
+                continue;
+            };
+            let mut parts = Vec::with_capacity(column.features.len());
+            for part in assemble::features(root, column.features.len()) {
+                parts.push(match part {
+                    assemble::Feature::Unread => None,
+                    assemble::Feature::Numbers(_) | assemble::Feature::Values(..) => Some(columns.len()),
+                });
+                let feature = &column.features[parts.len() - 1];
+                match part {
+                    assemble::Feature::Unread => {}
+                    assemble::Feature::Numbers(nulls) => columns.push(Column::part(feature, None, nulls)?),
+                    assemble::Feature::Values(node, leaf) => {
+                        columns.push(Column::part(feature, Some((node, leaf)), &node.nulls)?);
+                    }
+                }
+            }
+            outputs.push(Output::Nested(Arc::clone(root), parts));
+        }
+        let (mut features, mut lists) = (Names::default(), Names::default());
+        let sources = columns.iter().map(|column| match column.in_steps {
+            false => Source::Feature(features.number(&column.name)),
+            true => Source::Steps(lists.number(&column.name)),
+        });
+        let sources = sources.collect();
+        let (locator, steps) = (Locator::new(features.names), StepLocator::new(lists.names));
         let fields: Vec<_> = projection.iter().map(|column| Arc::clone(&mapping.schema().fields()[*column])).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, mapping.schema().metadata().clone())),
-            columns: mapped.into_iter().map(Column::try_new).collect::<Result<_>>()?,
-            features,
-            locator: Locator::new(names),
+            columns,
+            features: sources,
+            outputs,
+            locator,
+            steps,
+            is_bytes: mapping.record_type() == RecordType::Bytes,
             positions: Vec::new(),
         })
     }
@@ -75,16 +139,40 @@ impl RowDecoder {
         if self.columns.is_empty() {
             return Ok(());
         }
+        if self.is_bytes {
+            for column in &mut self.columns {
+                records.iter().for_each(|record| column.append_payload(&bytes[record.payload.clone()]));
+            }
+            return Ok(());
+        }
         for block in records.chunks(BLOCK_ROWS) {
             self.locator.start_block(block.len());
             for (row, record) in block.iter().enumerate() {
                 let located = self.locator.locate(bytes, record.payload.clone(), row);
                 located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
             }
-            for (column, feature) in self.features.iter().enumerate() {
-                let slots = self.locator.slots(*feature, block.len());
-                let appended = self.columns[column].append(slots, &self.locator, bytes);
-                appended.map_err(|(row, fault)| self.refusal(column, &block[row], fault))?;
+            if !self.steps.is_empty() {
+                self.steps.start_block();
+                for record in block {
+                    let located = self.steps.locate(&mut self.locator, bytes, record.payload.clone());
+                    located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
+                }
+            }
+            for (column, source) in self.features.iter().enumerate() {
+                let slots = match *source {
+                    Source::Feature(feature) => self.locator.slots(feature, block.len()),
+                    Source::Steps(list) => self.steps.slots(list),
+                };
+                for (chunk, slots) in slots.chunks(BLOCK_ROWS).enumerate() {
+                    let appended = self.columns[column].append(slots, &self.locator, bytes);
+                    appended.map_err(|(row, fault)| {
+                        let row = match *source {
+                            Source::Feature(_) => row,
+                            Source::Steps(list) => self.steps.row_of(list, chunk * BLOCK_ROWS + row),
+                        };
+                        self.refusal(column, &block[row], fault)
+                    })?;
+                }
             }
         }
         Ok(())
@@ -92,13 +180,30 @@ impl RowDecoder {
 
     /// The rows appended since the last time, as a batch. After an error as in [`append`](Self::append).
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        for column in 0..self.columns.len() {
-            let array = self.columns[column].finish();
-            arrays.push(array.map_err(|misfit| self.misfit(column, misfit))?);
+        let mut arrays = Vec::with_capacity(self.outputs.len());
+        for output in 0..self.outputs.len() {
+            arrays.push(match &self.outputs[output] {
+                Output::Column(column) => {
+                    let column = *column;
+                    self.columns[column].finish().map_err(|misfit| self.misfit(column, misfit))?
+                }
+                Output::Nested(root, parts) => {
+                    let mut take = |column: usize| {
+                        let steps = match self.features[column] {
+                            Source::Feature(_) => None,
+                            Source::Steps(list) => Some(self.steps.of_all_rows(list)),
+                        };
+                        self.columns[column].take_part(steps)
+                    };
+                    let mut taken: Vec<_> = parts.iter().map(|part| part.map(&mut take)).collect();
+                    let array = assemble::assemble(root, &mut taken, self.positions.len());
+                    array.map_err(|flaw| self.flaw(output, flaw))?
+                }
+            });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(self.positions.len()));
         self.positions.clear();
+        self.steps.clear();
         let batch = RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options);
         batch.map_err(|source| ErrorKind::Arrow { source }.into())
     }
@@ -106,12 +211,13 @@ impl RowDecoder {
     /// Forgets the rows appended since the last time.
     pub(super) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
+        self.steps.clear();
         self.positions.clear();
     }
 
     fn refusal(&self, column: usize, record: &Record, fault: Fault) -> Error {
-        let feature = self.schema.field(column).name().clone();
-        let Column { data_type, kind, .. } = &self.columns[column];
+        let Column { name, data_type, kind, .. } = &self.columns[column];
+        let feature = name.clone();
         let (position, data_type) = (record.position, data_type.clone());
         match fault {
             Fault::Kind(found) => ErrorKind::KindMismatch { position, feature, expected: *kind, found }.into(),
@@ -121,8 +227,33 @@ impl RowDecoder {
         }
     }
 
+    /// What is wrong with the features of a column that is put together.
+    fn flaw(&self, output: usize, flaw: Flaw) -> Error {
+        let column = |feature: usize| match &self.outputs[output] {
+            Output::Column(column) => *column,
+            Output::Nested(_, parts) => parts.get(feature).copied().flatten().unwrap_or_default(),
+        };
+        let position = |row: usize| self.positions.get(row).copied().unwrap_or_default();
+        let name = |feature: usize| self.columns[column(feature)].name.clone();
+        match flaw {
+            Flaw::Missing { feature, row } => {
+                ErrorKind::MissingFeature { position: position(row), feature: name(feature) }.into()
+            }
+            Flaw::Uneven { feature, row, expected, found } => {
+                ErrorKind::UnevenFeatures { position: position(row), feature: name(feature), expected, found }.into()
+            }
+            Flaw::Misfit(feature, misfit) => self.misfit(column(feature), misfit),
+            Flaw::Other(Misfit::Arrow(source)) => ErrorKind::Arrow { source }.into(),
+            Flaw::Other(_) => {
+                let field = self.schema.field(output);
+                let (column, data_type) = (field.name().clone(), field.data_type().clone());
+                ErrorKind::TooManyValues { column, data_type, rows: self.positions.len() }.into()
+            }
+        }
+    }
+
     fn misfit(&self, column: usize, misfit: Misfit) -> Error {
-        let name = self.schema.field(column).name().clone();
+        let name = self.columns[column].name.clone();
         let data_type = self.columns[column].data_type.clone();
         match misfit {
             Misfit::Value { element: row, value } => {

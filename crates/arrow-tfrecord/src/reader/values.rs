@@ -14,8 +14,6 @@ pub(super) enum Values {
     Int64(Vec<i64>),
     Float(Vec<f32>),
     Bytes(Blobs),
-    /// What tensors of doubles hold.
-    Double(Vec<f64>),
 }
 
 /// Room for values: how many, and for runs of bytes how many bytes in all.
@@ -66,7 +64,6 @@ impl Values {
         match self {
             Self::Int64(values) => values.reserve(room.values),
             Self::Float(values) => values.reserve(room.values),
-            Self::Double(values) => values.reserve(room.values),
             Self::Bytes(values) => {
                 values.ends.reserve(room.values);
                 values.data.reserve(room.bytes);
@@ -79,7 +76,6 @@ impl Values {
             Self::Int64(values) => values.len(),
             Self::Float(values) => values.len(),
             Self::Bytes(values) => values.ends.len(),
-            Self::Double(values) => values.len(),
         }
     }
 }

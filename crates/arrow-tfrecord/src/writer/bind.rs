@@ -13,9 +13,10 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
 use super::convert::{self, Converted, Values};
+use super::tensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion};
-use crate::options::NullPolicy;
+use crate::options::{NullPolicy, NullRule};
 
 /// One column of a batch, ready to be written row by row.
 #[derive(Debug)]
@@ -28,6 +29,16 @@ pub(super) struct BoundColumn {
     /// the runs of a run-end encoded column.
     pub(super) index: Option<Vec<usize>>,
     pub(super) values: Values,
+    /// In a column of feature lists, which of the steps are a row's. To all else, the steps are rows.
+    pub(super) steps: Option<Steps>,
+}
+
+/// Which steps are those of a row.
+#[derive(Debug)]
+pub(super) struct Steps {
+    /// Rows without the feature list.
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) spans: Spans,
 }
 
 /// Which elements are the values of a row.
@@ -82,17 +93,14 @@ impl BoundColumn {
         if let Some(nulls) = &nulls {
             refuse_nulls(mapping, nulls)?;
         }
-        let (spans, elements) = unnest(array, nulls.as_ref());
-        if mapping.conversion == Conversion::Float64Tensor {
-            let (index, distinct) = distinct_values(&elements, mapping.conversion);
-            let values = convert::tensors(&distinct, index.as_deref(), &spans, array.len(), nulls.as_ref());
-            let column = Self { nulls, spans, index: None, values };
-            column.refuse_null_elements(mapping, &elements, array.len())?;
-            return Ok(Self { spans: Spans::One, ..column });
-        }
-        let (index, distinct) = distinct_values(&elements, mapping.conversion);
-        let Converted { values, misfits } = convert::convert(mapping, &distinct)?;
-        let column = Self { nulls, spans, index, values };
+        let (spans, elements) = match mapping.conversion {
+            // All of a list is one value.
+            Conversion::Tensor(_) => (Spans::One, ArrayRef::clone(array)),
+            _ => unnest(array, nulls.as_ref()),
+        };
+        let (index, distinct) = distinct_values(&elements, &mapping.conversion);
+        let Converted { values, misfits } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
+        let column = Self { nulls, spans, index, values, steps: None };
         column.refuse_null_elements(mapping, &elements, array.len())?;
         column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
         Ok(column)
@@ -132,15 +140,31 @@ impl BoundColumn {
         };
         let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(misfit)?)));
         match found {
-            Some((row, element)) => Err(out_of_range(mapping, elements, row, element)),
+            Some((row, element)) => Err(out_of_range(&mapping.column, &mapping.conversion, elements, row, element)),
             None => Ok(()),
         }
     }
 }
 
-fn out_of_range(mapping: &ColumnMapping, elements: &ArrayRef, row: usize, element: usize) -> Error {
+/// The refusal of an element of a part of `column`.
+pub(super) fn out_of_range(
+    column: &str,
+    conversion: &Conversion,
+    elements: &ArrayRef,
+    row: usize,
+    element: usize,
+) -> Error {
+    if let Conversion::Tensor(shape) = conversion
+        && let Some((_, misfits)) = tensor::serialize(&elements.slice(element, 1), shape)
+    {
+        let reason = misfits.first().map(|(_, reason)| reason.to_string()).unwrap_or_default();
+        return ErrorKind::Tensor { column: Some(column.to_owned()), row: row as u64, reason }.into();
+    }
     let value = text(elements, element);
-    let target = match mapping.conversion {
+    if let Conversion::Index(_) = conversion {
+        return ErrorKind::NotInVocabulary { column: column.to_owned(), row: row as u64, value }.into();
+    }
+    let target = match conversion {
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
         Conversion::Rescaled(_) => "an int64 in the unit chosen",
         _ => "an int64 (at most 9223372036854775807)",
@@ -149,7 +173,7 @@ fn out_of_range(mapping: &ColumnMapping, elements: &ArrayRef, row: usize, elemen
         DataType::Dictionary(_, values) => values.as_ref().clone(),
         plain => plain.clone(),
     };
-    ErrorKind::OutOfRange { column: mapping.column.clone(), row: row as u64, value, target, data_type }.into()
+    ErrorKind::OutOfRange { column: column.to_owned(), row: row as u64, value, target, data_type }.into()
 }
 
 /// A value as text; a date or time that no calendar has, as the number that it is stored as.
@@ -160,15 +184,18 @@ fn text(elements: &ArrayRef, element: usize) -> String {
     text.unwrap_or_else(|_| convert::integers(elements).get(element).map(i64::to_string).unwrap_or_default())
 }
 
+/// Why there may be no null where nulls have a place of their own, if so.
+pub(super) fn why_no_null(nullable: bool, nulls: &NullRule) -> Option<&'static str> {
+    match nullable {
+        false => Some("the schema says that it has none"),
+        true => nulls.is(NullPolicy::Error).then_some("nulls were to be errors"),
+    }
+}
+
 fn refuse_nulls(mapping: &ColumnMapping, nulls: &NullBuffer) -> Result<()> {
-    let rule = if mapping.features.is_empty() {
-        return Ok(());
-    } else if !mapping.nullable {
-        "the schema says that it has none"
-    } else if mapping.nulls == NullPolicy::Error {
-        "nulls were to be errors"
-    } else {
-        return Ok(());
+    let rule = match why_no_null(mapping.nullable, &mapping.nulls) {
+        Some(rule) if !mapping.features.is_empty() => rule,
+        _ => return Ok(()),
     };
     let row = (0..nulls.len()).find(|row| nulls.is_null(*row)).unwrap_or_default() as u64;
     Err(ErrorKind::Null { column: mapping.column.clone(), row, rule }.into())
@@ -227,7 +254,7 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
 }
 
 /// The values of a dictionary or of runs, and where each element's value stands among them.
-fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<usize>>, ArrayRef) {
+pub(super) fn distinct_values(elements: &ArrayRef, conversion: &Conversion) -> (Option<Vec<usize>>, ArrayRef) {
     match elements.data_type() {
         DataType::Dictionary(_, value_type) => {
             let dictionary = elements.as_any_dictionary();
@@ -235,7 +262,7 @@ fn distinct_values(elements: &ArrayRef, conversion: Conversion) -> (Option<Vec<u
             // A dictionary may be far longer than the batch that uses it. That is no cost where values are taken as
             // they stand, and only there.
             if values.len() > elements.len()
-                && conversion != Conversion::Bytes
+                && *conversion != Conversion::Bytes
                 && let Ok(plain) = arrow_cast::cast(elements, value_type)
             {
                 return (None, plain);

@@ -1,16 +1,24 @@
 //! The write loops: one feature of one row at a time, with nothing left to decide but the kind of its column.
+//!
+//! What is always inlined is called from the loop over plain features, and elsewhere too; left to itself the compiler
+//! then makes calls of it, which costs that loop a seventh of its speed.
+
+mod steps;
 
 use std::ops::Range;
 
 use arrow_buffer::{Buffer, NullBuffer};
 
 use super::bind::{BoundColumn, Spans};
-use super::convert::{BytesValues, Values};
+use super::convert::{BytesValues, MAX_INLINE, Values};
 use crate::mapping::{FeatureKind, FeatureMapping};
+use crate::options::{NullPolicy, NullRule};
 use crate::wire::{
     FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_bytes, put_header, put_varint, put_varint_of_len,
     varint_len,
 };
+
+pub(super) use steps::StepCells;
 
 /// More than the tags and lengths around the values of one feature take, its key aside.
 const FEATURE_OVERHEAD: usize = 5 * (1 + MAX_VARINT_LEN);
@@ -21,10 +29,6 @@ pub(super) const SPARE: usize = Template::WIDTH;
 /// A short run of bytes is copied in this width.
 const SHORT: usize = 32;
 
-/// The longest value of a `Utf8View` that stands in the view itself.
-/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
-const MAX_INLINE: usize = 12;
-
 /// What stands around the values of one feature, made once for a schema.
 #[derive(Debug, Clone)]
 pub(super) struct FeaturePlan {
@@ -33,17 +37,55 @@ pub(super) struct FeaturePlan {
     kind: FeatureKind,
     /// For one short value.
     template: Option<Template>,
+    /// What stands in a record without values: most often nothing.
+    null: Box<[u8]>,
+    wire_null: WireNull,
+}
+
+/// What a null without a value of its own is in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WireNull {
+    Absent,
+    Unset,
+    Empty,
+}
+
+impl From<&NullRule> for WireNull {
+    fn from(rule: &NullRule) -> Self {
+        match rule {
+            NullRule::Policy(NullPolicy::Unset) => Self::Unset,
+            NullRule::Policy(NullPolicy::Empty) => Self::Empty,
+            _ => Self::Absent,
+        }
+    }
 }
 
 impl FeaturePlan {
-    pub(super) fn new(feature: &FeatureMapping) -> Self {
+    pub(super) fn new(feature: &FeatureMapping, null: WireNull) -> Self {
         let name = &feature.name;
         let mut key = vec![0; name.len() + 1 + MAX_VARINT_LEN];
         let end = put_header(&mut key, 0, FIELD_1, name.len());
         let end = put_bytes(&mut key, end, name.as_bytes());
         key.truncate(end);
         let template = Template::new(name, feature.kind).filter(|template| template.longest() >= MAX_VARINT_LEN);
-        Self { key: key.into(), kind: feature.kind, template }
+        let mut plan = Self { key: key.into(), kind: feature.kind, template, null: Box::default(), wire_null: null };
+        let mut entry = vec![0; plan.key.len() + FEATURE_OVERHEAD];
+        let end = match null {
+            WireNull::Absent => 0,
+            WireNull::Unset => {
+                let pos = put_header(&mut entry, 0, FIELD_1, plan.key.len() + field_len(0));
+                let pos = put_bytes(&mut entry, pos, &plan.key);
+                put_header(&mut entry, pos, FIELD_2, 0)
+            }
+            WireNull::Empty => plan.put_list_header(&mut entry, 0, 0),
+        };
+        plan.null = entry[..end].into();
+        plan
+    }
+
+    #[cold]
+    fn put_null(&self, out: &mut [u8], pos: usize) -> usize {
+        put_bytes(out, pos, &self.null)
     }
 
     /// Writes everything before the values of a list whose content is `list_len` bytes long.
@@ -57,7 +99,7 @@ impl FeaturePlan {
     }
 
     /// Writes everything before the one value of a feature: `value_len` bytes.
-    #[inline]
+    #[inline(always)]
     fn put_header(&self, out: &mut [u8], pos: usize, value_len: usize) -> usize {
         match &self.template {
             Some(template) if value_len <= template.longest() => template.put(out, pos, value_len),
@@ -128,7 +170,11 @@ impl<'a> Cells<'a> {
             }
     }
 
-    #[inline]
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    #[inline(always)]
     fn position(&self, element: usize) -> usize {
         match self.index {
             Some(index) => index[element],
@@ -136,13 +182,13 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes the feature of `row`, or nothing if it is null, and returns the position behind it.
-    #[inline]
+    /// Writes the feature of `row`, or what a null is, and returns the position behind it.
+    #[inline(always)]
     pub(super) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         if let Some(nulls) = self.nulls
             && nulls.is_null(row)
         {
-            return pos;
+            return if self.plan.null.is_empty() { pos } else { self.plan.put_null(out, pos) };
         }
         match &self.values {
             CellValues::Int64(values) => {
@@ -165,6 +211,17 @@ impl<'a> Cells<'a> {
             CellValues::Int64List(values, spans) => self.put_int64_list(out, pos, values, spans.row(row)),
             CellValues::FloatList(values, spans) => self.put_float_list(out, pos, values, spans.row(row)),
             CellValues::BytesList(values, spans) => self.put_bytes_list(out, pos, values, spans.row(row)),
+        }
+    }
+
+    /// Writes the value of `row` by itself: a record of bytes.
+    pub(super) fn put_bare(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
+        match &self.values {
+            CellValues::Bytes(values) if !self.is_null(row) => {
+                let position = self.position(row);
+                values.put(out, pos, position, values.len(position))
+            }
+            _ => pos,
         }
     }
 
@@ -235,7 +292,7 @@ impl<'a> From<&'a BytesValues> for BytesCells<'a> {
 
 impl BytesCells<'_> {
     /// Bytes of the value at `position`.
-    #[inline]
+    #[inline(always)]
     fn len(&self, position: usize) -> usize {
         match self {
             Self::Offsets32(offsets, _) => (offsets[position + 1] - offsets[position]) as usize,
@@ -259,7 +316,7 @@ impl BytesCells<'_> {
     }
 
     /// Copies the value at `position`, which has `len` bytes, and returns the position behind it.
-    #[inline]
+    #[inline(always)]
     fn put(&self, out: &mut [u8], pos: usize, position: usize, len: usize) -> usize {
         match self {
             Self::Offsets32(offsets, data) => put_short(out, pos, data, offsets[position] as usize, len),
@@ -281,7 +338,7 @@ impl BytesCells<'_> {
 }
 
 /// Copies `data[start..start + len]`, most often shorter than [`SHORT`], to `pos`.
-#[inline]
+#[inline(always)]
 fn put_short(out: &mut [u8], pos: usize, data: &[u8], start: usize, len: usize) -> usize {
     if len <= SHORT
         && let Some(source) = data.get(start..start + SHORT)

@@ -1,21 +1,22 @@
 //! Columns of any type as columns of the three kinds: int64, float32, bytes.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type,
     Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray};
+use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_cast::CastOptions;
-use arrow_schema::DataType;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType};
 
-use super::bind::Spans;
+use super::tensor;
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{ColumnMapping, Conversion, Rescale};
-use crate::tensor;
+use crate::mapping::{Conversion, Rescale};
 
 /// The values of a column, as its feature holds them.
 #[derive(Debug)]
@@ -34,6 +35,69 @@ pub(super) enum BytesValues {
     Fixed { width: usize, data: Buffer },
 }
 
+impl BytesValues {
+    /// The value at `position`.
+    pub(super) fn get(&self, position: usize) -> &[u8] {
+        match self {
+            Self::Offsets32 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
+            Self::Offsets64 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
+            Self::Fixed { width, data } => &data[position * width..(position + 1) * width],
+            Self::Views { views, data } => inline_or_in(&views[position], data),
+        }
+    }
+}
+
+/// The longest value of a view that stands in the view itself.
+/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
+pub(super) const MAX_INLINE: usize = 12;
+
+/// The bytes that a view is of.
+fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
+    let len = *view as u32 as usize;
+    if len <= MAX_INLINE {
+        return &view.to_byte_slice()[4..][..len];
+    }
+    let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+    &data[buffer][offset..offset + len]
+}
+
+impl Values {
+    /// The values at `positions`, and where there is none `default`: a single value, or without one 0 or no bytes.
+    pub(super) fn gather(&self, positions: impl Iterator<Item = Option<usize>>, default: Option<&Self>) -> Self {
+        fn numbers<T: ArrowNativeType>(
+            values: &[T],
+            positions: impl Iterator<Item = Option<usize>>,
+            default: Option<T>,
+        ) -> ScalarBuffer<T> {
+            positions
+                .map(|position| position.map_or(default.unwrap_or_default(), |position| values[position]))
+                .collect()
+        }
+
+        match self {
+            Self::Int64(values) => {
+                let default = if let Some(Self::Int64(default)) = default { default.first().copied() } else { None };
+                Self::Int64(numbers(values, positions, default))
+            }
+            Self::Float(values) => {
+                let default = if let Some(Self::Float(default)) = default { default.first().copied() } else { None };
+                Self::Float(numbers(values, positions, default))
+            }
+            Self::Bytes(values) => {
+                let default = if let Some(Self::Bytes(default)) = default { default.get(0) } else { &[] };
+                let mut data = Vec::new();
+                let mut lengths = Vec::with_capacity(positions.size_hint().0);
+                for position in positions {
+                    let value = position.map_or(default, |position| values.get(position));
+                    data.extend_from_slice(value);
+                    lengths.push(value.len());
+                }
+                Self::Bytes(BytesValues::Offsets64 { offsets: OffsetBuffer::from_lengths(lengths), data: data.into() })
+            }
+        }
+    }
+}
+
 /// Values, and the positions of those that their feature cannot hold, ascending. A position counts only if a row that
 /// is not null has it: what stands under a null is of no meaning.
 pub(super) struct Converted {
@@ -47,14 +111,14 @@ impl From<Values> for Converted {
     }
 }
 
-/// The values of `array` by the column's conversion.
-pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Converted> {
-    Ok(match mapping.conversion {
+/// The values of `array`, a part of `column`, by `conversion`.
+pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -> Result<Converted> {
+    Ok(match conversion {
         Conversion::Nothing => Values::Int64(ScalarBuffer::from(Vec::new())).into(),
         Conversion::Bool => Values::Int64(array.as_boolean().values().iter().map(i64::from).collect()).into(),
         Conversion::Integer => Values::Int64(integers(array)).into(),
-        Conversion::Unsigned { wrap } => unsigned(array.as_primitive(), wrap),
-        Conversion::Rescaled(rescale) => rescaled(&integers(array), rescale),
+        Conversion::Unsigned { wrap } => unsigned(array.as_primitive(), *wrap),
+        Conversion::Rescaled(rescale) => rescaled(&integers(array), *rescale),
         Conversion::Float16 => {
             Values::Float(array.as_primitive::<Float16Type>().values().iter().map(|value| value.to_f32()).collect())
                 .into()
@@ -79,42 +143,46 @@ pub(super) fn convert(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Conve
             DataType::Decimal256(..) => unscaled::<Decimal256Type>(array.as_primitive()),
             _ => return Err(mismatch(array)),
         },
-        // Tensors are made of whole lists, by `tensors`.
-        Conversion::Bytes | Conversion::Float64Tensor => Values::Bytes(bytes(array)?).into(),
+        Conversion::Bytes => Values::Bytes(bytes(array)?).into(),
+        Conversion::Index(ranks) => {
+            let values = bytes(array)?;
+            let rank = |position| ranks.of(values.get(position)).ok_or(position);
+            let found: Vec<Result<i64, usize>> = (0..array.len()).map(rank).collect();
+            Converted {
+                values: Values::Int64(found.iter().map(|rank| rank.unwrap_or_default()).collect()),
+                misfits: found.into_iter().filter_map(Result::err).collect(),
+            }
+        }
+        Conversion::Tensor(shape) => {
+            let (blobs, misfits) = tensor::serialize(array, shape).ok_or_else(|| mismatch(array))?;
+            let offsets = OffsetBuffer::from_lengths(blobs.lengths);
+            let values = Values::Bytes(BytesValues::Offsets64 { offsets, data: blobs.data.into() });
+            Converted { values, misfits: misfits.into_iter().map(|(element, _)| element).collect() }
+        }
+        Conversion::Text if matches!(array.data_type(), DataType::Union(..)) => {
+            let text = display(array).map_err(|source| ErrorKind::Text {
+                column: column.to_owned(),
+                data_type: array.data_type().clone(),
+                source,
+            })?;
+            Values::Bytes(bytes(&text)?).into()
+        }
         Conversion::Text => {
             let options = CastOptions { safe: false, ..Default::default() };
             let text = arrow_cast::cast_with_options(array, &DataType::Utf8, &options).map_err(|source| {
-                ErrorKind::Text { column: mapping.column.clone(), data_type: array.data_type().clone(), source }
+                ErrorKind::Text { column: column.to_owned(), data_type: array.data_type().clone(), source }
             })?;
             Values::Bytes(bytes(&text)?).into()
         }
     })
 }
 
-/// A serialized tensor of each row's values; an element's value stands where `index` says, or else at its position.
-pub(super) fn tensors(
-    distinct: &ArrayRef,
-    index: Option<&[usize]>,
-    spans: &Spans,
-    rows: usize,
-    nulls: Option<&NullBuffer>,
-) -> Values {
-    let values = distinct.as_primitive::<Float64Type>().values();
-    let values = match index {
-        Some(index) => index.iter().map(|position| values.get(*position).copied().unwrap_or_default()).collect(),
-        None => values.clone(),
-    };
-    let scalar = matches!(spans, Spans::One);
-    let mut data = Vec::new();
-    let mut lengths = Vec::with_capacity(rows);
-    for row in 0..rows {
-        let start = data.len();
-        if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
-            tensor::append_doubles(&mut data, &values[spans.row(row)], scalar);
-        }
-        lengths.push(data.len() - start);
-    }
-    Values::Bytes(BytesValues::Offsets64 { offsets: OffsetBuffer::from_lengths(lengths), data: data.into() })
+/// Values of a type that Arrow does not cast to text, as it shows them.
+fn display(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let options = FormatOptions::default().with_display_error(false);
+    let formatter = ArrayFormatter::try_new(array, &options)?;
+    let texts = (0..array.len()).map(|element| formatter.value(element).try_to_string().map(Some));
+    Ok(Arc::new(texts.collect::<Result<StringArray, _>>()?))
 }
 
 /// Anything that is stored as an integer.
@@ -252,7 +320,7 @@ fn positions<T>(values: &[T], fails: impl Fn(&T) -> bool) -> Vec<usize> {
     values.iter().enumerate().filter(|(_, value)| fails(value)).map(|(position, _)| position).collect()
 }
 
-fn bytes(array: &ArrayRef) -> Result<BytesValues> {
+pub(super) fn bytes(array: &ArrayRef) -> Result<BytesValues> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
             let array = array.as_string::<i32>();

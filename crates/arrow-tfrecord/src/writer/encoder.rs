@@ -7,11 +7,13 @@ use arrow_array::RecordBatch;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
 use super::bind::BoundColumn;
-use super::column::{Cells, FeaturePlan, SPARE};
+use super::column::{Cells, FeaturePlan, SPARE, StepCells, WireNull};
+use super::shred;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
+use crate::options::RecordType;
 use crate::record_buffer::RecordBuffer;
-use crate::wire::{FIELD_1, MAX_VARINT_LEN, fill_varint, varint_len};
+use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, fill_varint, varint_len};
 
 /// Rows whose space is reserved, and which are written, at a time: few enough that the block and the values it comes
 /// from stay in the second-level cache.
@@ -20,10 +22,10 @@ const BLOCK_ROWS: usize = 256;
 /// A block of long rows is cut to about so many bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// More than a record takes beside its features.
-const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 1 + MAX_VARINT_LEN;
+/// More than a record takes beside its features: context and feature lists have a length each.
+const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN);
 
-/// Turns record batches into framed `tf.train.Example` records.
+/// Turns record batches into framed records: `tf.train.Example`, or of another [type](RecordType).
 ///
 /// Features stand sorted by name, so that equal rows give equal bytes. Cloning is cheap, and clones may work on
 /// different threads.
@@ -46,7 +48,7 @@ const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 1 + MAX_VARINT_LEN;
 #[derive(Debug, Clone)]
 pub struct Encoder {
     mapping: Arc<Mapping>,
-    /// Sorted by the name of the feature.
+    /// Sorted by the name of the feature, feature lists behind all others.
     features: Arc<[PlannedFeature]>,
 }
 
@@ -54,22 +56,30 @@ pub struct Encoder {
 struct PlannedFeature {
     /// Position of the column in the schema.
     column: usize,
+    /// Position among the features of the column.
+    part: usize,
+    /// Whether it is a feature list. Those come last.
+    in_steps: bool,
     plan: FeaturePlan,
 }
 
 impl Encoder {
     /// An encoder of batches with the mapping's schema.
     pub fn new(mapping: Arc<Mapping>) -> Self {
-        let mut features: Vec<_> = mapping
-            .columns()
-            .iter()
-            .enumerate()
-            .flat_map(|(column, mapped)| mapped.features.iter().map(move |feature| (column, feature)))
-            .collect();
-        features.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-        let features =
-            features.into_iter().map(|(column, feature)| PlannedFeature { column, plan: FeaturePlan::new(feature) });
-        Self { features: features.collect(), mapping }
+        let mut features = Vec::new();
+        for (column, mapped) in mapping.columns().iter().enumerate() {
+            let mut nulls = vec![WireNull::from(&mapped.nulls); mapped.features.len()];
+            if let Some(root) = &mapped.layout {
+                shred::wire_nulls(root, &mut nulls);
+            }
+            for (part, (feature, null)) in mapped.features.iter().zip(nulls).enumerate() {
+                let (in_steps, plan) = (feature.in_steps, FeaturePlan::new(feature, null));
+                features.push((&feature.name, PlannedFeature { column, part, in_steps, plan }));
+            }
+        }
+        features.sort_by_key(|(name, feature)| (feature.in_steps, *name));
+        let features = features.into_iter().map(|(_, feature)| feature).collect();
+        Self { features, mapping }
     }
 
     /// What the columns become.
@@ -92,11 +102,21 @@ impl Encoder {
     /// A batch of another schema than the mapping's; a null or a value that the mapping has no place for.
     pub fn bind(&self, batch: &RecordBatch) -> Result<BoundBatch<'_>> {
         self.check_schema(batch)?;
-        let columns = self
-            .features
-            .iter()
-            .map(|feature| BoundColumn::try_new(&self.mapping.columns()[feature.column], batch.column(feature.column)));
-        Ok(BoundBatch { encoder: self, columns: columns.collect::<Result<_>>()?, rows: batch.num_rows() })
+        let mut columns: Vec<_> = self.features.iter().map(|_| None).collect();
+        let mut nested: Vec<_> = self.mapping.columns().iter().map(|_| Vec::new()).collect();
+        for (bound, feature) in columns.iter_mut().zip(self.features.iter()) {
+            let (mapped, array) = (&self.mapping.columns()[feature.column], batch.column(feature.column));
+            let Some(root) = &mapped.layout else {
+                *bound = Some(BoundColumn::try_new(mapped, array)?);
+                continue;
+            };
+            let parts = &mut nested[feature.column];
+            if parts.is_empty() {
+                *parts = shred::shred(root, mapped.features.len(), array)?;
+            }
+            *bound = parts[feature.part].take();
+        }
+        Ok(BoundBatch { encoder: self, columns: columns.into_iter().flatten().collect(), rows: batch.num_rows() })
     }
 
     fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
@@ -143,49 +163,98 @@ impl BoundBatch<'_> {
     }
 
     fn append(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
-        let columns = self.columns.iter().zip(self.encoder.features.iter());
-        let cells: Vec<_> = columns.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
-        // Rows of one table are alike, so the last record tells how long the length of the next will be.
-        let mut length_len = 1;
-        let mut start = rows.start;
-        while start < rows.end {
-            let (block, bound) = block(&cells, start..rows.end);
-            let mut spare = out.spare(bound);
-            for row in block.clone() {
-                let frame = spare.start();
-                let example = frame + HEADER_LEN;
-                let features = example + 1 + length_len;
-                let mut end = features;
-                for column in &cells {
-                    end = column.put(spare.bytes, end, row);
-                }
-                let features_len = end - features;
-                let needed = varint_len(features_len as u64);
-                if needed != length_len {
-                    spare.bytes.copy_within(features..end, example + 1 + needed);
-                    end = end - length_len + needed;
-                    length_len = needed;
-                }
-                spare.bytes[example] = FIELD_1;
-                fill_varint(&mut spare.bytes[example + 1..example + 1 + length_len], features_len as u64);
-                if end - example > MAX_RECORD_LEN {
-                    return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - example }.into());
-                }
-                end += FOOTER_LEN;
-                seal_record(&mut spare.bytes[frame..end]);
-                spare.push_record(end);
+        let columns = || self.columns.iter().zip(self.encoder.features.iter());
+        let cells = columns().filter(|(_, feature)| !feature.in_steps);
+        let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
+        let put_features = |out: &mut [u8], mut end: usize, row: usize| {
+            for column in &cells {
+                end = column.put(out, end, row);
             }
-            start = block.end;
+            end
+        };
+        // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
+        let mut length_len = 1;
+        match self.encoder.mapping.record_type() {
+            RecordType::Example => append_rows(rows, out, &cells, &[], |out, pos, row| {
+                put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row))
+            }),
+            RecordType::SequenceExample => {
+                let lists = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan));
+                let lists: Vec<_> = lists.collect();
+                let mut lists_length_len = 1;
+                append_rows(rows, out, &cells, &lists, |out, pos, row| {
+                    let pos = put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row));
+                    put_message(out, pos, FIELD_2, &mut lists_length_len, |out, pos| {
+                        lists.iter().fold(pos, |pos, list| list.put(out, pos, row))
+                    })
+                })
+            }
+            RecordType::Bytes => append_rows(rows, out, &cells, &[], |out, pos, row| {
+                cells.first().map_or(pos, |column| column.put_bare(out, pos, row))
+            }),
         }
-        Ok(())
     }
 }
 
+/// Appends a record for each of `rows`. `put` writes its payload at a position, and returns the position behind it.
+#[inline]
+fn append_rows(
+    rows: Range<usize>,
+    out: &mut RecordBuffer,
+    cells: &[Cells<'_>],
+    lists: &[StepCells<'_>],
+    mut put: impl FnMut(&mut [u8], usize, usize) -> usize,
+) -> Result<()> {
+    let mut start = rows.start;
+    while start < rows.end {
+        let (block, bound) = block(cells, lists, start..rows.end);
+        let mut spare = out.spare(bound);
+        for row in block.clone() {
+            let frame = spare.start();
+            let payload = frame + HEADER_LEN;
+            let mut end = put(spare.bytes, payload, row);
+            if end - payload > MAX_RECORD_LEN {
+                return Err(ErrorKind::RecordTooLong { row: row as u64, len: end - payload }.into());
+            }
+            end += FOOTER_LEN;
+            seal_record(&mut spare.bytes[frame..end]);
+            spare.push_record(end);
+        }
+        start = block.end;
+    }
+    Ok(())
+}
+
+/// Writes what `fill` writes as a message with this tag at `pos`, and returns the position behind it. The length is taken
+/// to be `length_len` bytes long, and what is written moved if it is not.
+#[inline(always)]
+fn put_message(
+    out: &mut [u8],
+    pos: usize,
+    tag: u8,
+    length_len: &mut usize,
+    fill: impl FnOnce(&mut [u8], usize) -> usize,
+) -> usize {
+    let content = pos + 1 + *length_len;
+    let mut end = fill(out, content);
+    let len = end - content;
+    let needed = varint_len(len as u64);
+    if needed != *length_len {
+        out.copy_within(content..end, pos + 1 + needed);
+        end = end - *length_len + needed;
+        *length_len = needed;
+    }
+    out[pos] = tag;
+    fill_varint(&mut out[pos + 1..pos + 1 + needed], len as u64);
+    end
+}
+
 /// The next rows to write together, and at least as many bytes as they take.
-fn block(cells: &[Cells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
+fn block(cells: &[Cells<'_>], lists: &[StepCells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
     let mut block = rows.start..rows.end.min(rows.start + BLOCK_ROWS);
     loop {
         let features: usize = cells.iter().map(|column| column.bound(block.clone())).sum();
+        let features = features + lists.iter().map(|list| list.bound(block.clone())).sum::<usize>();
         let bound = features + block.len() * RECORD_OVERHEAD + SPARE;
         if bound <= BLOCK_BYTES || block.len() == 1 {
             return (block, bound);

@@ -7,7 +7,7 @@ use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow_tfrecord::{Choice, Encoder, Error, Mapping, MappingOptions, NullPolicy, RecordBuffer};
+use arrow_tfrecord::{Choice, Encoder, Error, Mapping, MappingOptions, NullPolicy, NullRule, RecordBuffer};
 use insta::assert_snapshot;
 
 use crate::tables;
@@ -102,6 +102,57 @@ fn values_that_do_not_fit() {
         ),
     ];
     assert_snapshot!(failures.join("\n\n"));
+}
+
+/// A nested column has as many features as parts, each with a name of its own.
+#[test]
+fn nested_columns_in_the_table() {
+    let item = |data_type| Arc::new(Field::new("item", data_type, true));
+    let point = vec![Field::new("x", DataType::Float64, false), Field::new("at", DataType::Date32, true)];
+    let shape = [
+        ("ARROW:extension:name".to_owned(), "arrow.fixed_shape_tensor".to_owned()),
+        ("ARROW:extension:metadata".to_owned(), r#"{"shape":[2,3]}"#.to_owned()),
+    ];
+    let fields = vec![
+        Field::new("point", DataType::Struct(point.clone().into()), true),
+        Field::new("path", DataType::List(item(DataType::Struct(point.into()))), true),
+        Field::new("words", DataType::List(item(DataType::List(item(DataType::Utf8)))), true),
+        Field::new("image", DataType::FixedSizeList(item(DataType::Float32), 6), false).with_metadata(shape.into()),
+    ];
+    let schema = Arc::new(Schema::new(fields));
+    let options = MappingOptions::default()
+        .with_choice("point/x", Choice::Bits)
+        .with_choice("path", Choice::Tensor)
+        .with_choice("path/at", Choice::String)
+        .with_column_nulls("words", NullPolicy::Mask)
+        .with_column_nulls("path", NullRule::Default("0".to_owned()))
+        .with_column_nulls("path/at", NullPolicy::Absent)
+        .with_separator(".");
+    assert!(Mapping::try_new(&schema, &options).is_err(), "parts have the names of their features");
+    let mapping = Mapping::try_new(&schema, &MappingOptions { separator: "/".to_owned(), ..options }).unwrap();
+    assert_snapshot!(format!("{mapping}\n{}", mapping.warnings().join("\n")));
+    assert_snapshot!("nested_json", serde_json::to_string_pretty(&mapping.columns()[2]).unwrap());
+
+    let dotted = Mapping::try_new(&schema, &MappingOptions::default().with_separator(".")).unwrap();
+    assert_eq!(dotted.columns()[2].features[1].name, "words.ragged_row_lengths_0");
+    let refusals = [
+        refusal(
+            vec![
+                Field::new("point", DataType::Struct(vec![Field::new("x", DataType::Int8, true)].into()), true),
+                Field::new("point/x", DataType::Int8, true),
+            ],
+            &MappingOptions::default(),
+        ),
+        refusal(
+            schema.fields().iter().map(|field| field.as_ref().clone()).collect(),
+            &MappingOptions::default().with_choice("point", Choice::Wrap),
+        ),
+        refusal(
+            schema.fields().iter().map(|field| field.as_ref().clone()).collect(),
+            &MappingOptions::default().with_choice("words", Choice::Bits),
+        ),
+    ];
+    assert_snapshot!("nested_refusals", refusals.join("\n\n"));
 }
 
 /// What stands under a null, or in a dictionary without being used, is of no meaning.

@@ -3,13 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod choices;
+mod damage;
 mod errors;
 mod filter;
 mod golden;
 mod infer;
+mod nested;
+mod nested_tables;
+mod nulls;
 mod oracle;
 mod quirks;
 mod refusals;
 mod roundtrip;
+mod sequences;
 mod tables;
+mod tensors;
+mod vocabulary;
 mod writer;

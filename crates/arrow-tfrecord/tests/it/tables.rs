@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType, UInt8Type};
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer, i256};
-use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit, UnionFields, UnionMode};
 use half::f16;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -267,16 +267,17 @@ fn without_nulls(array: &ArrayRef) -> ArrayRef {
 /// One column of each kind that is refused today.
 pub fn refused() -> Vec<Field> {
     let item = |data_type| Arc::new(Field::new("item", data_type, true));
-    let inner = DataType::List(item(DataType::Int64));
-    let pair = DataType::Struct(
-        vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int64, true)].into(),
-    );
+    let union = UnionFields::try_new([0], [Field::new("n", DataType::Int64, true)]).unwrap();
+    let nothings = Field::new("nothing", DataType::Null, true);
     vec![
-        Field::new("point", pair.clone(), true),
-        Field::new("points", DataType::List(item(pair.clone())), true),
-        Field::new("matrix", DataType::List(item(inner.clone())), true),
-        Field::new("image", DataType::FixedSizeList(item(inner), 3), true),
-        Field::new("tags", DataType::Map(Arc::new(Field::new("entries", pair, false)), false), true),
+        Field::new("either", DataType::Union(union, UnionMode::Dense), true),
+        Field::new("points", DataType::List(item(DataType::Struct(vec![nothings].into()))), true),
+        Field::new("grid", DataType::List(item(DataType::FixedSizeList(item(DataType::Int64), 0))), true),
+        Field::new(
+            "grids",
+            DataType::List(item(DataType::new_list(DataType::new_fixed_size_list(DataType::Int64, 0, true), true))),
+            true,
+        ),
         Field::new("wait", DataType::Interval(IntervalUnit::MonthDayNano), true),
         Field::new("nothings", DataType::List(item(DataType::Null)), true),
     ]

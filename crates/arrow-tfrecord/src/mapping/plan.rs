@@ -1,0 +1,498 @@
+//! One column's mapping: its parts, their features, and what is lost.
+
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_schema::{DataType, Field};
+
+use super::decide::{self, Conversion, Decision};
+use super::extension::{fixed_shape, is_variable_shape_tensor};
+use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind};
+use crate::error::{ErrorKind, Result};
+use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
+use crate::tensor::{self, TensorShape, innermost, item, value_type};
+use crate::vocabulary::Ranks;
+
+pub(super) use records::only_bytes;
+
+/// What `field` becomes. The names by which the options can speak of it and of its parts go to `parts`.
+pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeSet<String>) -> Result<ColumnMapping> {
+    let mut planner = Planner {
+        options,
+        column: field,
+        parts,
+        features: Vec::new(),
+        steps: false,
+        chosen: BTreeMap::new(),
+        class: LossClass::Exact,
+        forms: Vec::new(),
+        losses: Vec::new(),
+    };
+    let inherited = Inherited { nulls: NullRule::Policy(options.nulls), choice: None };
+    let root = match options.record_type {
+        RecordType::SequenceExample if records::is_sequence(field, options) => planner.sequence(field, &inherited)?,
+        _ if options.sequences.contains(field.name()) => {
+            return Err(records::no_sequence(field, "records are not of type sequence-example"));
+        }
+        RecordType::Bytes => planner.record(field, &inherited)?,
+        _ => planner.part(field, field.name(), field.is_nullable(), &[], &inherited)?,
+    };
+    planner.all_choices_taken()?;
+
+    let only = match &root.kind {
+        NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } if !root.replaces_nulls() => item,
+        _ => &root,
+    };
+    let conversion = match &only.kind {
+        NodeKind::Leaf(Some(leaf)) => leaf.conversion.clone(),
+        _ => Conversion::Nothing,
+    };
+    // A tensor that is all of a list, and one in a list, are not told apart by what they are made of.
+    let is_list_of_tensors = matches!(conversion, Conversion::Tensor(_)) && !matches!(root.kind, NodeKind::Leaf(_));
+    let is_flat = planner.features.len() < 2
+        && matches!(only.kind, NodeKind::Leaf(_))
+        && !only.replaces_nulls()
+        && !is_list_of_tensors;
+    Ok(ColumnMapping {
+        column: field.name().clone(),
+        data_type: field.data_type().clone(),
+        nullable: field.is_nullable(),
+        class: planner.class,
+        form: (!planner.forms.is_empty()).then(|| planner.forms.join("; ")),
+        choice: options.choices.get(field.name()).copied(),
+        nulls: root.nulls.clone(),
+        separator: options.separator.clone(),
+        losses: planner.losses,
+        tensor_shape: fixed_shape(field),
+        conversion,
+        features: planner.features,
+        layout: (!is_flat).then(|| Arc::new(root)),
+    })
+}
+
+/// Number of elements of a list around a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dimension {
+    Any,
+    Fixed(usize),
+}
+
+/// What is said of the part around a part, and holds in it unless something else is said.
+#[derive(Debug, Clone)]
+struct Inherited {
+    nulls: NullRule,
+    /// And where it was said.
+    choice: Option<(String, Choice)>,
+}
+
+struct Planner<'a> {
+    options: &'a MappingOptions,
+    column: &'a Field,
+    parts: &'a mut BTreeSet<String>,
+    features: Vec<FeatureMapping>,
+    /// Whether they are feature lists.
+    steps: bool,
+    /// Choices that no leaf has taken, with the type of which they were said.
+    chosen: BTreeMap<String, (Choice, DataType)>,
+    class: LossClass,
+    forms: Vec<String>,
+    losses: Vec<String>,
+}
+
+impl Planner<'_> {
+    /// What holds in a part that has a name of its own.
+    fn said_of(&mut self, field: &Field, path: &str, inherited: &Inherited) -> Inherited {
+        let mut inherited = inherited.clone();
+        if self.parts.insert(path.to_owned()) {
+            if let Some(nulls) = self.options.column_nulls.get(path) {
+                inherited.nulls = nulls.clone();
+            }
+            if let Some(choice) = self.options.choices.get(path) {
+                inherited.choice = Some((path.to_owned(), *choice));
+                self.chosen.insert(path.to_owned(), (*choice, field.data_type().clone()));
+            }
+        }
+        inherited
+    }
+
+    fn bare(&self, field: &Field, path: &str, nullable: bool, inherited: &Inherited, kind: NodeKind) -> Node {
+        let (data_type, nulls) = (field.data_type().clone(), inherited.nulls.clone());
+        Node { path: path.to_owned(), data_type, nullable, nulls, mask: None, kind }
+    }
+
+    /// Tells if nulls among the elements of a list are dropped.
+    fn drops(&mut self, item: &Node, path: &str) {
+        if item.nullable && item.nulls.is(NullPolicy::Drop) {
+            self.at_least(LossClass::Narrowed, path, "nulls in lists are dropped");
+        }
+    }
+
+    /// A part that has a name of its own.
+    fn part(
+        &mut self,
+        field: &Field,
+        path: &str,
+        nullable: bool,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Node> {
+        let inherited = self.said_of(field, path, inherited);
+        self.node(field, path, nullable, dimensions, &inherited)
+    }
+
+    fn node(
+        &mut self,
+        field: &Field,
+        path: &str,
+        nullable: bool,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Node> {
+        let data_type = field.data_type();
+        let kind = match data_type {
+            tensor if let Some(leaf) = self.whole(field, path, dimensions, inherited)? => {
+                debug_assert!(tensor.is_nested());
+                NodeKind::Leaf(Some(leaf))
+            }
+            DataType::Struct(fields) => {
+                let mut children = Vec::with_capacity(fields.len());
+                for child in fields {
+                    let (path, nullable) = self.field_of(field, child, path);
+                    children.push(self.part(child, &path, nullable, dimensions, inherited)?);
+                }
+                if !is_variable_shape_tensor(field) {
+                    self.at_least(LossClass::Encoded, path, "field by field");
+                }
+                NodeKind::Struct(children)
+            }
+            DataType::Map(entries, _) => {
+                self.at_least(LossClass::Encoded, path, "keys and values");
+                let entries =
+                    |planner: &mut Self, within: &[Dimension]| planner.entries(entries, path, within, inherited);
+                self.list(dimensions, entries)?
+            }
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item) => {
+                let items = |planner: &mut Self, within: &[Dimension]| {
+                    let node = planner.node(item, path, item.is_nullable(), within, inherited)?;
+                    planner.drops(&node, path);
+                    Ok(node)
+                };
+                self.list(dimensions, items)?
+            }
+            DataType::FixedSizeList(item, len) => {
+                let len = usize::try_from(*len).map_err(|_| self.unsupported(data_type))?;
+                let within = [dimensions, &[Dimension::Fixed(len)]].concat();
+                let item = Box::new(self.node(item, path, item.is_nullable(), &within, inherited)?);
+                NodeKind::Fixed { item, len }
+            }
+            value => NodeKind::Leaf(self.leaf(value, path, dimensions, inherited)?),
+        };
+        let mut node = self.bare(field, path, nullable, inherited, kind);
+        if nullable {
+            self.nulls(&mut node, path, dimensions)?;
+        }
+        Ok(node)
+    }
+
+    /// The name of a field of a struct, and whether it may be null.
+    fn field_of(&self, parent: &Field, field: &Field, path: &str) -> (String, bool) {
+        if is_variable_shape_tensor(parent) {
+            // The tensor is null or it is not: its values and its shape cannot be by themselves.
+            let path = if field.name() == "data" { path.to_owned() } else { self.name(path, "shape") };
+            return (path, false);
+        }
+        (self.name(path, field.name()), field.is_nullable())
+    }
+
+    fn name(&self, path: &str, part: &str) -> String {
+        format!("{path}{}{part}", self.options.separator)
+    }
+
+    fn list(
+        &mut self,
+        dimensions: &[Dimension],
+        item: impl FnOnce(&mut Self, &[Dimension]) -> Result<Node>,
+    ) -> Result<NodeKind> {
+        let level = (!dimensions.is_empty()).then(|| levels(dimensions));
+        let item = Box::new(item(self, &[dimensions, &[Dimension::Any]].concat())?);
+        match item.first_leaf() {
+            Some(_) => Ok(NodeKind::List { item, level }),
+            None => Err(self.unsupported(&item.data_type)),
+        }
+    }
+
+    /// The entries of a map, which by themselves are never null: keys and values by the names that everyone knows.
+    fn entries(
+        &mut self,
+        entries: &Field,
+        path: &str,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Node> {
+        let DataType::Struct(fields) = entries.data_type() else { return Err(self.unsupported(entries.data_type())) };
+        let mut children = Vec::with_capacity(2);
+        for (field, name) in fields.iter().zip(["key", "value"]) {
+            children.push(self.part(field, &self.name(path, name), field.is_nullable(), dimensions, inherited)?);
+        }
+        Ok(Node {
+            path: path.to_owned(),
+            data_type: entries.data_type().clone(),
+            nullable: false,
+            nulls: inherited.nulls.clone(),
+            mask: None,
+            kind: NodeKind::Struct(children),
+        })
+    }
+
+    /// A list or tensor all of which is one value of a feature, if that was chosen.
+    fn whole(
+        &mut self,
+        field: &Field,
+        path: &str,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Option<Leaf>> {
+        let Some((said_of, Choice::Tensor)) = &inherited.choice else { return Ok(None) };
+        let (values, shape) = match field.data_type() {
+            DataType::Struct(fields) if is_variable_shape_tensor(field) => match fields.find("data") {
+                Some((_, data)) => (data.data_type(), TensorShape::Beside),
+                None => return Ok(None),
+            },
+            list if item(list).is_some() => match fixed_shape(field) {
+                Some(shape) => (list, TensorShape::Given(shape.into_iter().map(Some).collect())),
+                None => (list, TensorShape::Lists),
+            },
+            _ => return Ok(None),
+        };
+        match decide::tensor(value_type(innermost(values)), shape) {
+            Some(decision) => {
+                self.chosen.remove(said_of);
+                self.place(decision, path, dimensions).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn leaf(
+        &mut self,
+        data_type: &DataType,
+        path: &str,
+        dimensions: &[Dimension],
+        inherited: &Inherited,
+    ) -> Result<Option<Leaf>> {
+        let value = value_type(data_type);
+        let chosen =
+            inherited.choice.as_ref().and_then(|(said_of, choice)| Some((said_of, decide::chosen(value, *choice)?)));
+        let decision = match chosen {
+            Some((said_of, decision)) => {
+                self.chosen.remove(said_of);
+                self.with_vocabulary(decision, said_of)?
+            }
+            None => match decide::default(value) {
+                Some(decision) => decision,
+                // Whoever has chosen wants to know what there is to choose among.
+                None => return self.all_choices_taken().and_then(|()| Err(self.unsupported(value))),
+            },
+        };
+        match decision.conversion {
+            Conversion::Nothing if dimensions.is_empty() => Ok(None),
+            Conversion::Nothing => Err(self.unsupported(value)),
+            _ => self.place(decision, path, dimensions).map(Some),
+        }
+    }
+
+    /// The decision with the vocabulary that was given with it, if it takes one.
+    fn with_vocabulary(&self, decision: Decision, said_of: &str) -> Result<Decision> {
+        if !matches!(decision.conversion, Conversion::Index(_)) {
+            return Ok(decision);
+        }
+        let Some(values) = self.options.vocabularies.get(said_of) else {
+            return Err(ErrorKind::NoVocabulary { column: said_of.to_owned() }.into());
+        };
+        match Ranks::new(values) {
+            Ok(ranks) => Ok(Decision { conversion: Conversion::Index(Arc::new(ranks)), ..decision }),
+            Err(value) => Err(ErrorKind::AmbiguousVocabulary { column: said_of.to_owned(), value }.into()),
+        }
+    }
+
+    /// The features of a leaf.
+    fn place(&mut self, decision: Decision, path: &str, dimensions: &[Dimension]) -> Result<Leaf> {
+        // What tells how long a list is must not be nothing, and no length be believed that nothing stands behind.
+        let in_list = dimensions.iter().skip_while(|dimension| **dimension != Dimension::Any);
+        if in_list.into_iter().any(|dimension| *dimension == Dimension::Fixed(0)) {
+            return Err(self.unsupported(self.column.data_type()));
+        }
+        self.at_least(decision.class, path, decision.form.as_deref().unwrap_or_default());
+        let is_ragged = levels(dimensions) > 0;
+        let name = if is_ragged { self.name(path, "ragged_flat_values") } else { path.to_owned() };
+        let values = self.feature(name, decision.kind, dimensions, FeatureRole::Values)?;
+        if is_ragged {
+            self.at_least(LossClass::Encoded, path, "values and row lengths");
+        }
+        let mut lengths = Vec::new();
+        for (depth, dimension) in dimensions.iter().enumerate().skip(1) {
+            if *dimension == Dimension::Any {
+                let name = self.name(path, &format!("ragged_row_lengths_{}", lengths.len()));
+                let around = &dimensions[..depth];
+                lengths.push(self.feature(name, FeatureKind::Int64, around, FeatureRole::RowLengths)?);
+            }
+        }
+        Ok(Leaf { values, lengths, conversion: decision.conversion })
+    }
+
+    fn feature(
+        &mut self,
+        name: String,
+        kind: FeatureKind,
+        dimensions: &[Dimension],
+        role: FeatureRole,
+    ) -> Result<usize> {
+        let fixed: Option<Vec<usize>> = dimensions.iter().map(Dimension::fixed).collect();
+        let shape = match fixed.as_deref() {
+            Some([]) => FeatureShape::Scalar,
+            Some(lengths) => {
+                let len = lengths.iter().try_fold(1usize, |product, len| product.checked_mul(*len));
+                FeatureShape::Fixed(len.ok_or_else(|| self.unsupported(self.column.data_type()))?)
+            }
+            None => FeatureShape::List,
+        };
+        self.features.push(FeatureMapping { name, kind, shape, role, in_steps: self.steps });
+        Ok(self.features.len() - 1)
+    }
+
+    /// What becomes of the nulls of a part that may have some.
+    fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
+        let in_list = !dimensions.is_empty() || self.steps;
+        let is_told_by_a_field = match &node.kind {
+            NodeKind::Struct(fields) => fields.iter().any(Node::is_always_there),
+            _ => true,
+        };
+        match &node.nulls {
+            NullRule::Policy(NullPolicy::Error) => {}
+            NullRule::Policy(NullPolicy::Mask) => {
+                let name = match &node.kind {
+                    NodeKind::Leaf(Some(_)) => "is_null".to_owned(),
+                    NodeKind::Struct(_) if in_list || !is_told_by_a_field => "is_null".to_owned(),
+                    NodeKind::List { .. } | NodeKind::Fixed { .. } if in_list => {
+                        format!("is_null_{}", dimensions.len() - usize::from(!self.steps))
+                    }
+                    _ => return Ok(()),
+                };
+                let name = self.name(path, &name);
+                node.mask = Some(self.feature(name, FeatureKind::Int64, dimensions, FeatureRole::Mask)?);
+            }
+            NullRule::Default(value) => {
+                if let NodeKind::Leaf(Some(_)) = &node.kind {
+                    default_value(value, &node.data_type).ok_or_else(|| ErrorKind::InvalidDefault {
+                        column: path.to_owned(),
+                        data_type: node.data_type.clone(),
+                        value: value.clone(),
+                    })?;
+                }
+                self.at_least(LossClass::Narrowed, path, &format!("nulls become {value:?}"));
+            }
+            NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. } | NodeKind::Steps(_)) => {
+                self.at_least(LossClass::Narrowed, path, "null becomes an empty list");
+            }
+            NullRule::Policy(_) if !in_list && !is_told_by_a_field => {
+                self.at_least(LossClass::Narrowed, path, "a struct of nulls becomes null");
+            }
+            NullRule::Policy(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The column loses at least so much, by this form of a part of it.
+    fn at_least(&mut self, class: LossClass, path: &str, form: &str) {
+        self.class = self.class.max(class);
+        if form.is_empty() {
+            return;
+        }
+        let form = match path.strip_prefix(self.column.name().as_str()) {
+            Some(part) if !part.is_empty() => {
+                format!("{}: {form}", part.strip_prefix(self.options.separator.as_str()).unwrap_or(part))
+            }
+            _ => form.to_owned(),
+        };
+        for forms in
+            [Some(&mut self.forms), (class == LossClass::Narrowed).then_some(&mut self.losses)].into_iter().flatten()
+        {
+            if !forms.contains(&form) {
+                forms.push(form.clone());
+            }
+        }
+    }
+
+    /// Whatever was chosen must be a choice for some leaf.
+    fn all_choices_taken(&self) -> Result<()> {
+        match self.chosen.iter().next() {
+            Some((column, (choice, data_type))) => Err(ErrorKind::InvalidChoice {
+                column: column.clone(),
+                data_type: data_type.clone(),
+                choice: *choice,
+                allowed: Choice::ALL.iter().copied().filter(|choice| has_choice(data_type, *choice)).collect(),
+            }
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The refusal of the column for a part of it, with what its user can do.
+    fn unsupported(&self, part: &DataType) -> crate::Error {
+        let name = self.column.name();
+        let hint = match part {
+            DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
+            DataType::Union(..) => {
+                format!("write it as text with --map '{name}: string', or cast it to one type: CAST({name} AS VARCHAR)")
+            }
+            DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
+            DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),
+            list if item(list).is_some() => "its lists are of length 0, and so tell no number; leave it out".to_owned(),
+            _ => "cast it in the query, or leave it out".to_owned(),
+        };
+        ErrorKind::UnsupportedType { column: name.clone(), data_type: self.column.data_type().clone(), hint }.into()
+    }
+}
+
+impl Dimension {
+    fn fixed(&self) -> Option<usize> {
+        match self {
+            Self::Any => None,
+            Self::Fixed(len) => Some(*len),
+        }
+    }
+}
+
+/// How many of the lists need their lengths written: all of any length but the outermost one.
+fn levels(dimensions: &[Dimension]) -> usize {
+    dimensions.iter().skip(1).filter(|dimension| **dimension == Dimension::Any).count()
+}
+
+/// Whether something in `data_type` has this choice.
+fn has_choice(data_type: &DataType, choice: Choice) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_choice(field.data_type(), choice)),
+        DataType::Map(entries, _) => has_choice(entries.data_type(), choice),
+        list if item(list).is_some() => {
+            choice == Choice::Tensor && tensor::dtype(value_type(innermost(list))).is_some()
+                || has_choice(innermost(list), choice)
+        }
+        value => decide::chosen(value_type(value), choice).is_some(),
+    }
+}
+
+/// The value that stands for nulls, as an array of one element; none if the text is no value of the type.
+pub(crate) fn default_value(text: &str, data_type: &DataType) -> Option<ArrayRef> {
+    let data_type = value_type(data_type);
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values([text]));
+    if !arrow_cast::can_cast_types(text.data_type(), data_type) {
+        return None;
+    }
+    arrow_cast::cast(&text, data_type).ok().filter(|value| value.is_valid(0))
+}

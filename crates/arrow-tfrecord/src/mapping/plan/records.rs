@@ -1,0 +1,83 @@
+//! Columns of records that are no `tf.train.Example`: feature lists, and the one column of bytes.
+
+use arrow_schema::{DataType, Field, Schema};
+
+use super::{Inherited, LossClass, Node, NodeKind, Planner};
+use crate::error::{ErrorKind, Result};
+use crate::mapping::FeatureRole;
+use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
+use crate::tensor::{item, value_type};
+
+/// Whether a column is feature lists, in records that have some.
+pub(super) fn is_sequence(field: &Field, options: &MappingOptions) -> bool {
+    if options.sequences.contains(field.name()) {
+        return true;
+    }
+    match field.data_type() {
+        // All of it is one value.
+        _ if options.choices.get(field.name()) == Some(&Choice::Tensor) => false,
+        DataType::FixedSizeList(..) => false,
+        list => item(list).is_some_and(|item| item.data_type().is_nested()),
+    }
+}
+
+pub(super) fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
+    let (column, data_type) = (field.name().clone(), field.data_type().clone());
+    ErrorKind::NoSequence { column, data_type, reason }.into()
+}
+
+/// Records of bytes are made of one column of them.
+pub(in crate::mapping) fn only_bytes(schema: &Schema) -> Result<()> {
+    match schema.fields().as_ref() {
+        [field] if value_type(field.data_type()).is_string() || value_type(field.data_type()).is_binary() => Ok(()),
+        fields => {
+            let columns = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
+            Err(ErrorKind::NotBytes { columns }.into())
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// A column of feature lists.
+    pub(super) fn sequence(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
+        let path = field.name();
+        let inherited = self.said_of(field, path, inherited);
+        self.steps = true;
+        let item = match field.data_type() {
+            DataType::Map(entries, _) => self.entries(entries, path, &[], &inherited)?,
+            DataType::FixedSizeList(..) => {
+                return Err(no_sequence(field, "a list of one length is a value by itself"));
+            }
+            list => match item(list) {
+                Some(item) => self.node(item, path, item.is_nullable(), &[], &inherited)?,
+                None => return Err(no_sequence(field, "its elements are the steps, and so it has to be a list")),
+            },
+        };
+        self.drops(&item, path);
+        if item.first_leaf().is_none() {
+            return Err(self.unsupported(&item.data_type));
+        }
+        self.at_least(LossClass::Encoded, path, "a feature for each step");
+        let kind = NodeKind::Steps(Box::new(item));
+        let mut node = self.bare(field, path, field.is_nullable(), &inherited, kind);
+        self.steps = false;
+        if field.is_nullable() {
+            self.nulls(&mut node, path, &[])?;
+        }
+        Ok(node)
+    }
+
+    /// The one column of records that are bytes.
+    pub(super) fn record(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
+        let inherited = self.said_of(field, field.name(), inherited);
+        let has_place = matches!(inherited.nulls, NullRule::Default(_)) || inherited.nulls.is(NullPolicy::Empty);
+        let nulls = if has_place { inherited.nulls } else { NullPolicy::Error.into() };
+        let inherited = Inherited { nulls, ..inherited };
+        let node = self.node(field, field.name(), field.is_nullable(), &[], &inherited)?;
+        self.features.iter_mut().for_each(|feature| feature.role = FeatureRole::Record);
+        if field.is_nullable() && inherited.nulls.is(NullPolicy::Empty) {
+            self.at_least(LossClass::Narrowed, field.name(), "null becomes an empty record");
+        }
+        Ok(node)
+    }
+}

@@ -1,0 +1,145 @@
+//! Where the steps of the wanted feature lists of a `tf.train.SequenceExample` stand: [`StepLocator`].
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use arrow_buffer::{NullBuffer, NullBufferBuilder};
+
+use super::locate::{Locator, Slot, entry_name};
+use super::wire::{WireResult, field};
+
+/// Which steps are those of which rows.
+#[derive(Debug)]
+pub(super) struct Steps {
+    /// Rows that have the feature list.
+    pub(super) nulls: Option<NullBuffer>,
+    /// Where each row's steps end.
+    pub(super) ends: Vec<usize>,
+}
+
+/// The wanted feature lists of a block of records, and how many steps the rows before had.
+#[derive(Debug)]
+pub(super) struct StepLocator {
+    by_name: HashMap<Box<[u8]>, usize>,
+    lists: Vec<List>,
+    /// The feature lists of the record at hand.
+    found: Vec<Vec<Range<usize>>>,
+    /// Which of them there are.
+    is_there: Vec<bool>,
+}
+
+#[derive(Debug)]
+struct List {
+    /// The steps of the block.
+    slots: Vec<Slot>,
+    /// The block's first row, and where its first step stands among all.
+    block: (usize, usize),
+    ends: Vec<usize>,
+    nulls: NullBufferBuilder,
+}
+
+impl StepLocator {
+    /// A locator of the feature lists `names`, all different.
+    pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let by_name: HashMap<_, _> =
+            names.into_iter().enumerate().map(|(number, name)| (name.as_bytes().into(), number)).collect();
+        let list = || List { slots: Vec::new(), block: (0, 0), ends: Vec::new(), nulls: NullBufferBuilder::new(0) };
+        Self {
+            lists: by_name.iter().map(|_| list()).collect(),
+            found: vec![Vec::new(); by_name.len()],
+            is_there: vec![false; by_name.len()],
+            by_name,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Forgets the block before.
+    pub(super) fn start_block(&mut self) {
+        for list in &mut self.lists {
+            list.slots.clear();
+            list.block = (list.ends.len(), list.ends.last().copied().unwrap_or_default());
+        }
+    }
+
+    /// Forgets the rows before.
+    pub(super) fn clear(&mut self) {
+        for list in &mut self.lists {
+            *list = List { slots: Vec::new(), block: (0, 0), ends: Vec::new(), nulls: NullBufferBuilder::new(0) };
+        }
+    }
+
+    /// The steps of a feature list in the block.
+    pub(super) fn slots(&self, list: usize) -> &[Slot] {
+        &self.lists[list].slots
+    }
+
+    /// The row of the block that a step of it is of.
+    pub(super) fn row_of(&self, list: usize, step: usize) -> usize {
+        let List { block: (first_row, first_step), ends, .. } = &self.lists[list];
+        ends[*first_row..].partition_point(|end| *end <= first_step + step)
+    }
+
+    /// Which steps are those of which rows, of all rows since the last time.
+    pub(super) fn of_all_rows(&self, list: usize) -> Steps {
+        let List { ends, nulls, .. } = &self.lists[list];
+        Steps { nulls: nulls.finish_cloned(), ends: ends.clone() }
+    }
+
+    /// Finds the wanted feature lists of the record that is `record` in `records`. Lists that have to be joined are in
+    /// the locator's keeping.
+    pub(super) fn locate(&mut self, locator: &mut Locator, records: &[u8], record: Range<usize>) -> WireResult<()> {
+        let bytes = &records[..record.end];
+        self.found.iter_mut().for_each(Vec::clear);
+        self.is_there.fill(false);
+        let mut pos = record.start;
+        while pos < bytes.len() {
+            let example = field(bytes, pos)?;
+            pos = example.end;
+            let Some(lists) = example.message(2)? else { continue };
+            let bytes = &bytes[..lists.end];
+            let mut pos = lists.start;
+            while pos < bytes.len() {
+                let list = field(bytes, pos)?;
+                pos = list.end;
+                let Some(entry) = list.message(1)? else { continue };
+                let bytes = &bytes[..entry.end];
+                let name = entry_name(bytes, entry.start)?;
+                if let Some(number) = self.by_name.get(&bytes[name]) {
+                    self.is_there[*number] = true;
+                    let found = &mut self.found[*number];
+                    // The last entry of a name is the one that counts.
+                    found.clear();
+                    entry_steps(bytes, entry.start, found)?;
+                }
+            }
+        }
+        for ((list, found), is_there) in self.lists.iter_mut().zip(&self.found).zip(&self.is_there) {
+            for feature in found {
+                list.slots.push(locator.feature(bytes, feature.clone())?);
+            }
+            list.ends.push(list.ends.last().copied().unwrap_or_default() + found.len());
+            list.nulls.append(*is_there);
+        }
+        Ok(())
+    }
+}
+
+/// The features in the map entry that begins at `pos` and ends with `bytes`.
+fn entry_steps(bytes: &[u8], mut pos: usize, steps: &mut Vec<Range<usize>>) -> WireResult<()> {
+    while pos < bytes.len() {
+        let entry = field(bytes, pos)?;
+        pos = entry.end;
+        let Some(list) = entry.message(2)? else { continue };
+        let bytes = &bytes[..list.end];
+        let mut pos = list.start;
+        while pos < bytes.len() {
+            let step = field(bytes, pos)?;
+            pos = step.end;
+            steps.extend(step.message(1)?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! [`Vocabulary`]: the distinct values of a column of strings, for columns that are written as ranks.
+
+use std::collections::{BTreeSet, HashMap};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_schema::DataType;
+use arrow_select::take::take;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{item, value_type};
+use crate::writer::shred::{Nulls, lists};
+
+/// Gathers the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
+///
+/// Ranks are told from the vocabulary, and the encoder has to know it before the first row: so a vocabulary of all
+/// values is a pass of its own over the rows. Nulls have no rank.
+///
+/// [`MappingOptions::with_vocabulary`]: crate::MappingOptions::with_vocabulary
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, StringArray};
+/// use arrow_tfrecord::{MappingOptions, Vocabulary};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let labels: ArrayRef = Arc::new(StringArray::from(vec![Some("dog"), None, Some("cat"), Some("dog")]));
+/// let mut vocabulary = Vocabulary::new(1000);
+/// vocabulary.observe(&labels)?;
+/// let options = MappingOptions::default().with_vocabulary("label", vocabulary.finish());
+/// assert_eq!(options.vocabularies["label"], ["cat", "dog"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Vocabulary {
+    values: BTreeSet<String>,
+    most: usize,
+}
+
+impl Vocabulary {
+    /// A vocabulary of at most so many values, and of none so far.
+    pub fn new(most: usize) -> Self {
+        Self { values: BTreeSet::new(), most }
+    }
+
+    /// Adds the values of a column of strings, of dictionaries of them, or of lists of either.
+    ///
+    /// # Errors
+    /// Values of another type; more distinct ones than the vocabulary may have.
+    pub fn observe(&mut self, column: &ArrayRef) -> Result<()> {
+        match column.data_type() {
+            list if item(list).is_some() => {
+                let within = elements(column)?;
+                return self.observe(&within);
+            }
+            values if value_type(values).is_string() => {}
+            other => {
+                let hint = "cast it to VARCHAR".to_owned();
+                let (column, data_type) = ("vocabulary".to_owned(), other.clone());
+                return Err(ErrorKind::UnsupportedType { column, data_type, hint }.into());
+            }
+        }
+        let texts = arrow_cast::cast(column, &DataType::LargeUtf8).map_err(arrow)?;
+        for text in texts.as_string::<i64>().iter().flatten() {
+            if !self.values.contains(text) {
+                if self.values.len() == self.most {
+                    return Err(ErrorKind::LongVocabulary { most: self.most }.into());
+                }
+                self.values.insert(text.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The values, sorted by their bytes.
+    pub fn finish(self) -> Vec<String> {
+        self.values.into_iter().collect()
+    }
+}
+
+/// What is in lists that are not null.
+fn elements(column: &ArrayRef) -> Result<ArrayRef> {
+    let rows: Vec<_> = (0..column.len()).filter(|row| column.is_valid(*row)).collect();
+    let (lists, elements) = match column.data_type() {
+        DataType::FixedSizeList(_, len) => {
+            let len = usize::try_from(*len).unwrap_or_default();
+            let lists = (0..column.len()).map(|row| (row * len, len)).collect();
+            (lists, ArrayRef::clone(column.as_fixed_size_list().values()))
+        }
+        _ => lists(column, &rows, &Nulls::of(column)),
+    };
+    let within = rows.into_iter().flat_map(|row| lists[row].0..lists[row].0 + lists[row].1);
+    let within = UInt64Array::from_iter_values(within.map(|element| element as u64));
+    take(&elements, &within, None).map_err(arrow)
+}
+
+fn arrow(source: arrow_schema::ArrowError) -> Error {
+    ErrorKind::Arrow { source }.into()
+}
+
+/// A vocabulary, to look up ranks in.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranks {
+    values: Vec<String>,
+    ranks: HashMap<Box<[u8]>, i64>,
+}
+
+impl Ranks {
+    /// The ranks of `values`, or one of them that stands there twice.
+    pub(crate) fn new(values: &[String]) -> Result<Self, String> {
+        let mut ranks = HashMap::with_capacity(values.len());
+        for (rank, value) in values.iter().enumerate() {
+            if ranks.insert(value.as_bytes().into(), rank as i64).is_some() {
+                return Err(value.clone());
+            }
+        }
+        Ok(Self { values: values.to_vec(), ranks })
+    }
+
+    pub(crate) fn of(&self, value: &[u8]) -> Option<i64> {
+        self.ranks.get(value).copied()
+    }
+
+    pub(crate) fn value(&self, rank: i64) -> Option<&str> {
+        self.values.get(usize::try_from(rank).ok()?).map(String::as_str)
+    }
+}

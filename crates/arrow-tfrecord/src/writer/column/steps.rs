@@ -1,0 +1,114 @@
+//! The write loops of feature lists: [`StepCells`].
+
+use std::ops::Range;
+
+use super::super::bind::{BoundColumn, Steps};
+use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan, WireNull};
+use crate::wire::{FIELD_1, FIELD_2, field_len, put_bytes, put_header, put_varint, varint_len};
+
+/// Features of steps: without a name.
+impl Cells<'_> {
+    /// Bytes of the feature of a step.
+    fn feature_len(&self, step: usize) -> usize {
+        if self.is_null(step) {
+            return match self.plan.wire_null {
+                WireNull::Absent | WireNull::Unset => 0,
+                WireNull::Empty => field_len(0),
+            };
+        }
+        field_len(self.list_len(step))
+    }
+
+    /// Bytes of the list of a step.
+    fn list_len(&self, step: usize) -> usize {
+        let packed = |len: usize| if len == 0 { 0 } else { field_len(len) };
+        let ints = |values: &[i64], mut span: Range<usize>| {
+            packed(span.by_ref().map(|element| varint_len(values[self.position(element)] as u64)).sum())
+        };
+        let bytes = |values: &BytesCells<'_>, span: Range<usize>| {
+            span.map(|element| field_len(values.len(self.position(element)))).sum()
+        };
+        match &self.values {
+            CellValues::Int64(values) => ints(values, step..step + 1),
+            CellValues::Int64List(values, spans) => ints(values, spans.row(step)),
+            CellValues::Float(_) => packed(size_of::<f32>()),
+            CellValues::FloatList(_, spans) => packed(spans.row(step).len() * size_of::<f32>()),
+            CellValues::Bytes(values) => bytes(values, step..step + 1),
+            CellValues::BytesList(values, spans) => bytes(values, spans.row(step)),
+        }
+    }
+
+    /// Writes the feature of a step as one of a list, and returns the position behind it.
+    fn put_step(&self, out: &mut [u8], pos: usize, step: usize) -> usize {
+        let pos = put_header(out, pos, FIELD_1, self.feature_len(step));
+        match (self.is_null(step), self.plan.wire_null) {
+            (true, WireNull::Empty) => return put_header(out, pos, self.plan.kind.tag(), 0),
+            (true, _) => return pos,
+            (false, _) => {}
+        }
+        let list_len = self.list_len(step);
+        let mut pos = put_header(out, pos, self.plan.kind.tag(), list_len);
+        let span = match &self.values {
+            CellValues::Int64(_) | CellValues::Float(_) | CellValues::Bytes(_) => step..step + 1,
+            CellValues::Int64List(_, spans) | CellValues::FloatList(_, spans) | CellValues::BytesList(_, spans) => {
+                spans.row(step)
+            }
+        };
+        if span.is_empty() {
+            return pos;
+        }
+        match &self.values {
+            CellValues::Int64(values) | CellValues::Int64List(values, _) => {
+                let values = span.map(|element| values[self.position(element)] as u64);
+                pos = put_header(out, pos, FIELD_1, values.clone().map(varint_len).sum());
+                values.fold(pos, |pos, value| put_varint(out, pos, value))
+            }
+            CellValues::Float(values) | CellValues::FloatList(values, _) => {
+                pos = put_header(out, pos, FIELD_1, span.len() * size_of::<f32>());
+                span.fold(pos, |pos, element| put_bytes(out, pos, &values[self.position(element)].to_le_bytes()))
+            }
+            CellValues::Bytes(values) | CellValues::BytesList(values, _) => span.fold(pos, |pos, element| {
+                let position = self.position(element);
+                let len = values.len(position);
+                let pos = put_header(out, pos, FIELD_1, len);
+                values.put(out, pos, position, len)
+            }),
+        }
+    }
+}
+
+/// A column of feature lists: its features by step, and which steps are a row's.
+pub(in crate::writer) struct StepCells<'a> {
+    cells: Cells<'a>,
+    steps: &'a Steps,
+}
+
+impl<'a> StepCells<'a> {
+    /// None if the column has no steps.
+    pub(in crate::writer) fn new(column: &'a BoundColumn, plan: &'a FeaturePlan) -> Option<Self> {
+        Some(Self { cells: Cells::new(column, plan), steps: column.steps.as_ref()? })
+    }
+
+    /// At least as many bytes as the feature lists of `rows` take.
+    pub(in crate::writer) fn bound(&self, rows: Range<usize>) -> usize {
+        if rows.is_empty() {
+            return 0;
+        }
+        let steps = self.steps.spans.row(rows.start).start..self.steps.spans.row(rows.end - 1).end;
+        rows.len() * (self.cells.plan.key.len() + FEATURE_OVERHEAD) + self.cells.bound(steps)
+    }
+
+    /// Writes the feature list of `row`, or nothing if it is null, and returns the position behind it.
+    pub(in crate::writer) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
+        if self.steps.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return pos;
+        }
+        let (cells, steps) = (&self.cells, self.steps.spans.row(row));
+        let list_len = steps.clone().map(|step| field_len(cells.feature_len(step))).sum();
+        let key = &cells.plan.key;
+        let pos = put_header(out, pos, FIELD_1, key.len() + field_len(list_len));
+        let pos = put_bytes(out, pos, key);
+        let pos = put_header(out, pos, FIELD_2, list_len);
+        steps.fold(pos, |pos, step| cells.put_step(out, pos, step))
+    }
+}
