@@ -1,7 +1,9 @@
 //! A [`Mapping`] as the renderings look at it: feature by feature.
 
 use arrow_schema::{DataType, Field};
-use arrow_tfrecord::{ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, Mapping, NullPolicy, RecordType};
+use arrow_tfrecord::{
+    ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
+};
 
 use crate::error::{ErrorKind, Result};
 
@@ -16,19 +18,12 @@ pub(crate) struct TableFeature<'a> {
 
 impl<'a> TableFeature<'a> {
     /// Every feature of the table, columns in order.
-    ///
-    /// # Errors
-    /// Records that are not Examples.
-    pub(crate) fn all(mapping: &'a Mapping) -> Result<Vec<Self>> {
-        match mapping.record_type() {
-            RecordType::Example => {}
-            other => return Err(ErrorKind::RecordType { found: other }.into()),
-        }
+    pub(crate) fn all(mapping: &'a Mapping) -> Vec<Self> {
         let columns = mapping.schema().fields().iter().zip(mapping.columns());
         let features = columns.flat_map(|(field, column)| {
             column.features.iter().map(move |feature| Self { column, feature, shape: shape(field, feature) })
         });
-        Ok(features.collect())
+        features.collect()
     }
 
     pub(crate) fn name(&self) -> &'a str {
@@ -46,13 +41,24 @@ impl<'a> TableFeature<'a> {
 
     /// Whether records may be without the feature. Of a part nobody says that they may not.
     pub(crate) fn may_be_absent(&self) -> bool {
-        !self.is_whole() || self.column.nullable && self.column.nulls != NullPolicy::Error
+        !self.is_whole() || self.column.nullable && leaves_out(&self.column.nulls)
     }
 
     /// The type of the column's values, if the feature holds these.
     pub(crate) fn value_type(&self) -> Option<&'a DataType> {
         self.is_whole().then(|| value_type(&self.column.data_type))
     }
+}
+
+/// Refuses records that a form has no words for.
+pub(crate) fn expect_records(mapping: &Mapping, known: &[RecordType]) -> Result<()> {
+    let found = mapping.record_type();
+    if known.contains(&found) { Ok(()) } else { Err(ErrorKind::RecordType { found }.into()) }
+}
+
+/// Whether a null is a feature without values.
+fn leaves_out(nulls: &NullRule) -> bool {
+    !matches!(nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error))
 }
 
 fn shape(field: &Field, feature: &FeatureMapping) -> Option<Vec<usize>> {
@@ -94,4 +100,19 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
 /// Whether values of a type are text.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The type of the values in the part of a column whose features have this name, by the names of its fields.
+pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str) -> Option<&'a DataType> {
+    let part = |field: &'a Field, called: &str| part_type(field.data_type(), &format!("{path}/{called}"), name);
+    match value_type(data_type) {
+        DataType::Struct(fields) => fields.iter().find_map(|field| part(field, field.name())),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(entry) => {
+                entry.iter().zip(["key", "value"]).find_map(|(field, called)| part(field, called))
+            }
+            _ => None,
+        },
+        value => (path == name).then_some(value),
+    }
 }

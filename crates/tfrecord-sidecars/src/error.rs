@@ -57,8 +57,8 @@ pub enum ErrorKind {
         /// What can be done.
         hint: String,
     },
-    /// A description of Examples was asked for, and the records are something else.
-    #[error("expected records of type example, found {found}")]
+    /// A form has no words for records of this type.
+    #[error("records of type {found} have no such description")]
     RecordType {
         /// What they are.
         found: RecordType,

@@ -135,7 +135,7 @@ impl<'a> TableDescription<'a> {
     /// The description in the words of `form`. It ends with a line feed, and equal tables have equal descriptions.
     ///
     /// # Errors
-    /// `pbtxt`, `features.json` and `python` for records that are not Examples.
+    /// `pbtxt` and `features.json` for records that are not Examples, `python` for records that are bytes.
     pub fn render(&self, form: SchemaForm) -> Result<String> {
         match form {
             SchemaForm::Arrow => Ok(self.arrow()),

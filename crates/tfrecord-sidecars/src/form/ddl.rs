@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use arrow_schema::{DataType, FieldRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureShape, NullPolicy};
 
 use super::TableDescription;
@@ -39,7 +39,7 @@ fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
     let choices: Vec<&str> = columns.iter().filter_map(|column| column.choice.as_deref()).collect();
     let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
     let map = (!choices.is_empty()).then(|| option("map", &choices.join(", ")));
-    let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error);
+    let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error.into());
     map.into_iter().chain(refused.then(|| option("null", "error"))).collect()
 }
 
@@ -57,7 +57,9 @@ impl Column {
         let name = identifier(field.name());
         let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
         let data_type = field.data_type();
-        if let Some((sql, named)) = named(data_type) {
+        // The vocabulary of ranks has no place in the statement.
+        let has_form = column.choice != Some(Choice::Index);
+        if let Some((sql, named)) = named(data_type).filter(|_| has_form) {
             return Self {
                 definition: Some(format!("{name} {sql}{not_null}")),
                 comment: (named != *data_type).then(|| data_type.to_string()),
@@ -132,11 +134,22 @@ fn named(data_type: &DataType) -> Option<(String, DataType)> {
         T::RunEndEncoded(_, values) => return named(values.data_type()),
         T::List(item) | T::LargeList(item) | T::ListView(item) | T::LargeListView(item) => {
             let (sql, item) = named(item.data_type())?;
-            return Some((format!("{sql}[]"), T::new_list(item, true)));
+            // Brackets behind `>>` would belong to the inner struct.
+            let sql = if sql.ends_with('>') { format!("ARRAY<{sql}>") } else { format!("{sql}[]") };
+            return Some((sql, T::new_list(item, true)));
         }
         T::FixedSizeList(item, len) => {
             let (sql, item) = named(item.data_type())?;
-            return Some((format!("{sql}[{len}]"), T::new_fixed_size_list(item, *len, true)));
+            let is_clear = !sql.ends_with('>');
+            return is_clear.then(|| (format!("{sql}[{len}]"), T::new_fixed_size_list(item, *len, true)));
+        }
+        T::Struct(fields) => {
+            let named: Option<Vec<_>> =
+                fields.iter().map(|field| Some((field.name(), named(field.data_type())?))).collect();
+            let named = named.filter(|fields| !fields.is_empty())?;
+            let sql: Vec<_> = named.iter().map(|(name, (sql, _))| format!("{} {sql}", identifier(name))).collect();
+            let fields = named.into_iter().map(|(name, (_, data_type))| Field::new(name, data_type, true));
+            return Some((format!("STRUCT<{}>", sql.join(", ")), T::Struct(fields.collect())));
         }
         _ => return None,
     };

@@ -1,18 +1,19 @@
 //! A table as a `FeaturesDict` of TensorFlow Datasets.
 
 use arrow_schema::DataType;
-use arrow_tfrecord::{Choice, FeatureKind, Mapping};
+use arrow_tfrecord::{Choice, FeatureKind, Mapping, RecordType};
 use serde_json::{Map, Value, json};
 
-use crate::columns::{TableFeature, is_text};
+use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::Result;
 
 /// Where the classes are.
 const CLASSES: &str = "tensorflow_datasets.core.features";
 
 pub(super) fn features(mapping: &Mapping) -> Result<String> {
+    expect_records(mapping, &[RecordType::Example])?;
     let features: Map<String, Value> =
-        TableFeature::all(mapping)?.iter().map(|feature| (feature.name().to_owned(), described(feature))).collect();
+        TableFeature::all(mapping).iter().map(|feature| (feature.name().to_owned(), described(feature))).collect();
     let dict = json!({
         "pythonClassName": format!("{CLASSES}.features_dict.FeaturesDict"),
         "featuresDict": { "features": features },
@@ -51,7 +52,7 @@ fn dtype(feature: &TableFeature<'_>) -> &'static str {
     };
     let Some(value_type) = feature.value_type() else { return as_stored };
     match (value_type, feature.column.choice) {
-        (_, Some(Choice::String | Choice::Tensor)) => as_stored,
+        (_, Some(Choice::String | Choice::Tensor | Choice::Index)) => as_stored,
         (DataType::Boolean, _) => "bool",
         (DataType::Int8, _) => "int8",
         (DataType::Int16, _) => "int16",

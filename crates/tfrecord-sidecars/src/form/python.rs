@@ -1,12 +1,13 @@
 //! A table as a Python module that reads it with TensorFlow.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use arrow_schema::DataType;
-use arrow_tfrecord::{Choice, FeatureKind};
+use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, Mapping, NullPolicy, RecordType};
 
 use super::TableDescription;
-use crate::columns::TableFeature;
+use crate::columns::{TableFeature, expect_records, part_type};
 use crate::error::Result;
 
 const NULLS: &str = "\
@@ -33,44 +34,63 @@ def _map_values(function, tensor):
 
 ";
 
+const PARSE: &str = "
+def parse(records):
+    \"\"\"Reads a vector of serialized Examples: a dict of tensors by column.\"\"\"
+    features = tf.io.parse_example(records, FEATURES)
+";
+
+const PARSE_SEQUENCES: &str = "
+def parse(records):
+    \"\"\"Reads a vector of serialized SequenceExamples: a dict of tensors by column, and one of the numbers of steps.\"\"\"
+    context, sequences, lengths = tf.io.parse_sequence_example(records, CONTEXT, SEQUENCES)
+    features = {**context, **sequences}
+";
+
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
-    let features: Vec<Feature<'_>> =
-        TableFeature::all(table.mapping)?.into_iter().map(|feature| Feature { feature }).collect();
+    expect_records(table.mapping, &[RecordType::Example, RecordType::SequenceExample])?;
+    let entries = entries(table.mapping);
     let mut text = header(&table.location);
 
-    let nulls: Vec<String> = features.iter().filter_map(Feature::null).collect();
+    let nulls: Vec<String> = entries.iter().filter_map(Entry::null).collect();
     if !nulls.is_empty() {
         text += &format!("{NULLS}NULLS = {{\n{}}}\n\n{SCALAR}", nulls.concat());
     }
-    text += "# The features of a record, for tf.io.parse_example.\n";
-    if features.iter().any(Feature::is_nullable_list) {
-        text += "# A list that is null is read as an empty one.\n";
+    let in_sequences = table.mapping.record_type() == RecordType::SequenceExample;
+    if in_sequences {
+        let (sequences, context): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.in_steps);
+        text += &dict("CONTEXT", "The features of a record, for tf.io.parse_sequence_example.", &context);
+        text += &dict("SEQUENCES", "The feature lists of a record, step by step.", &sequences);
+    } else {
+        let all: Vec<_> = entries.iter().collect();
+        text += &dict("FEATURES", "The features of a record, for tf.io.parse_example.", &all);
     }
-    text += &format!("FEATURES = {{\n{}}}\n", features.iter().map(Feature::spec).collect::<String>());
 
-    let casts: Vec<(&Feature<'_>, Cast)> =
-        features.iter().filter_map(|feature| Some((feature, feature.cast()?))).collect();
+    let casts: Vec<(&Entry<'_>, Cast)> = entries.iter().filter_map(|entry| Some((entry, entry.cast()?))).collect();
     text += "\n";
     if casts.iter().any(|(_, cast)| !matches!(cast, Cast::To(_))) {
         text += MAP_VALUES;
     }
-    text += "
-def parse(records):
-    \"\"\"Reads a vector of serialized Examples: a dict of tensors by column.\"\"\"
-";
-    if casts.is_empty() {
-        text += "    return tf.io.parse_example(records, FEATURES)\n";
-    } else {
-        text += "    features = tf.io.parse_example(records, FEATURES)\n";
+    text += if in_sequences { PARSE_SEQUENCES } else { PARSE };
+    if !casts.is_empty() {
         text += "    # What records have no room for: the types of the columns.\n";
-        for (feature, cast) in casts {
-            let tensor = format!("features[{}]", feature.literal());
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "    {tensor} = {}", cast.of(&tensor));
-        }
-        text += "    return features\n";
     }
+    for (entry, cast) in casts {
+        let tensor = format!("features[{}]", entry.literal());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "    {tensor} = {}", cast.of(&tensor));
+    }
+    text += if in_sequences { "    return features, lengths\n" } else { "    return features\n" };
     Ok(text)
+}
+
+fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
+    let nulls = match entries.iter().any(|entry| entry.is_nullable_list()) {
+        true => "# A list that is null is read as an empty one.\n",
+        false => "",
+    };
+    let specs: String = entries.iter().map(|entry| entry.spec()).collect();
+    format!("# {comment}\n{nulls}{name} = {{\n{specs}}}\n")
 }
 
 fn header(location: &str) -> String {
@@ -91,8 +111,61 @@ import tensorflow as tf
     )
 }
 
-struct Feature<'a> {
-    feature: TableFeature<'a>,
+/// An entry of the spec.
+struct Entry<'a> {
+    column: &'a ColumnMapping,
+    key: String,
+    /// How TensorFlow reads it.
+    spec: String,
+    /// The type of its values, where it is one.
+    value_type: Option<&'a DataType>,
+    /// The form of its values, where it is the column's.
+    choice: Option<Choice>,
+    /// Whether it is of a feature list.
+    in_steps: bool,
+}
+
+/// Every entry, columns in order.
+fn entries(mapping: &Mapping) -> Vec<Entry<'_>> {
+    let mut shapes: HashMap<_, _> =
+        TableFeature::all(mapping).into_iter().map(|feature| (feature.name(), feature)).collect();
+    let mut entries = Vec::new();
+    for column in mapping.columns() {
+        let in_steps = column.features.iter().any(|feature| feature.in_steps);
+        for (key, spec) in column.parse_specs() {
+            let entry = match shapes.remove(key.as_str()).filter(TableFeature::is_whole) {
+                Some(feature) => Entry {
+                    column,
+                    spec: dense(&feature).unwrap_or(spec),
+                    value_type: feature.value_type(),
+                    choice: column.choice,
+                    in_steps,
+                    key,
+                },
+                None => {
+                    let value_type = part_type(&column.data_type, &column.column, &key);
+                    Entry { column, spec, value_type, choice: None, in_steps, key }
+                }
+            };
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+/// The spec of a tensor whose shape the column's type tells.
+fn dense(feature: &TableFeature<'_>) -> Option<String> {
+    let shape = feature.shape.as_ref().filter(|_| !feature.may_be_absent() && !feature.feature.in_steps)?;
+    Some(format!("tf.io.FixedLenFeature({shape:?}, {})", dtype(feature.kind())))
+}
+
+/// The type that TensorFlow parses a feature as.
+fn dtype(kind: FeatureKind) -> &'static str {
+    match kind {
+        FeatureKind::Bytes => "tf.string",
+        FeatureKind::Float => "tf.float32",
+        FeatureKind::Int64 => "tf.int64",
+    }
 }
 
 /// How the tensor of a column is made of the tensor of its feature.
@@ -115,54 +188,47 @@ impl Cast {
     }
 }
 
-impl Feature<'_> {
+impl Entry<'_> {
     fn literal(&self) -> String {
-        literal(self.feature.name())
+        literal(&self.key)
     }
 
-    /// The type that TensorFlow parses the feature as.
-    fn dtype(&self) -> &'static str {
-        match self.feature.kind() {
-            FeatureKind::Bytes => "tf.string",
-            FeatureKind::Float => "tf.float32",
-            FeatureKind::Int64 => "tf.int64",
-        }
+    fn kind(&self) -> FeatureKind {
+        let kinds = [FeatureKind::Bytes, FeatureKind::Float, FeatureKind::Int64];
+        kinds.into_iter().find(|kind| self.spec.contains(dtype(*kind))).unwrap_or(FeatureKind::Bytes)
     }
 
+    /// Whether a null can be read as a value: not where it is written as a list without one.
     fn is_nullable_scalar(&self) -> bool {
-        self.feature.may_be_absent() && self.feature.shape.as_deref() == Some(&[])
+        self.spec.starts_with("tf.io.VarLenFeature(") && self.column.nulls != NullPolicy::Empty.into()
     }
 
     fn is_nullable_list(&self) -> bool {
-        self.feature.may_be_absent() && !self.is_nullable_scalar()
+        self.column.nullable && self.spec.starts_with("tf.io.RaggedFeature(")
     }
 
-    /// The column's line in the table of nulls.
+    /// The entry's line in the table of nulls.
     fn null(&self) -> Option<String> {
         if !self.is_nullable_scalar() {
             return None;
         }
-        let value = match (self.cast(), self.feature.kind()) {
-            (Some(Cast::Text(_)), _) => "b\"nan\"",
+        let value = match (self.cast(), self.kind()) {
+            (Some(Cast::Text(_)), _) => "b\"nan\",",
             (Some(Cast::Bits(_)), _) => "0x7FF8000000000000,  # NaN",
-            (_, FeatureKind::Bytes) => "b\"\"",
-            (_, FeatureKind::Float) => "float(\"nan\")",
-            (_, FeatureKind::Int64) => "0",
+            (_, FeatureKind::Bytes) => "b\"\",",
+            (_, FeatureKind::Float) => "float(\"nan\"),",
+            (_, FeatureKind::Int64) => "0,",
         };
-        let comma = if value.contains(',') { "" } else { "," };
-        Some(format!("    {}: {value}{comma}\n", self.literal()))
+        Some(format!("    {}: {value}\n", self.literal()))
     }
 
-    /// The feature's lines in the spec.
+    /// The entry's lines in the spec.
     fn spec(&self) -> String {
-        let (name, dtype) = (self.literal(), self.dtype());
-        let may_be_absent = self.feature.may_be_absent();
-        let spec = match &self.feature.shape {
-            Some(shape) if !may_be_absent => format!("tf.io.FixedLenFeature({shape:?}, {dtype})"),
-            Some(shape) if shape.is_empty() => format!("_scalar({name}, {dtype})"),
-            _ => format!("tf.io.RaggedFeature({dtype})"),
+        let (key, column) = (self.literal(), self.column);
+        let spec = match self.is_nullable_scalar() {
+            true => format!("_scalar({key}, {})", dtype(self.kind())),
+            false => self.spec.clone(),
         };
-        let column = self.feature.column;
         let mut comment = column.data_type.to_string();
         if !column.nullable {
             comment += " not null";
@@ -171,32 +237,34 @@ impl Feature<'_> {
             comment += ": ";
             comment += form;
         }
-        if !self.feature.is_whole() {
+        if self.key != column.column {
             comment = format!("of {:?}, {comment}", column.column);
         }
         // A type has names of fields, which may have anything in them.
-        let comment = comment.replace(|letter: char| letter.is_control(), " ");
-        format!("    # {comment}\n    {name}: {spec},\n")
+        let comment = comment.replace(char::is_control, " ");
+        format!("    # {comment}\n    {key}: {spec},\n")
     }
 
     fn cast(&self) -> Option<Cast> {
-        let dtype = match (self.feature.value_type()?, self.feature.column.choice) {
-            (DataType::Float64, Some(Choice::Bits)) => return Some(Cast::Bits("tf.float64")),
-            (DataType::Float64, Some(Choice::String)) => return Some(Cast::Text("tf.float64")),
-            (_, Some(Choice::String | Choice::Tensor)) => return None,
-            (DataType::Boolean, _) => "tf.bool",
-            (DataType::Int8, _) => "tf.int8",
-            (DataType::Int16, _) => "tf.int16",
-            (DataType::Int32, _) => "tf.int32",
-            (DataType::UInt8, _) => "tf.uint8",
-            (DataType::UInt16, _) => "tf.uint16",
-            (DataType::UInt32, _) => "tf.uint32",
-            (DataType::UInt64, _) => "tf.uint64",
-            (DataType::Float16, _) => "tf.float16",
-            (DataType::Float64, _) => "tf.float64",
+        use DataType as T;
+        use FeatureKind::{Bytes, Float, Int64};
+
+        Some(match (self.kind(), self.value_type?, self.choice) {
+            (_, _, Some(Choice::Tensor | Choice::Index)) => return None,
+            (Int64, T::Float64, Some(Choice::Bits)) => Cast::Bits("tf.float64"),
+            (Bytes, T::Float64, Some(Choice::String)) => Cast::Text("tf.float64"),
+            (Int64, T::Boolean, _) => Cast::To("tf.bool"),
+            (Int64, T::Int8, _) => Cast::To("tf.int8"),
+            (Int64, T::Int16, _) => Cast::To("tf.int16"),
+            (Int64, T::Int32, _) => Cast::To("tf.int32"),
+            (Int64, T::UInt8, _) => Cast::To("tf.uint8"),
+            (Int64, T::UInt16, _) => Cast::To("tf.uint16"),
+            (Int64, T::UInt32, _) => Cast::To("tf.uint32"),
+            (Int64, T::UInt64, _) => Cast::To("tf.uint64"),
+            (Float, T::Float16, _) => Cast::To("tf.float16"),
+            (Float, T::Float64, _) => Cast::To("tf.float64"),
             _ => return None,
-        };
-        Some(Cast::To(dtype))
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use arrow_tfrecord::{Choice, MappingOptions, NullPolicy};
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 
 use super::*;
 
@@ -57,6 +57,63 @@ fn every_form() -> Result<()> {
             insta::assert_snapshot!(form.to_string(), text);
         });
     }
+    Ok(())
+}
+
+/// Columns that become several features, or one of another name.
+fn nested() -> Mapping {
+    let item = |data_type| Arc::new(Field::new_list_field(data_type, false));
+    let point =
+        DataType::Struct(vec![Field::new("x", DataType::Int8, false), Field::new("y", DataType::Float64, true)].into());
+    let entries = Field::new_struct(
+        "entries",
+        vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::UInt16, false)],
+        false,
+    );
+    let schema = Schema::new(vec![
+        Field::new("point", point.clone(), true),
+        Field::new("points", DataType::List(item(point)), false),
+        Field::new("scores", DataType::Map(Arc::new(entries), false), true),
+        Field::new("lines", DataType::List(item(DataType::List(item(DataType::Boolean)))), true),
+        Field::new(
+            "matrix",
+            DataType::FixedSizeList(item(DataType::FixedSizeList(item(DataType::Float32), 3)), 2),
+            false,
+        ),
+        Field::new("masked", DataType::Int32, true),
+        Field::new("given", DataType::Int16, true),
+    ]);
+    let options = MappingOptions::default()
+        .with_column_nulls("masked", NullPolicy::Mask)
+        .with_column_nulls("given", NullRule::Default("-1".to_owned()));
+    Mapping::try_new(&Arc::new(schema), &options).unwrap()
+}
+
+#[test]
+fn every_form_of_nested_columns() -> Result<()> {
+    let mapping = nested();
+    for form in [SchemaForm::Ddl, SchemaForm::Pbtxt, SchemaForm::FeaturesJson, SchemaForm::Python] {
+        let text = TableDescription::new(&mapping, "nested/").render(form)?;
+        insta::assert_snapshot!(format!("nested_{form}"), text);
+    }
+    Ok(())
+}
+
+#[test]
+fn python_reads_sequences() -> Result<()> {
+    let list = |item| DataType::new_list(item, false);
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("words", list(list(DataType::Utf8)), true),
+        Field::new("frames", list(DataType::new_fixed_size_list(DataType::Float64, 2, false)), false),
+        Field::new("labels", list(DataType::Int8), false),
+    ]);
+    let options = MappingOptions { record_type: RecordType::SequenceExample, ..MappingOptions::default() };
+    let mapping = Mapping::try_new(&Arc::new(schema), &options.with_sequence("labels")).unwrap();
+    let table = TableDescription::new(&mapping, "sequences/");
+    insta::assert_snapshot!("sequences_python", table.render(SchemaForm::Python)?);
+    let refused = table.render(SchemaForm::Pbtxt).unwrap_err();
+    assert_eq!(refused.to_string(), "records of type sequence-example have no such description");
     Ok(())
 }
 

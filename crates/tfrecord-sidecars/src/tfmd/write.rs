@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use arrow_schema::{DataType, TimeUnit};
-use arrow_tfrecord::{Choice, FeatureKind, FeatureShape, Mapping};
+use arrow_tfrecord::{Choice, FeatureKind, FeatureShape, Mapping, RecordType};
 use tfr_proto::tensorflow::metadata::v0::feature::{DomainInfo, PresenceConstraints, ShapeType};
 use tfr_proto::tensorflow::metadata::v0::fixed_shape::Dim;
 use tfr_proto::tensorflow::metadata::v0::tensor_representation::{
@@ -16,7 +16,7 @@ use tfr_proto::tensorflow::metadata::v0::{
 };
 
 use super::TEXT_TAG;
-use crate::columns::{TableFeature, is_text};
+use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::Result;
 
 /// A `schema.pbtxt` for the records of `mapping`, feature by feature in the order of its columns. The
@@ -44,7 +44,8 @@ use crate::error::Result;
 /// # Errors
 /// Records that are not Examples.
 pub fn schema_to_pbtxt(mapping: &Mapping) -> Result<String> {
-    let features = TableFeature::all(mapping)?;
+    expect_records(mapping, &[RecordType::Example])?;
+    let features = TableFeature::all(mapping);
     let tensors: BTreeMap<_, _> =
         features.iter().map(|feature| (feature.name().to_owned(), representation(feature))).collect();
     let group = TensorRepresentationGroup { tensor_representation: tensors };
