@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use tfr_proto::tensorflow::{Example, feature::Kind};
-use tfrecord_framing::{Compression, RecordReader};
+use tfrecord_framing::RecordReader;
 
 /// A record: its features by name, sorted.
 pub type Record = Vec<(String, Feature)>;
 
 /// The value of a feature.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Feature {
     /// `bytes_list`
     Bytes(Vec<Vec<u8>>),
@@ -21,6 +21,21 @@ pub enum Feature {
     Int64(Vec<i64>),
     /// None of the three is set.
     Unset,
+}
+
+/// Floats by their bits: zeros have a sign, and a NaN is equal to itself.
+impl PartialEq for Feature {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => {
+                a.iter().map(|value| value.to_bits()).eq(b.iter().map(|value| value.to_bits()))
+            }
+            (Self::Int64(a), Self::Int64(b)) => a == b,
+            (Self::Unset, Self::Unset) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The shards in a directory, in the order of their names.
@@ -39,19 +54,19 @@ pub fn read_shards(directory: &Path) -> Vec<Record> {
     shard_files(directory).iter().flat_map(|file| read_file(file)).collect()
 }
 
-/// The records of one file, compressed as its name says.
+/// The records of one file.
 pub fn read_file(path: &Path) -> Vec<Record> {
-    let compression = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("gz") => Compression::Gzip,
-        Some("zlib") => Compression::Zlib,
-        _ => Compression::None,
-    };
-    let mut reader = RecordReader::with_compression(File::open(path).unwrap(), compression);
-    let (mut records, mut payload) = (Vec::new(), Vec::new());
+    payloads(path).iter().map(|payload| record(payload)).collect()
+}
+
+/// The payloads of the records of one file.
+pub fn payloads(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = RecordReader::detect(File::open(path).unwrap());
+    let (mut payloads, mut payload) = (Vec::new(), Vec::new());
     while reader.read_record(&mut payload).unwrap_or_else(|error| panic!("{}: {error}", path.display())) {
-        records.push(record(&payload));
+        payloads.push(payload.clone());
     }
-    records
+    payloads
 }
 
 fn record(payload: &[u8]) -> Record {

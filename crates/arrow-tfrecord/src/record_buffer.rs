@@ -48,6 +48,17 @@ impl RecordBuffer {
         self.bytes.get(start..end).unwrap_or_default()
     }
 
+    /// Adds a record that is framed already. That `frame` is one whole frame, no more and no less, is for the caller to
+    /// see to.
+    pub fn push_frame(&mut self, frame: &[u8]) {
+        let mut spare = self.spare(frame.len());
+        let (start, end) = (spare.start(), spare.start() + frame.len());
+        if let Some(room) = spare.bytes.get_mut(start..end) {
+            room.copy_from_slice(frame);
+            spare.push_record(end);
+        }
+    }
+
     /// Bytes that the buffer holds on to, filled or not.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()

@@ -1,9 +1,12 @@
-//! [`Error`]: what is wrong with a write before any row is read, or with what came of it.
+//! [`Error`]: what is wrong with a write before any row is read, or with what came of it; and what is wrong with files
+//! that are read.
 
 use std::fmt;
 use std::io;
 
 use datafusion_common::DataFusionError;
+use tfrecord_framing::Position;
+use tfrecord_shards::Disagreement;
 
 /// What went wrong and, through [`Error::hint`], the way out. The engine carries it as
 /// [`DataFusionError::External`].
@@ -71,6 +74,69 @@ pub enum ErrorKind {
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
+    /// A record that cannot be read as the columns of the table, or damage of a file.
+    #[error("{file}: {error}")]
+    Record {
+        /// The file.
+        file: String,
+        /// What is wrong, and where in the file. What is below it is the source of this error.
+        error: arrow_tfrecord::Error,
+        /// Whether the types of the columns were inferred from some of the records.
+        inferred: bool,
+    },
+    /// A file that is not the one that was planned to be read.
+    #[error("{file}: the file changed while it was read")]
+    Changed {
+        /// The file.
+        file: String,
+        /// What the store says.
+        #[source]
+        source: Option<object_store::Error>,
+    },
+    /// Sound records that end elsewhere than they should.
+    #[error("{file}: the records end before {found}, expected {expected}")]
+    End {
+        /// The file.
+        file: String,
+        /// Where they should, by the manifest or by what was found when the file was divided.
+        expected: Position,
+        /// Where they do.
+        found: Position,
+    },
+    /// A set of shards of which something is missing.
+    #[error("{directory}: the set of shards is not whole: {problem}")]
+    IncompleteSet {
+        /// Its directory.
+        directory: String,
+        /// What is missing.
+        problem: Disagreement,
+    },
+    /// Two sets of one table whose columns stand in different forms.
+    #[error("{second}: column {column:?} is not in the form that it has in {first}")]
+    FormConflict {
+        /// The column.
+        column: String,
+        /// The directory of one set.
+        first: String,
+        /// The directory of the other.
+        second: String,
+    },
+    /// A `schema.pbtxt` that is not text.
+    #[error("{file}: not UTF-8")]
+    SchemaText {
+        /// The file.
+        file: String,
+        /// Where it is not.
+        source: std::str::Utf8Error,
+    },
+    /// A `schema.pbtxt` that tells no columns.
+    #[error("{file}: not a schema of TensorFlow Metadata that can be read")]
+    SchemaFile {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        source: tfrecord_sidecars::Error,
+    },
     /// A job of the run panicked.
     #[error("{message}")]
     Panic {
@@ -98,6 +164,18 @@ impl Error {
                 Some("write to a local directory, then copy the directory as a whole".to_owned())
             }
             ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
+            ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
+            ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
+            ErrorKind::End { .. } => {
+                Some("the file is not the one that was written: write it again, or verify the set".to_owned())
+            }
+            ErrorKind::IncompleteSet { directory, .. } => Some(format!(
+                "write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: \
+                 '{directory}/*.tfrecord*'"
+            )),
+            ErrorKind::FormConflict { .. } => {
+                Some("read the sets as two tables, and join them with UNION ALL".to_owned())
+            }
             ErrorKind::Panic { .. } => Some("this is a bug, please report it; nothing was published".to_owned()),
             _ => None,
         }
@@ -118,7 +196,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
+        match self.kind() {
+            // Its text is part of this one's.
+            ErrorKind::Record { error, .. } => error.source(),
+            kind => kind.source(),
+        }
     }
 }
 
@@ -128,10 +210,27 @@ impl From<ErrorKind> for Error {
     }
 }
 
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
 impl From<ErrorKind> for DataFusionError {
     fn from(kind: ErrorKind) -> Self {
-        Self::External(Box::new(Error::from(kind)))
+        Error::from(kind).into()
     }
+}
+
+/// What to do about a record that cannot be read. Where the schema is a guess, so may be what is wrong.
+fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> {
+    use arrow_tfrecord::ErrorKind::{InvalidValue, KindMismatch, ValueCount};
+    let hint = error.hint();
+    if !inferred || !matches!(error.kind(), KindMismatch { .. } | ValueCount { .. } | InvalidValue { .. }) {
+        return hint;
+    }
+    let more = "the columns are inferred from the first records of each file: infer_records=all looks at every one";
+    Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
 }
 
 /// An error of the mapping or the encoder, for the engine.

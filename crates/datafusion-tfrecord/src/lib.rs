@@ -1,4 +1,5 @@
-//! TFRecord for Apache DataFusion: query results become shards of `tf.train.Example`, all of them or none.
+//! TFRecord for Apache DataFusion: files of `tf.train.Example` are tables, and query results become shards of them, all
+//! of them or none.
 //!
 //! ```text
 //! any plan -> [DealExec] -> TfRecordWriteExec -> [CoalescePartitionsExec] -> TfRecordCommitExec
@@ -6,20 +7,22 @@
 //!
 //! | you want | use |
 //! |---|---|
+//! | TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
 //! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
 //! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
 //! | a directory of files as a table | [`directory`] |
 //!
 //! Shards are staged where no reader looks and published together when the last row is on disk; see
-//! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard.
+//! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard, [`mod@read`] how files become tables.
 
 pub mod directory;
 mod error;
+mod format;
+pub mod read;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
-pub use write::{
-    DealExec, TfRecordCommitExec, TfRecordFormat, TfRecordFormatFactory, TfRecordWriteExec, WriteOptions, plan_write,
-    reproducible,
-};
+pub use format::{TfRecordFormat, TfRecordFormatFactory, parse_choices};
+pub use read::{ReadOptions, TfRecordSource};
+pub use write::{DealExec, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};

@@ -1,9 +1,12 @@
 //! Tells the format of a file from its content.
 
 use std::fmt;
+use std::io::Read;
 use std::sync::Arc;
 
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfrecord_framing::HEADER_LEN;
 
 use crate::csv::Compression;
 use crate::error::{ErrorKind, Result};
@@ -16,14 +19,17 @@ pub enum InputFormat {
     Parquet,
     /// Delimited text: CSV, TSV and their kin.
     Csv,
+    /// TFRecord: records of `tf.train.Example`.
+    TfRecord,
 }
 
 impl InputFormat {
-    /// Reads `parquet`, `csv` or `tsv`, whatever the case.
+    /// Reads `parquet`, `csv`, `tsv` or `tfrecord`, whatever the case.
     pub fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "parquet" => Some(Self::Parquet),
             "csv" | "tsv" => Some(Self::Csv),
+            "tfrecord" => Some(Self::TfRecord),
             _ => None,
         }
     }
@@ -33,6 +39,7 @@ impl InputFormat {
         match self {
             Self::Parquet => "Parquet",
             Self::Csv => "CSV",
+            Self::TfRecord => "TFRecord",
         }
     }
 }
@@ -48,6 +55,8 @@ impl fmt::Display for InputFormat {
 pub(crate) enum Content {
     /// `PAR1` at the start.
     Parquet,
+    /// A record header whose checksum holds, compressed or not.
+    TfRecord,
     /// A format with a magic number that is not read.
     Unsupported(&'static str),
     /// Compressed bytes.
@@ -75,8 +84,8 @@ const UNSUPPORTED: &[(&[u8], &str)] = &[
 ];
 
 impl Content {
-    /// How many bytes [`Self::of`] wants to see.
-    pub(crate) const LEN: usize = 16;
+    /// How many bytes [`Self::of`] wants to see: enough to unpack the header of the first record.
+    pub(crate) const LEN: usize = 4096;
 
     /// Reads magic numbers from the first bytes of a file.
     pub(crate) fn of(head: &[u8]) -> Self {
@@ -86,12 +95,16 @@ impl Content {
         if let Some((_, name)) = UNSUPPORTED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Self::Unsupported(name);
         }
+        if begins_with_record(head) {
+            return Self::TfRecord;
+        }
         Compression::detect(head).map_or(Self::Text, Self::Compressed)
     }
 
     pub(crate) fn describe(self) -> String {
         match self {
             Self::Parquet => "Parquet".to_owned(),
+            Self::TfRecord => "TFRecord".to_owned(),
             Self::Unsupported(name) => format!("that of {name}"),
             Self::Compressed(compression) => format!("{compression}-compressed"),
             Self::Text => "not (no Parquet magic number at its start)".to_owned(),
@@ -99,11 +112,33 @@ impl Content {
     }
 }
 
+/// Whether a file begins with a record header, as it is or compressed in one of the two ways that TFRecord knows.
+fn begins_with_record(head: &[u8]) -> bool {
+    use tfrecord_framing::Compression::{Gzip, None, Zlib};
+    let unpacked = |reader: &mut dyn Read| {
+        let mut start = [0; HEADER_LEN];
+        // What follows may be cut off or damaged.
+        reader.read_exact(&mut start).is_ok() && is_record_header(&start)
+    };
+    match tfrecord_framing::Compression::detect(head) {
+        Some(None) => is_record_header(head),
+        Some(Gzip) => unpacked(&mut MultiGzDecoder::new(head)),
+        Some(Zlib) => unpacked(&mut ZlibDecoder::new(head)),
+        _ => false,
+    }
+}
+
+/// Whether the length that a record begins with matches its checksum. By chance it does once in 2^32 files.
+fn is_record_header(head: &[u8]) -> bool {
+    head.len() >= HEADER_LEN && tfrecord_framing::Compression::detect(head) == Some(tfrecord_framing::Compression::None)
+}
+
 /// The format of a file: what was asked for, else what its content says, with the name as a second witness.
 ///
 /// # Errors
 /// The content is of another format than was asked for or than the name says; it is of a format that is not read; a
-/// named Parquet file is empty; the store fails.
+/// named Parquet file is empty; the store fails. What is named TFRecord and looks like nothing known is left to the
+/// reader, which says at which byte it is damaged.
 pub async fn detect(
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
@@ -124,8 +159,11 @@ pub async fn detect(
     if let Some(format) = unsupported {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
+    let called_records = asked.or(named) == Some(InputFormat::TfRecord);
     let found = match content {
         Content::Parquet => InputFormat::Parquet,
+        Content::TfRecord => InputFormat::TfRecord,
+        Content::Text | Content::Compressed(Compression::Gzip) if called_records => InputFormat::TfRecord,
         Content::Unsupported(_) | Content::Compressed(_) | Content::Text => InputFormat::Csv,
     };
     match (asked, named) {
@@ -142,9 +180,14 @@ pub async fn detect(
 
 /// The format that the ending of a name stands for.
 fn by_name(name: &str) -> Option<InputFormat> {
-    let mut parts = name.rsplit('/').next()?.rsplit('.');
+    let name = name.rsplit('/').next()?.to_ascii_lowercase();
+    let mut parts = name.rsplit('.').filter(|part| !matches!(*part, "gz" | "gzip" | "zlib"));
     let last = parts.next()?;
-    match last.to_ascii_lowercase().as_str() {
+    // `mnist.tfrecord-00000-of-00001`
+    if last.starts_with("tfrecord") && parts.next().is_some() {
+        return Some(InputFormat::TfRecord);
+    }
+    match last {
         "parquet" | "parq" | "pqt" => Some(InputFormat::Parquet),
         "csv" | "tsv" | "tab" | "txt" => Some(InputFormat::Csv),
         _ => None,
@@ -156,7 +199,6 @@ fn unsupported_by_name(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit('/').next()?.rsplit_once('.')?;
     match ending.to_ascii_lowercase().as_str() {
         "json" | "jsonl" | "ndjson" => Some("JSON files"),
-        "tfrecord" | "tfrecords" => Some("TFRecord files"),
         "libsvm" | "svm" => Some("libsvm files"),
         _ => None,
     }
@@ -186,9 +228,31 @@ mod tests {
     }
 
     #[test]
+    fn records_are_told_from_other_compressed_files() -> Result<(), Box<dyn std::error::Error>> {
+        use tfrecord_framing::{Compression as Codec, Level, RecordWriter};
+        for codec in [Codec::None, Codec::Gzip, Codec::Zlib] {
+            let mut writer = RecordWriter::with_compression(Vec::new(), codec, Level::default());
+            writer.write_record(&[7; 100_000])?;
+            let file = writer.finish()?;
+            assert_eq!(Content::of(&file[..file.len().min(Content::LEN)]), Content::TfRecord, "{codec}");
+        }
+        let mut text = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut text, b"a,b\n1,2\n3,4\n5,6\n")?;
+        assert_eq!(Content::of(&text.finish()?), Content::Compressed(Compression::Gzip));
+        // A text that begins like a zlib stream.
+        assert_eq!(Content::of(b"x^y,z\n1,2\n3,4\n5,6\n"), Content::Text);
+        Ok(())
+    }
+
+    #[test]
     fn endings() {
         assert_eq!(by_name("x/part-0.PARQUET"), Some(InputFormat::Parquet));
         assert_eq!(by_name("x.parquet/000000_0"), None);
         assert_eq!(by_name("a.tsv"), Some(InputFormat::Csv));
+        for name in ["x/a.tfrecord", "a.TFRecords", "a.tfrecord.gz", "train.tfrecord-00003-of-00016", "a.tfrecord.zlib"]
+        {
+            assert_eq!(by_name(name), Some(InputFormat::TfRecord), "{name}");
+        }
+        assert_eq!(by_name("x.tfrecord/tfrecord"), None);
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 
+use crate::detect::InputFormat;
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -36,7 +38,7 @@ pub enum ErrorKind {
     #[error("option {key}={value:?}: expected {expected}")]
     OptionValue {
         /// The option.
-        key: &'static str,
+        key: String,
         /// The value as the user wrote it.
         value: String,
         /// What it may be.
@@ -51,12 +53,14 @@ pub enum ErrorKind {
         second: &'static str,
     },
     /// An option of one format was given for another.
-    #[error("{file}: option {key:?} is for CSV, but this is {found}")]
+    #[error("{file}: option {key:?} is for {}, but this is {found}", names(formats))]
     OptionForOtherFormat {
         /// The file or table.
         file: String,
         /// The option.
         key: String,
+        /// The formats that have it.
+        formats: &'static [InputFormat],
         /// The format found.
         found: &'static str,
     },
@@ -194,6 +198,11 @@ pub enum ErrorKind {
     },
 }
 
+fn names(formats: &[InputFormat]) -> String {
+    let names: Vec<_> = formats.iter().map(|format| format.name()).collect();
+    names.join(" and ")
+}
+
 /// Where in a text file a record starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
@@ -226,7 +235,9 @@ impl Error {
             ErrorKind::WrongFormat { .. } => {
                 Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
             }
-            ErrorKind::Misnamed { .. } => Some("say which it is with format=parquet or format=csv".to_owned()),
+            ErrorKind::Misnamed { .. } => {
+                Some("say which it is with format=parquet, format=csv or format=tfrecord".to_owned())
+            }
             ErrorKind::Encoding { encoding: "UTF-8", .. } => {
                 Some("give encoding=latin1 or encoding=utf-16 if the file is in one of these".to_owned())
             }

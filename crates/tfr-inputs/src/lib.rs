@@ -1,5 +1,5 @@
-//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet and CSV from a file, a directory, a
-//! pattern or a list of these.
+//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet, CSV and TFRecord from a file, a
+//! directory, a pattern or a list of these.
 //!
 //! | you have | use |
 //! |---|---|

@@ -10,6 +10,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
+use datafusion_tfrecord::{ReadOptions, read};
 
 use crate::csv::CsvFormat;
 use crate::detect::{InputFormat, detect};
@@ -37,8 +38,19 @@ pub async fn open_locations(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let locations = locations.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let listing = Listing::list(session, &locations).await?;
+    let listing = Listing::list(session, &locations).await;
+    let listing = match listing {
+        // A set of shards without rows.
+        Err(error) if matches!(error.kind(), directory::ErrorKind::Empty { .. }) => {
+            if !read::is_set(session, &locations).await? {
+                return Err(error.into());
+            }
+            return open_records(session, &locations, options, schema).await;
+        }
+        listing => listing?,
+    };
     let table = match format_of(&listing, options).await? {
+        InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
             let format = CsvFormat::new(options.csv.clone(), listing.names().clone()).with_declared(schema.is_some());
             let schema = match schema {
@@ -56,6 +68,15 @@ pub async fn open_locations(
         }
     };
     Ok(Arc::new(table))
+}
+
+async fn open_records(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    read::open(session, locations, &ReadOptions { schema, ..options.tfrecord.clone() }).await
 }
 
 /// The columns of all files together: a column of integers here and of fractions there holds fractions.
@@ -83,17 +104,18 @@ async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFor
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
     let format = detect(listing.store(), file, &name, options.format).await?;
-    match options.csv_keys.first() {
-        Some(key) if format != InputFormat::Csv => {
-            Err(ErrorKind::OptionForOtherFormat { file: name, key: key.clone(), found: format.name() }.into())
+    match options.foreign_to(format) {
+        Some((key, formats)) => {
+            let (key, found) = (key.to_owned(), format.name());
+            Err(ErrorKind::OptionForOtherFormat { file: name, key, formats, found }.into())
         }
-        _ => Ok(format),
+        None => Ok(format),
     }
 }
 
-/// The factory for `CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV LOCATION '...' OPTIONS (...)`.
+/// The factory for `CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV|TFRECORD LOCATION '...' OPTIONS (...)`.
 ///
-/// Register it in the session's table factories under `PARQUET` and `CSV`.
+/// Register it in the session's table factories under `PARQUET`, `CSV` and `TFRECORD`.
 pub fn table_factory() -> Arc<dyn TableProviderFactory> {
     Arc::new(InputTableFactory)
 }
@@ -121,7 +143,8 @@ impl TableProviderFactory for InputTableFactory {
         given.sort();
         for (key, value) in given {
             let key = key.to_ascii_lowercase();
-            options.set(key.strip_prefix("format.").unwrap_or(&key), value)?;
+            let key = ["format.", "tfrecord."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
+            options.set(key, value)?;
         }
         let declared: SchemaRef = Arc::clone(command.schema.inner());
         let schema = (!declared.fields().is_empty()).then_some(declared);

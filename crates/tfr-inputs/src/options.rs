@@ -1,5 +1,9 @@
 //! How to read the files of a table, as `key=value`.
 
+use std::collections::BTreeMap;
+
+use datafusion_tfrecord::{ReadOptions, parse_choices};
+
 use crate::csv::{Compression, CsvOptions, Encoding, Types};
 use crate::detect::InputFormat;
 use crate::error::{ErrorKind, Result};
@@ -8,7 +12,13 @@ use crate::error::{ErrorKind, Result};
 ///
 /// | key | meaning (default) |
 /// |---|---|
-/// | `format` | `parquet`, `csv` or `tsv` (told from the content) |
+/// | `format` | `parquet`, `csv`, `tsv` or `tfrecord` (told from the content) |
+/// | `compression` | CSV: `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd`; TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
+///
+/// CSV:
+///
+/// | key | meaning (default) |
+/// |---|---|
 /// | `delimiter` | one ASCII character, `tab` or `\t` (`,`; tab for `.tsv` and `.tab` files) |
 /// | `quote` | one ASCII character or `none` (`"`); inside quotes it is doubled, and text behind a closing one belongs to the cell: `"p"q` is `pq` |
 /// | `escape` | one ASCII character that takes the meaning from the next one inside quotes (none) |
@@ -17,19 +27,35 @@ use crate::error::{ErrorKind, Result};
 /// | `header` | `true` or `false`: whether the first record of each file names the columns (`true`) |
 /// | `null` | a cell with this text is null; may be repeated (the empty cell; with `types=string` none) |
 /// | `encoding` | `utf-8`, `utf-16`, `utf-16le`, `utf-16be` or `latin1` (`utf-8`); a byte order mark is no data |
-/// | `compression` | `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd` (told from the content) |
 /// | `types` | `infer`, or `string`: every column is text, cells exactly as in the file (`infer`) |
 /// | `infer_rows` | how many records of each file decide its types, or `all` (1000) |
 /// | `newlines_in_values` | `false` promises that no cell holds a line end, so that a large file is read in parts by all cores (`true`) |
+///
+/// TFRecord:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `schema` | a `schema.pbtxt` with the columns: a path or URL (the manifest, or one beside the files, or the records) |
+/// | `map` | `column: choice`, the form in which a column was written; may be repeated, or hold several, with commas (that in the manifest) |
+/// | `crc` | `verify` or `skip`: whether checksums are checked (`verify`) |
+/// | `infer_files` | how many files tell the columns, evenly spaced, or `all` (256) |
+/// | `infer_records` | how many records of each file tell the columns, or `all` (1000) |
+/// | `fixed_size_lists` | `true`: a feature that always has the same number of values is a list of that size (`false`) |
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputOptions {
     /// The format, if it is not to be told from the content.
     pub format: Option<InputFormat>,
     /// The dialect of CSV files.
     pub csv: CsvOptions,
-    /// The CSV options that were given, to refuse them for another format.
-    pub(crate) csv_keys: Vec<String>,
+    /// How TFRecord files are read.
+    pub tfrecord: ReadOptions,
+    /// The options that were given and the formats that have them, to refuse them for others.
+    given: BTreeMap<String, &'static [InputFormat]>,
 }
+
+const CSV: &[InputFormat] = &[InputFormat::Csv];
+const TFRECORD: &[InputFormat] = &[InputFormat::TfRecord];
+const BOTH: &[InputFormat] = &[InputFormat::Csv, InputFormat::TfRecord];
 
 const KEYS: &[&str] = &[
     "format",
@@ -45,6 +71,12 @@ const KEYS: &[&str] = &[
     "types",
     "infer_rows",
     "newlines_in_values",
+    "schema",
+    "map",
+    "crc",
+    "infer_files",
+    "infer_records",
+    "fixed_size_lists",
 ];
 
 impl InputOptions {
@@ -53,63 +85,113 @@ impl InputOptions {
     /// # Errors
     /// There is no such option, or it cannot have this value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let csv = &mut self.csv;
-        match key {
+        let formats = match key {
             "format" => {
                 if value.eq_ignore_ascii_case("tsv") {
-                    csv.delimiter.get_or_insert(b'\t');
+                    self.csv.delimiter.get_or_insert(b'\t');
                 }
-                self.format =
-                    Some(InputFormat::parse(value).ok_or_else(|| invalid("format", value, "parquet, csv or tsv"))?);
+                let format = InputFormat::parse(value);
+                self.format = Some(format.ok_or_else(|| invalid(key, value, "parquet, csv, tsv or tfrecord"))?);
                 return Ok(());
             }
-            "delimiter" => csv.delimiter = Some(byte("delimiter", value)?),
-            "quote" => csv.quote = optional_byte("quote", value)?,
-            "escape" => csv.escape = optional_byte("escape", value)?,
-            "comment" => csv.comment = optional_byte("comment", value)?,
-            "terminator" => csv.terminator = Some(byte("terminator", value)?),
-            "header" | "has_header" => csv.header = boolean("header", value)?,
-            "null" | "null_value" => csv.nulls.get_or_insert_default().push(value.to_owned()),
-            "encoding" => {
-                csv.encoding = Encoding::parse(value)
-                    .ok_or_else(|| invalid("encoding", value, "utf-8, utf-16, utf-16le, utf-16be or latin1"))?;
-            }
-            "compression" => {
-                csv.compression = match value.to_ascii_lowercase().as_str() {
-                    "auto" => None,
-                    name => Some(
-                        Compression::parse(name)
-                            .ok_or_else(|| invalid("compression", value, "auto, none, gzip, bzip2, xz or zstd"))?,
-                    ),
-                }
-            }
-            "types" => {
-                csv.types = match value {
-                    "infer" => Types::Infer,
-                    "string" => Types::String,
-                    _ => return Err(invalid("types", value, "infer or string").into()),
-                }
-            }
-            "infer_rows" => {
-                csv.infer_rows = match value {
-                    "all" => usize::MAX,
-                    _ => value.parse().map_err(|_| invalid("infer_rows", value, "a number of rows or all"))?,
-                }
-            }
-            "newlines_in_values" => csv.newlines_in_values = boolean("newlines_in_values", value)?,
+            "compression" => self.set_compression(value)?,
+            key if set_csv(&mut self.csv, key, value)? => CSV,
+            key if set_tfrecord(&mut self.tfrecord, key, value)? => TFRECORD,
             _ => return Err(ErrorKind::UnknownOption { key: key.to_owned(), known: KEYS }.into()),
-        }
-        // The record splitter would take the rest of the file for a comment.
-        if csv.comment.is_some() && csv.terminator.is_some() {
-            return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
-        }
-        self.csv_keys.push(key.to_owned());
+        };
+        self.given.insert(key.to_owned(), formats);
         Ok(())
+    }
+
+    /// An option that was given and that files of this format do not have, and the formats that have it.
+    pub(crate) fn foreign_to(&self, format: InputFormat) -> Option<(&str, &'static [InputFormat])> {
+        let (key, formats) = self.given.iter().find(|(_, formats)| !formats.contains(&format))?;
+        Some((key, formats))
+    }
+
+    /// Sets the compression in the formats that have it, and returns these.
+    fn set_compression(&mut self, value: &str) -> Result<&'static [InputFormat]> {
+        let name = value.to_ascii_lowercase();
+        if name == "auto" {
+            (self.csv.compression, self.tfrecord.compression) = (None, None);
+            return Ok(BOTH);
+        }
+        // The engine's word for it.
+        let name = if name == "uncompressed" { "none".to_owned() } else { name };
+        let (csv, tfrecord) = (Compression::parse(&name), name.parse().ok());
+        (self.csv.compression, self.tfrecord.compression) = (csv, tfrecord);
+        match (csv, tfrecord) {
+            (Some(_), Some(_)) => Ok(BOTH),
+            (Some(_), None) => Ok(CSV),
+            (None, Some(_)) => Ok(TFRECORD),
+            (None, None) => Err(invalid("compression", value, "auto, none, gzip, bzip2, xz, zstd or zlib").into()),
+        }
     }
 }
 
-fn invalid(key: &'static str, value: &str, expected: &str) -> ErrorKind {
-    ErrorKind::OptionValue { key, value: value.to_owned(), expected: expected.to_owned() }
+/// Sets an option of CSV, if it is one.
+fn set_csv(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> {
+    match key {
+        "delimiter" => csv.delimiter = Some(byte("delimiter", value)?),
+        "quote" => csv.quote = optional_byte("quote", value)?,
+        "escape" => csv.escape = optional_byte("escape", value)?,
+        "comment" => csv.comment = optional_byte("comment", value)?,
+        "terminator" => csv.terminator = Some(byte("terminator", value)?),
+        "header" | "has_header" => csv.header = boolean("header", value)?,
+        "null" | "null_value" => csv.nulls.get_or_insert_default().push(value.to_owned()),
+        "encoding" => {
+            csv.encoding = Encoding::parse(value)
+                .ok_or_else(|| invalid("encoding", value, "utf-8, utf-16, utf-16le, utf-16be or latin1"))?;
+        }
+        "types" => {
+            csv.types = match value {
+                "infer" => Types::Infer,
+                "string" => Types::String,
+                _ => return Err(invalid("types", value, "infer or string").into()),
+            }
+        }
+        "infer_rows" => {
+            csv.infer_rows = number_or_all("infer_rows", value, "a number of rows or all")?.unwrap_or(usize::MAX);
+        }
+        "newlines_in_values" => csv.newlines_in_values = boolean("newlines_in_values", value)?,
+        _ => return Ok(false),
+    }
+    // The record splitter would take the rest of the file for a comment.
+    if csv.comment.is_some() && csv.terminator.is_some() {
+        return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
+    }
+    Ok(true)
+}
+
+/// Sets an option of TFRecord, if it is one.
+fn set_tfrecord(tfrecord: &mut ReadOptions, key: &str, value: &str) -> Result<bool> {
+    match key {
+        "schema" => tfrecord.schema_file = Some(value.to_owned()),
+        "map" => {
+            let choices = parse_choices(value).map_err(|expected| invalid("map", value, &expected))?;
+            tfrecord.mapping.get_or_insert_default().choices.extend(choices);
+        }
+        "crc" => tfrecord.crc = value.parse().map_err(|_| invalid("crc", value, "verify or skip"))?,
+        "infer_files" => tfrecord.infer_files = number_or_all("infer_files", value, "a number of files or all")?,
+        "infer_records" => {
+            tfrecord.infer_records = number_or_all("infer_records", value, "a number of records or all")?;
+        }
+        "fixed_size_lists" => tfrecord.fixed_size_lists = boolean("fixed_size_lists", value)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn invalid(key: &str, value: &str, expected: &str) -> ErrorKind {
+    ErrorKind::OptionValue { key: key.to_owned(), value: value.to_owned(), expected: expected.to_owned() }
+}
+
+/// `None` is all.
+fn number_or_all(key: &str, value: &str, expected: &str) -> Result<Option<usize>> {
+    match value {
+        "all" => Ok(None),
+        _ => value.parse().map(Some).map_err(|_| invalid(key, value, expected).into()),
+    }
 }
 
 fn boolean(key: &'static str, value: &str) -> Result<bool> {
@@ -163,6 +245,34 @@ mod tests {
         assert_eq!(options.csv.quote, None);
         let message = options.set("delimiter", "é").expect_err("not ASCII").to_string();
         assert_eq!(message, "option delimiter=\"é\": expected one ASCII character, \\t or \\x01");
+        Ok(())
+    }
+
+    #[test]
+    fn a_compression_may_be_one_of_some_formats() -> Result<()> {
+        use InputFormat::{Csv, Parquet, TfRecord};
+        for (value, csv, tfrecord) in
+            [("gzip", true, true), ("auto", true, true), ("zlib", false, true), ("zstd", true, false)]
+        {
+            let mut options = InputOptions::default();
+            options.set("compression", value)?;
+            let suits = [Csv, TfRecord, Parquet].map(|format| options.foreign_to(format).is_none());
+            assert_eq!(suits, [csv, tfrecord, false], "{value}");
+        }
+        assert!(InputOptions::default().set("compression", "lzma").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn forms_of_columns_add_up() -> Result<()> {
+        let mut options = InputOptions::default();
+        options.set("map", "price: string, id: wrap")?;
+        options.set("map", "\"a, b\": bits")?;
+        let mapping = options.tfrecord.mapping.unwrap_or_default();
+        let choices: Vec<_> = mapping.choices.iter().map(|(column, choice)| format!("{column}: {choice}")).collect();
+        assert_eq!(choices, ["a, b: bits", "id: wrap", "price: string"]);
+        let message = InputOptions::default().set("map", "price").expect_err("no choice").to_string();
+        assert!(message.starts_with("option map=\"price\": expected 'column: choice, ...'"), "{message}");
         Ok(())
     }
 

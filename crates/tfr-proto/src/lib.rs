@@ -35,7 +35,19 @@
 pub mod tensorflow {
     #![allow(missing_docs, reason = "documented in proto/tensorflow")]
     include!("generated/tensorflow.rs");
+
+    /// `tensorflow.metadata.*`: TensorFlow Metadata, what TFX and TensorFlow Data Validation know of a data set.
+    pub mod metadata {
+        /// `tensorflow.metadata.v0.*`: [`Schema`](v0::Schema), which a `schema.pbtxt` holds,
+        /// [`DatasetFeatureStatisticsList`](v0::DatasetFeatureStatisticsList) and their parts.
+        pub mod v0 {
+            include!("generated/tensorflow.metadata.v0.rs");
+        }
+    }
 }
+
+/// A serialized `google.protobuf.FileDescriptorSet` of all messages here, for what needs their names: protobuf text.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");
 
 #[cfg(test)]
 mod tests;

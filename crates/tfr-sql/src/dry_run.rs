@@ -12,7 +12,7 @@ use datafusion::common::{ColumnStatistics, Statistics};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
 use tfrecord_shards::{ShardName, Sharding};
 
-use crate::cli::Cli;
+use crate::cli::{QueryArgs, ShardArgs};
 use crate::error::Result;
 use crate::printer::{bytes, counted, grouped};
 use crate::query::Query;
@@ -30,14 +30,14 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// Plans what `cli` asks for with the rows of `query`.
-    pub fn new(cli: &Cli, query: &Query) -> Result<Self> {
-        let mapping = Mapping::try_new(&query.physical.schema(), &cli.mapping.options(&query.physical.schema()))?;
+    /// Plans what `args` ask for with the rows of `query`.
+    pub fn new(args: &QueryArgs, query: &Query) -> Result<Self> {
+        let mapping = Mapping::try_new(&query.physical.schema(), &args.mapping.options(&query.physical.schema()))?;
         let statistics = query.statistics()?;
         let size = SizeEstimate::of(&mapping, &statistics);
-        let sharding = cli.output.sharding();
+        let sharding = args.output.shards.sharding();
         Ok(Self {
-            first_shard: first_shard(cli, sharding),
+            first_shard: first_shard(&args.output.shards, sharding),
             ordered: query.is_ordered(),
             rows: statistics.num_rows,
             has_files: !query.inputs.is_empty(),
@@ -99,8 +99,8 @@ fn about_shards(least: Option<u64>, most: Option<u64>) -> String {
     }
 }
 
-fn first_shard(cli: &Cli, sharding: Sharding) -> String {
-    let (prefix, compression) = (cli.output.prefix.clone(), cli.output.compression);
+fn first_shard(shards: &ShardArgs, sharding: Sharding) -> String {
+    let (prefix, compression) = (shards.prefix.clone(), shards.compression);
     match sharding {
         Sharding::Count(total) => ShardName { prefix, index: 0, total: total.get(), compression }.to_string(),
         _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),

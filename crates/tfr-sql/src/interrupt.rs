@@ -9,6 +9,7 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 
 /// A file has reached the limit that `ulimit -f` sets; 25 on Linux and macOS (signal(7)). The write fails with an error
@@ -32,7 +33,11 @@ impl Interrupt {
 /// Ctrl-C or SIGTERM and does not return.
 ///
 /// The watch has a thread of its own, so that it answers while the query's runtime is busy or shutting down.
-pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
+pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> Result<Interrupt> {
+    start(kill).map_err(|source| Error::Start { what: "the watch for Ctrl-C", source })
+}
+
+fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();

@@ -1,20 +1,31 @@
-//! `tfr-sql`: the rows of a SQL query as TFRecord shards, or on standard output.
+//! `tfr-sql`: the rows of a SQL query as TFRecord shards, as a table, or on standard output; and a toolbox for TFRecord
+//! files.
 
 mod cli;
 mod dry_run;
 mod error;
 mod exit;
+mod index;
+mod inputs;
 mod interrupt;
 mod names;
 mod printer;
 mod progress;
 mod query;
 mod recorded;
+mod records;
 mod report;
+mod reshard;
 mod rows;
 mod run;
+mod salvage;
+mod schema;
 mod session;
 mod spill;
+mod table;
+mod tool;
+mod verify;
+mod write;
 
 use std::backtrace::Backtrace;
 use std::panic;
@@ -40,7 +51,11 @@ fn main() -> ExitCode {
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
     // The shards of `--shards N` are all open until the last row. Where the limit cannot be raised, opening them says so.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    let status = match run::command(&cli, &printer, quit) {
+    let done = match cli.tool {
+        None => run::query(&cli.query, &printer, quit),
+        Some(tool) => tool::run(tool, &printer, quit),
+    };
+    let status = match done {
         Ok(status) => status,
         Err(error) if error.is_closed_pipe() => ExitStatus::Done,
         Err(error) => {

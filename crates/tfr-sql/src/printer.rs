@@ -141,9 +141,15 @@ impl Printer {
                 level => writeln!(out, "{}: {text}", level.as_str().to_ascii_lowercase()),
             }
         });
-        for target in
-            ["tfr_sql", "tfr_inputs", "datafusion_tfrecord", "tfrecord_shards", "arrow_tfrecord", "tfrecord_framing"]
-        {
+        for target in [
+            "tfr_sql",
+            "tfr_inputs",
+            "datafusion_tfrecord",
+            "tfrecord_shards",
+            "tfrecord_sidecars",
+            "arrow_tfrecord",
+            "tfrecord_framing",
+        ] {
             logger.filter_module(target, ours);
         }
         // A second logger in one process is refused; the first one serves.

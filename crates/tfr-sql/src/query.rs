@@ -1,6 +1,6 @@
 //! [`Query`]: SQL text to a plan, by way of the tables it needs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use serde_json::Value;
 use tfr_inputs::{InputOptions, open_locations, open_table};
 
-use crate::cli::Cli;
+use crate::cli::{InferenceArgs, QueryArgs};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::recorded;
@@ -35,10 +35,10 @@ pub struct Query {
 
 impl Query {
     /// Parses `text`, registers the tables, runs the statements before the query and plans it.
-    pub async fn plan(context: &SessionContext, cli: &Cli, text: &str) -> Result<Self> {
-        let mut statements = DFParserBuilder::new(text).build()?.parse_statements()?;
+    pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str) -> Result<Self> {
+        let mut statements = parse(text)?;
         let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
-        if !is_query(&query, cli.output.out.is_none()) {
+        if !is_query(&query, args.output.target().is_none()) {
             return Err(Error::NotAQuery(query.to_string()));
         }
         let mut inputs = BTreeSet::new();
@@ -46,11 +46,11 @@ impl Query {
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
-        if !cli.tables.is_empty() {
-            let tables = cli.tables.iter().map(|table| (table.name.clone(), recorded::table(table))).collect();
+        if !args.tables.is_empty() {
+            let tables = args.tables.iter().map(|table| (table.name.clone(), recorded::table(table))).collect();
             recorded.insert("tables".to_owned(), Value::Object(tables));
         }
-        for table in &cli.tables {
+        for table in &args.tables {
             let opened = open_table(&context.state(), table).await?;
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
             inputs.extend(table.locations.iter().cloned());
@@ -62,7 +62,8 @@ impl Query {
             let name = TableReference::bare(path.as_str());
             if !context.table_exist(name.clone())? {
                 let locations = [path];
-                let opened = open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
+                let opened =
+                    open_locations(&context.state(), &locations, &input_options(&args.inference), None).await?;
                 context.register_table(name, opened)?;
                 inputs.extend(locations);
             }
@@ -107,6 +108,30 @@ impl Query {
     pub fn statistics(&self) -> Result<Arc<Statistics>> {
         Ok(StatisticsContext::new().compute(self.physical.as_ref(), &StatisticsArgs::new())?)
     }
+}
+
+/// The statements of `text`; one word alone was hardly meant to be one.
+fn parse(text: &str) -> Result<VecDeque<Statement>> {
+    let parsed = DFParserBuilder::new(text).build().and_then(|mut parser| parser.parse_statements());
+    parsed.map_err(|error| match text.trim() {
+        word if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') => {
+            Error::Word { word: word.to_owned(), source: error }
+        }
+        _ => error.into(),
+    })
+}
+
+/// How a path in quotes is read.
+pub fn input_options(inference: &InferenceArgs) -> InputOptions {
+    let mut options = InputOptions::default();
+    // Not as keys, which other formats would refuse.
+    if let Some(files) = inference.infer_files {
+        options.tfrecord.infer_files = files.limit();
+    }
+    if let Some(records) = inference.infer_records {
+        options.tfrecord.infer_records = records.limit();
+    }
+    options
 }
 
 /// Whether an expression in `plan` may have another value each time.

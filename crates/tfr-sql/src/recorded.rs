@@ -1,6 +1,7 @@
 //! What a manifest tells of how a query was asked, beside its text: the statements before it, and how tables are read.
 
 use datafusion::sql::parser::Statement;
+use datafusion_tfrecord::ReadOptions;
 use serde_json::{Map, Value, json};
 use tfr_inputs::TableSpec;
 
@@ -19,8 +20,16 @@ pub fn statement(statement: &Statement) -> String {
 /// The locations and the dialect of a table: the options of `--table` that say something else than is the default.
 pub fn table(spec: &TableSpec) -> Value {
     let (csv, usual) = (&spec.options.csv, tfr_inputs::csv::CsvOptions::default());
+    let (records, unsaid) = (&spec.options.tfrecord, ReadOptions::default());
     let character = |byte: Option<u8>| byte.map_or_else(|| json!("none"), |byte| json!(char::from(byte).to_string()));
     let word = |value: &dyn std::fmt::Debug| json!(format!("{value:?}").to_lowercase());
+    let compression = match (csv.compression, records.compression) {
+        (_, Some(known)) => json!(known.to_string()),
+        (known, None) => known.map_or(Value::Null, |known| word(&known)),
+    };
+    let count = |count: Option<usize>| count.map_or_else(|| json!("all"), |count| json!(count));
+    let choices = records.mapping.iter().flat_map(|mapping| &mapping.choices);
+    let choices: Vec<_> = choices.map(|(column, choice)| format!("{column}: {choice}")).collect();
     let given = [
         (
             "format",
@@ -35,10 +44,16 @@ pub fn table(spec: &TableSpec) -> Value {
         ("header", csv.header != usual.header, json!(csv.header)),
         ("null", csv.nulls != usual.nulls, json!(csv.nulls)),
         ("encoding", csv.encoding != usual.encoding, word(&csv.encoding)),
-        ("compression", csv.compression.is_some(), csv.compression.map_or(Value::Null, |known| word(&known))),
+        ("compression", compression != Value::Null, compression),
         ("types", csv.types != usual.types, word(&csv.types)),
         ("infer_rows", csv.infer_rows != usual.infer_rows, json!(csv.infer_rows)),
         ("newlines_in_values", csv.newlines_in_values != usual.newlines_in_values, json!(csv.newlines_in_values)),
+        ("schema", records.schema_file.is_some(), json!(records.schema_file)),
+        ("map", records.mapping.is_some(), json!(choices)),
+        ("crc", records.crc != unsaid.crc, word(&records.crc)),
+        ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
+        ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),
+        ("fixed_size_lists", records.fixed_size_lists != unsaid.fixed_size_lists, json!(records.fixed_size_lists)),
     ];
     let mut table = Map::from_iter([("path".to_owned(), json!(spec.locations))]);
     table.extend(given.into_iter().filter(|(_, differs, _)| *differs).map(|(key, _, value)| (key.to_owned(), value)));

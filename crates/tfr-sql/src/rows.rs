@@ -67,12 +67,12 @@ impl RowWriter {
     }
 
     /// Appends what is still due: the last table, the end of the array, the header of an empty result.
-    pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         match self.format {
             RowFormat::Table if self.rows == 0 || !self.table.is_empty() => {
                 flush_table(&self.schema, &mut self.table, out)
             }
-            RowFormat::Csv if self.rows == 0 => write_csv(&RecordBatch::new_empty(self.schema), true, out),
+            RowFormat::Csv if self.rows == 0 => write_csv(&RecordBatch::new_empty(Arc::clone(&self.schema)), true, out),
             RowFormat::Markdown if self.rows == 0 => {
                 write_markdown_header(&self.schema, out);
                 Ok(())

@@ -88,7 +88,9 @@ pub fn open(limits: Limits, spill: PathBuf) -> Result<SessionContext> {
         .with_runtime_env(runtime)
         .with_default_features()
         // In the place of the engine's own, which also read hidden files and take null partitions for text.
-        .with_table_factories(["PARQUET", "CSV"].map(|format| (format.to_owned(), tfr_inputs::table_factory())).into())
+        .with_table_factories(
+            ["PARQUET", "CSV", "TFRECORD"].map(|format| (format.to_owned(), tfr_inputs::table_factory())).into(),
+        )
         .build();
     Ok(SessionContext::new_with_state(state))
 }

@@ -347,16 +347,16 @@ impl Splitter {
                 }
                 break;
             };
-            let payload = match self.check(frame) {
-                Ok(payload) => payload,
+            match self.check(frame) {
+                Ok(()) => {}
                 Err(error) if end == 0 => {
                     self.advance(frame.len());
                     *input = &input[frame.len()..];
                     return Err(error);
                 }
                 Err(_) => break,
-            };
-            records.push(payload, self.position);
+            }
+            records.push(frame, self.position);
             self.advance(frame.len());
             end += frame.len();
             self.ends.push(end);
@@ -375,7 +375,7 @@ impl Splitter {
         }
         self.partial_is_whole = true;
         let position = self.position;
-        let checked = self.check(&self.partial).map(|payload| records.push(payload, position));
+        let checked = self.check(&self.partial).map(|()| records.push(&self.partial, position));
         self.advance(len);
         checked?;
         self.ends.push(len);
@@ -402,17 +402,17 @@ impl Splitter {
         Ok(Some(OVERHEAD + len))
     }
 
-    /// The payload of a whole frame, checked.
+    /// Checks the payload of a whole frame.
     #[inline]
-    fn check<'a>(&self, frame: &'a [u8]) -> Result<&'a [u8]> {
-        let (payload, found) = body(frame);
+    fn check(&self, frame: &[u8]) -> Result<()> {
         if self.crc == CrcPolicy::Verify {
+            let (payload, found) = body(frame);
             let (position, len, expected) = (self.position, payload.len(), masked_crc32c(payload));
             if found != expected {
                 return Err(ErrorKind::DataCrc { position, len, found, expected }.into());
             }
         }
-        Ok(payload)
+        Ok(())
     }
 
     /// Goes on behind a frame.

@@ -72,6 +72,32 @@ pub fn append_record<E>(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Re
     Ok(())
 }
 
+/// The length of the frame at `position`, told from its header: with it, one gets from header to header without reading
+/// what is in between.
+///
+/// # Errors
+///
+/// `LengthCrc` when the header's length does not match its checksum, `RecordTooLong` when the payload is longer than
+/// [`MAX_RECORD_LEN`].
+///
+/// ```
+/// use tfrecord_framing::{HEADER_LEN, Position, RecordWriter, frame_len};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// let file = writer.finish()?;
+///
+/// let header: &[u8; HEADER_LEN] = file.first_chunk().ok_or("too short")?;
+/// assert_eq!(frame_len(header, Position::default())?, 12 + 5 + 4);
+/// # Ok(())
+/// # }
+/// ```
+pub fn frame_len(header: &[u8; HEADER_LEN], position: Position) -> Result<usize> {
+    Ok(OVERHEAD + Header::parse(header).payload_len(MAX_RECORD_LEN, position)?)
+}
+
 /// A frame's header as it stands in the stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {

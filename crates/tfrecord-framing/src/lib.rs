@@ -20,6 +20,7 @@
 //! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
 //! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`], [`Frames`] |
 //! | find damage, and what is sound in spite of it | [`RecordScanner`], [`Damage`] |
+//! | get from one record to the next without reading it | [`frame_len`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //!
@@ -63,7 +64,7 @@ pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownC
 pub use crc::{CrcPolicy, UnknownCrcPolicy, mask_crc, masked_crc32c, unmask_crc};
 pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
-pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, seal_record};
+pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, frame_len, seal_record};
 pub use reader::RecordReader;
 pub use records::{Frames, Records};
 pub use scanner::{Damage, DamageKind, RecordScanner};

@@ -2,7 +2,7 @@
 
 use std::{iter::FusedIterator, ops::Range};
 
-use crate::{FOOTER_LEN, HEADER_LEN, Position};
+use crate::{FOOTER_LEN, HEADER_LEN, Position, frame::body};
 
 /// Records as a decoder hands them out: payloads one after the other in a single buffer, and where each was found.
 ///
@@ -105,6 +105,13 @@ impl<'a> Frames<'a> {
         self.bytes
     }
 
+    /// Every record in its frame, in order, and where it was found.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = (&'a [u8], Position)> + FusedIterator + Clone + use<'a> {
+        let bytes = self.bytes;
+        self.iter()
+            .map(move |(payload, position)| (&bytes[payload.start - HEADER_LEN..payload.end + FOOTER_LEN], position))
+    }
+
     /// For every record, in order, where in [`bytes`](Self::bytes) its payload stands, and where it was found: its
     /// number, and the byte its frame (not its payload) starts at.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Range<usize>, Position)> + FusedIterator + Clone + use<'a> {
@@ -119,15 +126,15 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// What records are decoded into.
+/// What records are decoded into, one whole frame after the other.
 pub(crate) trait Sink {
-    fn push(&mut self, payload: &[u8], position: Position);
+    fn push(&mut self, frame: &[u8], position: Position);
 }
 
 impl Sink for Records {
     #[inline]
-    fn push(&mut self, payload: &[u8], position: Position) {
-        self.payloads.extend_from_slice(payload);
+    fn push(&mut self, frame: &[u8], position: Position) {
+        self.payloads.extend_from_slice(body(frame).0);
         self.ends.push(self.payloads.len());
         self.positions.push(position);
     }
@@ -136,27 +143,46 @@ impl Sink for Records {
 /// A payload, if it is only one.
 impl Sink for Vec<u8> {
     #[inline]
-    fn push(&mut self, payload: &[u8], _position: Position) {
-        self.extend_from_slice(payload);
+    fn push(&mut self, frame: &[u8], _position: Position) {
+        self.extend_from_slice(body(frame).0);
     }
 }
 
 /// Records that are used where they lie.
 impl Sink for () {
     #[inline]
-    fn push(&mut self, _payload: &[u8], _position: Position) {}
+    fn push(&mut self, _frame: &[u8], _position: Position) {}
+}
+
+/// Calls a function with every frame.
+pub(crate) struct Each<F>(pub(crate) F);
+
+impl<F: FnMut(&[u8], Position)> Sink for Each<F> {
+    #[inline]
+    fn push(&mut self, frame: &[u8], position: Position) {
+        self.0(frame, position);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
+    use crate::append_record;
 
     #[test]
     fn records_are_found_by_number_and_in_order() {
         let mut records = Records::new();
         let all: [&[u8]; 4] = [b"", b"first", b"", b"last"];
         for (record, byte) in [0, 16, 37, 53].into_iter().enumerate() {
-            records.push(all[record], Position { record: record as u64, byte });
+            let mut frame = Vec::new();
+            let fill = |payload: &mut Vec<u8>| {
+                payload.extend_from_slice(all[record]);
+                Ok::<_, Infallible>(())
+            };
+            append_record(&mut frame, fill).unwrap();
+            records.push(&frame, Position { record: record as u64, byte });
         }
         assert_eq!(records.iter().collect::<Vec<_>>(), all);
         assert_eq!((0..5).map_while(|i| records.get(i)).collect::<Vec<_>>(), all);

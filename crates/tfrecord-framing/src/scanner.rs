@@ -3,9 +3,9 @@
 use std::{fmt, ops::Range};
 
 use crate::{
-    Compression, FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
+    Compression, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD},
-    records::Sink,
+    records::{Each, Sink},
     unpack::{Unpack, UnpackError},
 };
 
@@ -22,6 +22,10 @@ pub struct Damage {
     pub record: u64,
     /// The bytes, of the framed records: in a compressed file, those after decompression.
     pub range: Range<u64>,
+    /// In a gzip file with a damaged stream: the bytes of the file from the damage to the member with which reading
+    /// goes on, or to the end. How many framed bytes they held is not known; those that follow are counted as if it
+    /// were none.
+    pub passed_over: Option<Range<u64>>,
 }
 
 /// The kinds of [`Damage`].
@@ -41,7 +45,8 @@ pub enum DamageKind {
     },
     /// Nothing but zero bytes.
     ZeroPadding,
-    /// The compressed stream is damaged or cut here; what follows cannot be decompressed. The range may be empty.
+    /// The compressed stream is damaged or cut here; what follows cannot be decompressed, up to the next gzip member.
+    /// The range may be empty.
     Compression {
         /// The stream's compression.
         compression: Compression,
@@ -52,12 +57,18 @@ pub enum DamageKind {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, record, range } = self;
+        let Self { kind, record, range, passed_over } = self;
         write!(f, "record {record} at byte {}: {kind}", range.start)?;
         match range.end - range.start {
-            0 => Ok(()),
-            1 => f.write_str(", 1 byte lost"),
-            lost => write!(f, ", {lost} bytes lost"),
+            0 => {}
+            1 => f.write_str(", 1 byte lost")?,
+            lost => write!(f, ", {lost} bytes lost")?,
+        }
+        match passed_over {
+            Some(range) if !range.is_empty() => {
+                write!(f, ", bytes {} to {} of the file passed over", range.start, range.end)
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -80,11 +91,13 @@ impl fmt::Display for DamageKind {
 ///
 /// A record is sound if both its checksums hold. After damage the next sound record is looked for at every byte.
 ///
-/// * If only a payload is damaged, as a header or the end of the file right behind it shows, the walk goes on behind it;
-///   nothing in the payload is taken for a record.
+/// * If only a payload is damaged, as a header or the end of the file right behind it shows, the walk goes on behind
+///   it; nothing in the payload is taken for a record.
 /// * Behind a damaged header a payload cannot be told from records, so if it holds framed records itself, these come
 ///   out.
-/// * A compressed file is walked up to where its stream is damaged.
+/// * A zlib file is walked up to where its stream is damaged, and past its end if another stream follows. In a gzip
+///   file the walk goes on with the next member that can be found; the members that this crate writes hold whole
+///   records.
 ///
 /// Time is linear in the length of the file, whatever its content, and memory is that of the longest record allowed (or
 /// of the file, if that is shorter) and one piece.
@@ -122,6 +135,13 @@ pub struct RecordScanner {
     stretch: Option<Stretch>,
     /// Why the compressed stream ended early.
     cut: Option<DamageKind>,
+    /// The byte of the file where that was noticed.
+    cut_at: u64,
+    /// Whether there may be something to read behind it.
+    goes_on: bool,
+    /// Damage of the compressed stream behind which no sound record has been found yet.
+    gap: Option<Damage>,
+    /// Whether nothing is to be added to the window: the file has ended, or its stream is damaged.
     ended: bool,
 }
 
@@ -168,6 +188,9 @@ impl RecordScanner {
             position: Position::default(),
             stretch: None,
             cut: None,
+            cut_at: 0,
+            goes_on: false,
+            gap: None,
             ended: false,
         }
     }
@@ -209,12 +232,41 @@ impl RecordScanner {
         records: &mut Records,
         damage: &mut Vec<Damage>,
     ) -> Result<usize> {
+        self.scan_into(input, limit, records, damage)
+    }
+
+    /// As [`scan`](Self::scan), but hands every sound record to `each` as it stands in the file, in its frame, and
+    /// where its frame starts.
+    ///
+    /// # Errors
+    ///
+    /// As [`scan`](Self::scan).
+    pub fn scan_frames(
+        &mut self,
+        input: &mut &[u8],
+        limit: usize,
+        each: impl FnMut(&[u8], Position),
+        damage: &mut Vec<Damage>,
+    ) -> Result<usize> {
+        self.scan_into(input, limit, &mut Each(each), damage)
+    }
+
+    fn scan_into(
+        &mut self,
+        input: &mut &[u8],
+        limit: usize,
+        records: &mut impl Sink,
+        damage: &mut Vec<Damage>,
+    ) -> Result<usize> {
         loop {
             let scanned = self.walk(limit, records, damage);
             if scanned > 0 || limit == 0 {
                 return Ok(scanned);
             }
             if self.ended {
+                if self.find_next_member() {
+                    continue;
+                }
                 *input = &[];
                 return Ok(0);
             }
@@ -235,16 +287,32 @@ impl RecordScanner {
     ///
     /// `WrongCompression`, in a file of a few bytes.
     pub fn finish(&mut self, records: &mut Records, damage: &mut Vec<Damage>) -> Result<()> {
+        self.finish_into(records, damage)
+    }
+
+    /// As [`finish`](Self::finish), with whole frames as [`scan_frames`](Self::scan_frames) hands them out.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
+    pub fn finish_frames(&mut self, each: impl FnMut(&[u8], Position), damage: &mut Vec<Damage>) -> Result<()> {
+        self.finish_into(&mut Each(each), damage)
+    }
+
+    fn finish_into(&mut self, records: &mut impl Sink, damage: &mut Vec<Damage>) -> Result<()> {
         if !self.ended {
-            let finished = self.unpack.finish(self.window.tail());
-            self.cut_short(finished)?;
+            let mut finished = self.unpack.finish(self.window.tail());
+            while let Err(cut) = finished {
+                self.cut_short(Err(cut))?;
+                // What came before the end may have been taken for a part of a damaged member.
+                while self.scan_into(&mut &[][..], usize::MAX, records, damage)? > 0 {}
+                finished = if self.ended { Ok(()) } else { self.unpack.finish(self.window.tail()) };
+            }
         }
         self.ended = true;
         self.walk(usize::MAX, records, damage);
-        if let Some(kind) = self.cut.take() {
-            let start = self.position.byte;
-            damage.push(Damage { kind, record: self.position.record, range: start..start });
-        }
+        self.note_cut();
+        self.end_gap(self.unpack.taken().0, damage);
         Ok(())
     }
 
@@ -253,25 +321,68 @@ impl RecordScanner {
         match unpacked {
             Ok(()) => Ok(()),
             Err(UnpackError::Stream { compression, source }) => {
-                self.cut = Some(DamageKind::Compression { compression, reason: source.to_string() });
                 self.ended = true;
+                self.cut_at = self.unpack.taken().0;
+                // Back only once for each gap: else a hostile file could be read many times over.
+                self.goes_on = self.unpack.search(self.gap.is_none());
+                match &self.gap {
+                    // What was taken for a member is none.
+                    Some(gap) => {
+                        self.position.byte = gap.range.end;
+                        self.stretch = None;
+                        self.window.clear();
+                    }
+                    None => self.cut = Some(DamageKind::Compression { compression, reason: source.to_string() }),
+                }
                 Ok(())
             }
             Err(error) => Err(error.at(self.position)),
         }
     }
 
+    /// Goes on with the next gzip member or zlib stream; false if there is no such thing.
+    fn find_next_member(&mut self) -> bool {
+        self.note_cut();
+        self.ended = !std::mem::take(&mut self.goes_on);
+        !self.ended
+    }
+
+    /// Notes damage of the stream that no record is known to be cut by.
+    fn note_cut(&mut self) {
+        if let Some(kind) = self.cut.take() {
+            let start = self.position.byte;
+            self.begin_gap(kind, start..start);
+        }
+    }
+
+    fn begin_gap(&mut self, kind: DamageKind, range: Range<u64>) {
+        let is_gzip = self.compression() == Some(Compression::Gzip);
+        let passed_over = is_gzip.then_some(self.cut_at..self.cut_at);
+        self.gap = Some(Damage { kind, record: self.position.record, range, passed_over });
+        self.position.record += 1;
+    }
+
+    /// Tells of damage of the stream, once it is known at which byte of the file reading goes on.
+    fn end_gap(&mut self, file_byte: u64, damage: &mut Vec<Damage>) {
+        if let Some(mut gap) = self.gap.take() {
+            gap.passed_over = gap.passed_over.map(|range| range.start.min(file_byte)..file_byte);
+            damage.push(gap);
+        }
+    }
+
     /// Walks the window, as far as can be told what is there.
-    fn walk(&mut self, limit: usize, records: &mut Records, damage: &mut Vec<Damage>) -> usize {
-        let before = records.len();
-        while records.len() - before < limit {
+    fn walk(&mut self, limit: usize, records: &mut impl Sink, damage: &mut Vec<Damage>) -> usize {
+        let mut found = 0;
+        while found < limit {
             if self.stretch.is_some() {
                 self.skip(self.window.next_header(self.max_record_len));
             }
             match self.look() {
                 Found::Sound(len) => {
+                    self.end_gap(self.unpack.taken().1, damage);
                     self.end_stretch(damage);
-                    records.push(&self.window.bytes()[HEADER_LEN..len - FOOTER_LEN], self.position);
+                    records.push(&self.window.bytes()[..len], self.position);
+                    found += 1;
                     self.advance(len);
                     self.position.record += 1;
                 }
@@ -308,7 +419,7 @@ impl RecordScanner {
                 }
             }
         }
-        records.len() - before
+        found
     }
 
     fn look(&mut self) -> Found {
@@ -352,7 +463,12 @@ impl RecordScanner {
                 DamageKind::LengthCrc | DamageKind::Truncated if all_zero => DamageKind::ZeroPadding,
                 kind => kind,
             };
-            damage.push(Damage { kind, record: self.position.record, range: start..self.position.byte });
+            let range = start..self.position.byte;
+            if matches!(kind, DamageKind::Compression { .. }) {
+                return self.begin_gap(kind, range);
+            }
+            self.end_gap(self.unpack.taken().1, damage);
+            damage.push(Damage { kind, record: self.position.record, range, passed_over: None });
             self.position.record += 1;
         }
     }

@@ -72,6 +72,17 @@ impl Unpack {
         }
     }
 
+    /// Goes on, after damage of the stream, with the next gzip member that is found, or with what follows a zlib stream;
+    /// false where there is none. The search can go `back` some bytes.
+    pub(crate) fn search(&mut self, back: bool) -> bool {
+        if let State::Inflate(_, inflate) = &mut self.state { inflate.search(back) } else { false }
+    }
+
+    /// Bytes of a compressed file that were taken, and how many of them before the gzip member that was begun last.
+    pub(crate) fn taken(&self) -> (u64, u64) {
+        if let State::Inflate(_, inflate) = &self.state { inflate.taken() } else { (0, 0) }
+    }
+
     /// Takes some of `input`, and appends the framed bytes it holds to `out`. Nothing appended means that all was
     /// taken.
     pub(crate) fn unpack(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
@@ -116,10 +127,14 @@ impl Unpack {
         };
         self.state = State::new(compression);
         let mut start = start.as_slice();
-        while !start.is_empty() {
-            self.go_on(&mut start, out)?;
+        let mut begun = Ok(());
+        while !start.is_empty() && begun.is_ok() {
+            begun = self.go_on(&mut start, out);
         }
-        Ok(())
+        if let State::Inflate(_, inflate) = &mut self.state {
+            inflate.put_back(start);
+        }
+        begun
     }
 
     fn go_on(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {

@@ -85,6 +85,7 @@ fn every_known_damage_is_reported() {
         report("gzip and zero bytes", &[&gzip[..], &[0; 64]].concat(), None),
         report("gzip cut in its data", &gzip[..30], None),
         report("zlib, two streams", &[&zlib[..], &zlib].concat(), None),
+        report("zlib and another byte", &[&zlib[..], b"x"].concat(), None),
         report("zlib without its trailer", &zlib[..zlib.len() - 4], None),
         report("gzip read as none", &gzip, Some(Compression::None)),
         report("none read as gzip", &plain, Some(Compression::Gzip)),
@@ -143,14 +144,17 @@ fn every_known_damage_is_reported() {
       scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is cut short
     gzip with a wrong checksum
       read  3 records, record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way
-      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way
+      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way, bytes 62 to 66 of the file passed over
     gzip and zero bytes
       read  3 records, record 3 at byte 64: invalid gzip stream: zero bytes follow the last gzip member
-      scan  3 records, record 3 at byte 64: invalid gzip stream: zero bytes follow the last gzip member
+      scan  3 records, record 3 at byte 64: invalid gzip stream: zero bytes follow the last gzip member, bytes 66 to 130 of the file passed over
     gzip cut in its data
       read  1 records, record 1 at byte 21: invalid gzip stream: the stream is cut short
       scan  1 records, record 1 at byte 21: invalid gzip stream: the stream is cut short, 1 byte lost
     zlib, two streams
+      read  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
+      scan  6 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
+    zlib and another byte
       read  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
       scan  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
     zlib without its trailer

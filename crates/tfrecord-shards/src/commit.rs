@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Result};
-use crate::manifest::{Manifest, SetDescription, ShardEntry};
+use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry};
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, ShardName};
 use crate::shard_writer::ShardStats;
 
@@ -53,13 +53,15 @@ pub struct StagedShard {
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked.
     pub crc32c: u32,
+    /// Places where a reader can begin.
+    pub offsets: Vec<RecordOffset>,
 }
 
 impl StagedShard {
     /// The shard with what its writer counted.
     pub fn new(staged: impl Into<String>, partition: u32, sequence: u32, stats: ShardStats) -> Self {
-        let ShardStats { rows, framed_bytes, file_bytes, crc32c } = stats;
-        Self { staged: staged.into(), partition, sequence, rows, framed_bytes, file_bytes, crc32c }
+        let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets } = stats;
+        Self { staged: staged.into(), partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets }
     }
 }
 
@@ -288,10 +290,11 @@ impl Publication {
                 framed_bytes: shard.framed_bytes,
                 file_bytes: shard.file_bytes,
                 crc32c: shard.crc32c,
+                offsets: shard.offsets,
             });
             renames.push((shard.staged, path));
         }
-        let manifest = Manifest::new(description, entries, run)?;
+        let manifest = Manifest::new(description, entries, run);
 
         let mut ahead = VecDeque::with_capacity(total + 8);
         ahead.push_back(Step::Discard { except: renames.iter().map(|(staged, _)| staged.clone()).collect() });

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
+use tfrecord_framing::Compression;
 
+use crate::finding::Finding;
 use crate::manifest::FormatVersion;
 
 /// The result of this crate's functions.
@@ -34,6 +36,47 @@ pub enum ErrorKind {
     /// What was to be written is not records.
     #[error("cannot write a shard")]
     Framing(#[source] tfrecord_framing::Error),
+    /// A file that is to be read is damaged.
+    #[error("{}: {error}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where. Its own source is the source of this error.
+        error: tfrecord_framing::Error,
+    },
+    /// What is to be read is not whole.
+    #[error("{0}")]
+    NotWhole(Finding),
+    /// There is nothing to read.
+    #[error("{}: no TFRecord files", path.display())]
+    NoFiles {
+        /// The first of the paths that were named.
+        path: PathBuf,
+    },
+    /// Damaged files, of which nothing can be saved.
+    #[error("{}: no sound record", path.display())]
+    NothingSound {
+        /// The first of the paths that were named.
+        path: PathBuf,
+        /// What is wrong with the files.
+        findings: Vec<Finding>,
+    },
+    /// Records would get out of the directories, or the splits, that tell what they have in common.
+    #[error("records of {first:?} and of {second:?} would be mixed")]
+    MixedGroups {
+        /// A split, or `key=value` directories.
+        first: String,
+        /// Others.
+        second: String,
+    },
+    /// Compressed files have no index.
+    #[error("{}: an index is for uncompressed files, found compression {compression}", path.display())]
+    CompressedIndex {
+        /// The file.
+        path: PathBuf,
+        /// Its compression.
+        compression: Compression,
+    },
     /// A batch could not be encoded, or its schema not be mapped.
     #[error(transparent)]
     Encode(#[from] arrow_tfrecord::Error),
@@ -108,6 +151,9 @@ pub enum ErrorKind {
     /// A writer was used after it had failed.
     #[error("there is no set to write: an earlier step has failed")]
     Failed,
+    /// A long run was stopped, with [`Progress::stop`](crate::Progress::stop).
+    #[error("stopped")]
+    Stopped,
     /// More shards than can be numbered.
     #[error("more than {} shards", u32::MAX)]
     TooManyShards,
@@ -169,6 +215,9 @@ pub enum ErrorKind {
     /// The manifest could not be written down.
     #[error("cannot write the manifest as JSON")]
     Json(#[from] serde_json::Error),
+    /// The options of a mapping, as a manifest tells them, are not those of this release.
+    #[error("the manifest's mapping options cannot be understood")]
+    MappingOptions(#[source] serde_json::Error),
     /// A schema has no IPC form, or its IPC form is damaged.
     #[error("the schema's IPC form cannot be written or read")]
     Schema(#[from] ArrowError),
@@ -197,6 +246,11 @@ impl Error {
         &self.0
     }
 
+    /// What went wrong, owned.
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
+    }
+
     /// The same error, saying which shard it was whose sink failed.
     #[must_use]
     pub fn with_path(self, path: &Path) -> Self {
@@ -211,6 +265,23 @@ impl Error {
         let hint = match self.kind() {
             ErrorKind::Encode(error) => return error.hint(),
             ErrorKind::Framing(error) => return error.hint().map(str::to_owned),
+            ErrorKind::Damaged { .. } => "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound",
+            ErrorKind::NotWhole(_) => {
+                "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by \
+                 one are read whatever the manifest tells"
+            }
+            ErrorKind::NothingSound { findings, .. } => {
+                let first = findings.first().map(Finding::to_string).unwrap_or_default();
+                return Some(format!("nothing was written; what is wrong first: {first}"));
+            }
+            ErrorKind::NoFiles { .. } => {
+                "hidden files, those whose names start with _, and sidecars such as .json are passed over"
+            }
+            ErrorKind::MixedGroups { .. } => {
+                "name one of them at a time, and write each to a directory of its own; files that are named one by one are \
+                 mixed whatever their directories tell"
+            }
+            ErrorKind::CompressedIndex { .. } => "make uncompressed files of them with tfr-sql reshard",
             ErrorKind::Io { source, .. } | ErrorKind::Write(source) => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                     "make room, or write elsewhere: nothing of this run has been kept"
@@ -234,7 +305,7 @@ impl Error {
             ErrorKind::ManifestSyntax { .. } | ErrorKind::ManifestContent { .. } => {
                 "restore the manifest, or move the directory away and write the set again"
             }
-            ErrorKind::ManifestVersion { .. } => "read it with a newer release",
+            ErrorKind::ManifestVersion { .. } | ErrorKind::MappingOptions(_) => "read it with a newer release",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -266,7 +337,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
+        match self.kind() {
+            // What these hold is in their text.
+            ErrorKind::Damaged { error, .. } => error.source(),
+            kind => kind.source(),
+        }
     }
 }
 

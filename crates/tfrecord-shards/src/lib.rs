@@ -9,8 +9,12 @@
 //! | record batches in, a set of shards out | [`ShardedWriter`] |
 //! | one shard, from framed records | [`ShardWriter`] |
 //! | to spread rows over shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
-//! | to stage shards from many tasks and publish them together | [`LocalCommit`] |
+//! | to stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
 //! | to know whether a directory is a whole set | [`check`], [`Manifest::read`] |
+//! | to know all that is wrong with files and sets | [`verify`](fn@verify) |
+//! | the sound records of damaged ones in a new set | [`salvage`] |
+//! | other shards of the same records, which are not decoded | [`reshard`] |
+//! | an index that tells where each record is | [`index`](fn@index) |
 //! | to see what killed runs have left | [`leftovers`] |
 //!
 //! ```
@@ -41,26 +45,46 @@
 
 pub mod commit;
 mod error;
+mod filler;
+mod finding;
+mod frames;
+mod index;
+mod input;
+mod job;
 mod local;
 mod manifest;
 mod names;
+mod open_shards;
+mod progress;
+mod rewrite;
 mod schema;
 mod shard_writer;
 mod sharding;
 mod staging;
 mod target;
+mod verify;
 mod writer;
 
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, check_prefix};
 pub use error::{Error, ErrorKind, Result};
+pub use finding::{Finding, FindingKind, ShardFigures};
+pub use index::{Index, IndexName, index};
+pub use input::files;
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
-pub use manifest::{FORMAT_VERSION, FormatVersion, Manifest, SetDescription, ShardEntry, Totals};
+pub use manifest::{
+    Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription, ShardEntry,
+    Totals,
+};
 pub use names::{MANIFEST_NAME, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
+pub use open_shards::{OpenShard, OpenShards};
+pub use progress::Progress;
+pub use rewrite::{RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
 pub use staging::leftovers;
-pub use target::{check, preflight};
+pub use target::{check, guarded, preflight};
+pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};

@@ -41,7 +41,7 @@ use crate::{staging, target};
 /// let shard = ShardWriter::new(commit.create_shard(0, 0)?, Compression::None, Level::default());
 /// let (file, stats) = shard.finish()?;
 /// let shards = vec![file.seal(stats)?];
-/// let manifest = commit.publish(shards, SetDescription::new(&mapping, &options))?;
+/// let manifest = commit.publish(shards, SetDescription::new(&mapping, &options)?)?;
 ///
 /// assert_eq!(manifest.shards[0].path, "part-00000-of-00001.tfrecord");
 /// assert!(out.join("_SUCCESS").exists());

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Component, Path};
 use std::str::FromStr;
 
+use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Mapping, MappingOptions, RecordType};
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,14 @@ use crate::schema::SchemaDescription;
 use crate::sharding::Sharding;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 0 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 1 };
+
+/// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
+/// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
+pub const OFFSET_INTERVAL: u64 = 16 << 20;
+
+/// Where [`SetDescription::options`] has the options of the mapping.
+pub(crate) const MAPPING_OPTION: &str = "mapping";
 
 /// What writes manifests: all crates of the project have one version.
 const TOOL: &str = concat!("tfr-sql ", env!("CARGO_PKG_VERSION"));
@@ -70,10 +78,12 @@ pub struct SetDescription {
     pub compression: Compression,
     /// How rows are spread over shards.
     pub sharding: Sharding,
-    /// What the columns become. It has the schema.
-    pub mapping: Mapping,
-    /// What one record is.
-    pub record_type: RecordType,
+    /// The columns of the rows, if they are known.
+    pub schema: Option<SchemaDescription>,
+    /// What the columns become, if that is known.
+    pub mapping: Option<Value>,
+    /// What one record is, if that is known.
+    pub record_type: Option<RecordType>,
     /// The query, without secrets.
     pub query: Option<String>,
     /// The inputs, without secrets.
@@ -87,18 +97,32 @@ pub struct SetDescription {
 }
 
 impl SetDescription {
-    /// A set of uncompressed shards named `part-...`, written in one partition.
-    pub fn new(mapping: &Mapping, options: &MappingOptions) -> Self {
-        let mapping_options = serde_json::to_value(options).unwrap_or_default();
+    /// A set of uncompressed shards named `part-...`, written in one partition, of rows mapped this way.
+    ///
+    /// # Errors
+    /// When the schema of the rows has no IPC form.
+    pub fn new(mapping: &Mapping, options: &MappingOptions) -> Result<Self> {
+        Ok(Self {
+            schema: Some(SchemaDescription::try_new(mapping.schema())?),
+            mapping: Some(serde_json::to_value(mapping)?),
+            record_type: Some(options.record_type),
+            options: BTreeMap::from([(MAPPING_OPTION.to_owned(), serde_json::to_value(options)?)]),
+            ..Self::of_records()
+        })
+    }
+
+    /// The same of records of which nothing is known.
+    pub fn of_records() -> Self {
         Self {
             prefix: "part".to_owned(),
             compression: Compression::None,
             sharding: Sharding::default(),
-            mapping: mapping.clone(),
-            record_type: options.record_type,
+            schema: None,
+            mapping: None,
+            record_type: None,
             query: None,
             inputs: Vec::new(),
-            options: BTreeMap::from([("mapping".to_owned(), mapping_options)]),
+            options: BTreeMap::new(),
             seed: None,
             write_partitions: 1,
         }
@@ -150,6 +174,65 @@ pub struct ShardEntry {
     /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
     #[serde(with = "hex")]
     pub crc32c: u32,
+    /// Places where a reader can begin, beside the start of the file, in order: about one for every
+    /// [`OFFSET_INTERVAL`]. A shard that can only be read from its start has none, as have sets of format 1.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offsets: Vec<RecordOffset>,
+}
+
+/// A place in a shard where a reader can begin: the start of a record and, in a gzip file, of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RecordOffset {
+    /// The record that starts there: the number of records before.
+    pub record: u64,
+    /// Bytes of the records before with their frames, before compression.
+    pub framed: u64,
+    /// Bytes of the file before. In an uncompressed one, as many as `framed`.
+    pub file: u64,
+}
+
+impl ShardEntry {
+    /// Whether each offset is behind the one before, and before the end.
+    fn has_ordered_offsets(&self) -> bool {
+        let start = RecordOffset { record: 0, framed: 0, file: 0 };
+        let end = RecordOffset { record: self.rows, framed: self.framed_bytes, file: self.file_bytes };
+        let places: Vec<_> = std::iter::once(&start).chain(&self.offsets).chain([&end]).collect();
+        self.offsets.is_empty()
+            || places
+                .is_sorted_by(|one, next| one.record < next.record && one.framed < next.framed && one.file < next.file)
+    }
+}
+
+/// How a directory differs from what its manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disagreement {
+    /// There is no [`SUCCESS_NAME`].
+    NoSuccess,
+    /// A shard is not there.
+    Missing {
+        /// Its path from the set's directory.
+        path: String,
+    },
+    /// A shard is longer or shorter than it was.
+    Size {
+        /// Its path from the set's directory.
+        path: String,
+        /// The bytes that it had.
+        expected: u64,
+        /// The bytes that it has.
+        found: u64,
+    },
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuccess => write!(f, "{SUCCESS_NAME} is missing"),
+            Self::Missing { path } => write!(f, "{path} is missing"),
+            Self::Size { path, expected, found } => write!(f, "{path}: expected {expected} bytes, found {found}"),
+        }
+    }
 }
 
 /// What `_manifest.json` says about a set.
@@ -178,15 +261,15 @@ pub struct Manifest {
     pub write_partitions: u32,
     /// How rows were spread over shards.
     pub sharding: Sharding,
-    /// What one record is.
-    pub record_type: RecordType,
+    /// What one record is. Not known of records that were taken over from files without a manifest.
+    pub record_type: Option<RecordType>,
     /// How shards are compressed.
     #[serde(with = "text")]
     pub compression: Compression,
-    /// The columns of the rows.
-    pub schema: SchemaDescription,
-    /// What the columns became.
-    pub mapping: Value,
+    /// The columns of the rows, if they are known.
+    pub schema: Option<SchemaDescription>,
+    /// What the columns became, if that is known.
+    pub mapping: Option<Value>,
     /// What the shards add up to.
     pub totals: Totals,
     /// The shards, in order.
@@ -195,8 +278,8 @@ pub struct Manifest {
 
 impl Manifest {
     /// The manifest of a set of these shards, created now.
-    pub(crate) fn new(description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
+        Self {
             format_version: FORMAT_VERSION,
             tool: TOOL.to_owned(),
             run: run.to_string(),
@@ -209,11 +292,11 @@ impl Manifest {
             sharding: description.sharding,
             record_type: description.record_type,
             compression: description.compression,
-            schema: SchemaDescription::try_new(description.mapping.schema())?,
-            mapping: serde_json::to_value(&description.mapping)?,
+            schema: description.schema,
+            mapping: description.mapping,
             totals: Totals::of(&shards),
             shards,
-        })
+        }
     }
 
     /// Reads the manifest of the set in `dir`. Whether the set is whole, [`check`](crate::check) tells.
@@ -230,7 +313,11 @@ impl Manifest {
         }
     }
 
-    fn from_json(json: &[u8], path: &Path) -> Result<Self> {
+    /// Reads a manifest that lies at `path`, in whatever store.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn from_json(json: &[u8], path: &Path) -> Result<Self> {
         #[derive(Deserialize)]
         struct Version {
             format_version: FormatVersion,
@@ -250,16 +337,65 @@ impl Manifest {
 
     fn contradiction(&self) -> Option<String> {
         let mut paths = BTreeSet::new();
-        for ShardEntry { path, .. } in &self.shards {
+        for shard in &self.shards {
+            let path = &shard.path;
             if path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
                 return Some(format!("shard path {path:?} leads out of the set"));
             }
             if !paths.insert(path) {
                 return Some(format!("shard {path:?} is listed twice"));
             }
+            if !shard.has_ordered_offsets() {
+                return Some(format!("the offsets of shard {path:?} are not in order, or lead out of it"));
+            }
         }
         let sums = Totals::of(&self.shards);
         (self.totals != sums).then(|| format!("the shards add up to {sums:?}, the totals say {:?}", self.totals))
+    }
+
+    /// What is missing for a whole set, as far as names and sizes tell: `size_of` gives the size of a file, by its path
+    /// from the set's directory, if there is one; `success` is whether there is a [`SUCCESS_NAME`].
+    ///
+    /// ```
+    /// # fn show(manifest: &tfrecord_shards::Manifest) {
+    /// // Nothing is there.
+    /// let missing = manifest.disagreements(|_path| None, false);
+    /// assert_eq!(missing.len(), manifest.shards.len() + 1);
+    /// assert_eq!(missing[0].to_string(), "_SUCCESS is missing");
+    /// # }
+    /// ```
+    pub fn disagreements(&self, size_of: impl Fn(&str) -> Option<u64>, success: bool) -> Vec<Disagreement> {
+        let no_success = (!success).then_some(Disagreement::NoSuccess);
+        let shards = self.shards.iter().filter_map(|ShardEntry { path, file_bytes, .. }| match size_of(path) {
+            Some(found) if found == *file_bytes => None,
+            Some(found) => Some(Disagreement::Size { path: path.clone(), expected: *file_bytes, found }),
+            None => Some(Disagreement::Missing { path: path.clone() }),
+        });
+        no_success.into_iter().chain(shards).collect()
+    }
+
+    /// The first of the [`disagreements`](Self::disagreements), if there is one.
+    pub fn disagreement(&self, size_of: impl Fn(&str) -> Option<u64>, success: bool) -> Option<Disagreement> {
+        self.disagreements(size_of, success).into_iter().next()
+    }
+
+    /// The schema of the rows, if it is known.
+    ///
+    /// # Errors
+    /// When its IPC form is damaged.
+    pub fn arrow_schema(&self) -> Result<Option<SchemaRef>> {
+        self.schema.as_ref().map(SchemaDescription::to_schema).transpose()
+    }
+
+    /// The options of the mapping; the default ones where the manifest tells none.
+    ///
+    /// # Errors
+    /// When they are of a newer release.
+    pub fn mapping_options(&self) -> Result<MappingOptions> {
+        match self.options.get(MAPPING_OPTION) {
+            Some(options) => Ok(MappingOptions::deserialize(options).map_err(ErrorKind::MappingOptions)?),
+            None => Ok(MappingOptions::default()),
+        }
     }
 
     /// The paths of every file of the set, its marks included.

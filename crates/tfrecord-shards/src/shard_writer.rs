@@ -8,6 +8,8 @@ use rayon::prelude::*;
 use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, gzip_member};
 
 use crate::error::Result;
+use crate::manifest::{OFFSET_INTERVAL, RecordOffset};
+use crate::sharding::partition_point;
 
 /// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
 const DIRECT_LEN: usize = 64 << 10;
@@ -16,7 +18,7 @@ const DIRECT_LEN: usize = 64 << 10;
 const COALESCE_LEN: usize = 256 << 10;
 
 /// What a finished shard holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShardStats {
     /// Number of records.
     pub rows: u64,
@@ -26,6 +28,9 @@ pub struct ShardStats {
     pub file_bytes: u64,
     /// CRC-32C of the bytes written to the sink, not masked.
     pub crc32c: u32,
+    /// Places where a reader can begin, beside the start: the first start of a record, or of a gzip member, at or past
+    /// each multiple of [`OFFSET_INTERVAL`] framed bytes. None if the shard is a zlib stream.
+    pub offsets: Vec<RecordOffset>,
 }
 
 /// Writes one shard from framed records, and counts and checksums it on the way.
@@ -59,8 +64,16 @@ pub struct ShardStats {
 #[derive(Debug)]
 pub struct ShardWriter<W: Write> {
     encoding: Encoding<W>,
-    rows: u64,
-    framed_bytes: u64,
+    /// The end of the records so far.
+    end: Place,
+    offsets: Offsets,
+}
+
+/// How many records there are before a place, and how many bytes of them with their frames.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    record: u64,
+    framed: u64,
 }
 
 /// How framed bytes become the file's.
@@ -71,10 +84,11 @@ enum Encoding<W: Write> {
         sink: Sink<W>,
         pending: Vec<u8>,
     },
-    /// `pending` is the start of a member that is not complete.
+    /// `pending` is the beginning of a member that is not complete, which starts at `start`.
     Gzip {
         sink: Sink<W>,
         pending: Vec<u8>,
+        start: Place,
         level: Level,
     },
     Zlib(Box<RecordWriter<Sink<W>>>),
@@ -87,10 +101,10 @@ impl<W: Write> ShardWriter<W> {
         let pending = Vec::new();
         let encoding = match compression {
             Compression::None => Encoding::None { sink, pending },
-            Compression::Gzip => Encoding::Gzip { sink, pending, level },
+            Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
             Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
         };
-        Self { encoding, rows: 0, framed_bytes: 0 }
+        Self { encoding, end: Place::default(), offsets: Offsets::default() }
     }
 
     /// What one open shard holds in memory, at most and about: for those who book it.
@@ -109,8 +123,10 @@ impl<W: Write> ShardWriter<W> {
     /// When the sink fails. The shard is of no use then.
     pub fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
         let bytes = framed.slice(records.clone());
+        let run = Run { framed, records: records.clone(), start: self.end };
         match &mut self.encoding {
             Encoding::None { sink, pending } => {
+                self.offsets.note_records(&run);
                 let direct = bytes.len() >= DIRECT_LEN;
                 if direct || pending.len() + bytes.len() > COALESCE_LEN {
                     sink.write_all(pending)?;
@@ -123,38 +139,40 @@ impl<W: Write> ShardWriter<W> {
                     pending.extend_from_slice(bytes);
                 }
             }
-            Encoding::Gzip { sink, pending, level } => append_members(sink, pending, *level, framed, records.clone())?,
+            Encoding::Gzip { sink, pending, start, level } => {
+                append_members(sink, pending, start, *level, &run, &mut self.offsets)?;
+            }
             Encoding::Zlib(stream) => stream.write_framed(bytes)?,
         }
-        self.rows += records.len() as u64;
-        self.framed_bytes += bytes.len() as u64;
+        self.end = run.place(records.end);
         Ok(())
     }
 
     /// Records so far.
     pub fn rows(&self) -> u64 {
-        self.rows
+        self.end.record
     }
 
     /// Bytes of the records so far with their frames, before compression.
     pub fn framed_bytes(&self) -> u64 {
-        self.framed_bytes
+        self.end.framed
     }
 
     /// Writes what is left, and gives back the sink, flushed.
     ///
     /// # Errors
     /// When the sink fails.
-    pub fn finish(self) -> Result<(W, ShardStats)> {
+    pub fn finish(mut self) -> Result<(W, ShardStats)> {
         let mut sink = match self.encoding {
             Encoding::None { mut sink, pending } => {
                 sink.write_all(&pending)?;
                 sink
             }
-            Encoding::Gzip { mut sink, pending, level } => {
+            Encoding::Gzip { mut sink, pending, start, level } => {
                 if !pending.is_empty() || sink.bytes == 0 {
                     let mut member = Vec::new();
                     gzip_member(&pending, level, &mut member);
+                    self.offsets.note(start, sink.bytes);
                     sink.write_all(&member)?;
                 }
                 sink
@@ -163,7 +181,66 @@ impl<W: Write> ShardWriter<W> {
         };
         sink.flush()?;
         let Sink { inner, bytes: file_bytes, crc32c } = sink;
-        Ok((inner, ShardStats { rows: self.rows, framed_bytes: self.framed_bytes, file_bytes, crc32c }))
+        let (Place { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
+        Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets }))
+    }
+}
+
+/// Records that are to be appended at a place.
+struct Run<'a> {
+    framed: &'a RecordBuffer,
+    records: Range<usize>,
+    start: Place,
+}
+
+impl Run<'_> {
+    /// Where a record of the buffer starts in the shard.
+    fn place(&self, record: usize) -> Place {
+        let bytes = self.framed.record_start(record) - self.framed.record_start(self.records.start);
+        Place {
+            record: self.start.record + (record - self.records.start) as u64,
+            framed: self.start.framed + bytes as u64,
+        }
+    }
+}
+
+/// The offsets found so far.
+#[derive(Debug)]
+struct Offsets {
+    interval: u64,
+    found: Vec<RecordOffset>,
+}
+
+impl Default for Offsets {
+    fn default() -> Self {
+        Self { interval: OFFSET_INTERVAL, found: Vec::new() }
+    }
+}
+
+impl Offsets {
+    /// Framed bytes that the next offset must have before it.
+    fn due(&self) -> u64 {
+        self.found.last().map_or(self.interval, |last| (last.framed / self.interval + 1) * self.interval)
+    }
+
+    /// A reader can begin here.
+    fn note(&mut self, Place { record, framed }: Place, file: u64) {
+        if framed >= self.due() {
+            self.found.push(RecordOffset { record, framed, file });
+        }
+    }
+
+    /// A reader can begin at every one of these records.
+    fn note_records(&mut self, run: &Run<'_>) {
+        loop {
+            let due = self.due();
+            let first = partition_point(run.records.clone(), |record| run.place(record).framed < due);
+            if first == run.records.end {
+                return;
+            }
+            let place = run.place(first);
+            self.note(place, place.framed);
+        }
     }
 }
 
@@ -172,11 +249,14 @@ impl<W: Write> ShardWriter<W> {
 fn append_members<W: Write>(
     sink: &mut Sink<W>,
     pending: &mut Vec<u8>,
+    pending_start: &mut Place,
     level: Level,
-    framed: &RecordBuffer,
-    records: Range<usize>,
+    run: &Run<'_>,
+    offsets: &mut Offsets,
 ) -> Result<()> {
+    let Run { framed, records, .. } = run;
     let mut blocks = Vec::new();
+    let mut starts = vec![*pending_start];
     let mut start = records.start;
     let mut start_byte = framed.record_start(start);
     let mut needed = GZIP_BLOCK_LEN.saturating_sub(pending.len());
@@ -184,6 +264,7 @@ fn append_members<W: Write>(
         if framed.record_end(record) - start_byte >= needed {
             blocks.push(framed.slice(start..record + 1));
             start = record + 1;
+            starts.push(run.place(start));
             start_byte = framed.record_end(record);
             needed = GZIP_BLOCK_LEN;
         }
@@ -192,6 +273,7 @@ fn append_members<W: Write>(
     if let Some(first) = blocks.next() {
         pending.extend_from_slice(first);
         let blocks: Vec<_> = std::iter::once(pending.as_slice()).chain(blocks).collect();
+        let mut starts = starts.into_iter();
         // No more at a time than threads can be at work on, which bounds what is held compressed.
         for blocks in blocks.chunks(rayon::current_num_threads().max(1)) {
             let compress = |block: &&[u8]| {
@@ -200,9 +282,13 @@ fn append_members<W: Write>(
                 member
             };
             let members: Vec<_> = blocks.par_iter().map(compress).collect();
-            members.iter().try_for_each(|member| sink.write_all(member))?;
+            for (member, start) in members.iter().zip(&mut starts) {
+                offsets.note(start, sink.bytes);
+                sink.write_all(member)?;
+            }
         }
         pending.clear();
+        *pending_start = run.place(start);
     }
     pending.extend_from_slice(framed.slice(start..records.end));
     Ok(())

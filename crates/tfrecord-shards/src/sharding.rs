@@ -209,7 +209,7 @@ impl ShardCut {
 }
 
 /// The first index of `range` for which `holds` is false, if it is true up to some index and false from there on.
-fn partition_point(range: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn partition_point(range: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
     let Range { mut start, mut end } = range;
     while start < end {
         let middle = start + (end - start) / 2;

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -106,25 +107,51 @@ fn lock(path: &Path) -> Option<File> {
 pub fn leftovers(out: impl AsRef<Path>) -> Result<Vec<Leftover>> {
     let (out, _) = crate::target::resolve(out.as_ref())?;
     let mut found = beside(&out)?;
-    found.extend(inside(&out)?);
+    // Tables are files.
+    if !out.is_file() {
+        found.extend(inside(&out)?);
+    }
     Ok(found)
+}
+
+/// What runs have beside `out`, which is resolved first, so that it has a name.
+pub(crate) fn beside_of(out: &Path) -> Result<Vec<Leftover>> {
+    beside(&crate::target::resolve(out)?.0)
 }
 
 fn beside(out: &Path) -> Result<Vec<Leftover>> {
     let (Some(parent), Some(target)) = (out.parent(), out.file_name()) else { return Ok(Vec::new()) };
-    find(parent, |name| run_beside(name, target), |run| path_beside(parent, target, run))
+    find(parent, |name| {
+        let run = run_beside(name, target)?;
+        let staging = path_beside(parent, target, &run);
+        Some((run, staging))
+    })
 }
 
 /// Staging directories in `out`.
 pub(crate) fn inside(out: &Path) -> Result<Vec<Leftover>> {
-    find(out, run_inside, |run| path_inside(out, run))
+    find(out, |name| {
+        let run = run_inside(name)?;
+        let staging = path_inside(out, &run);
+        Some((run, staging))
+    })
 }
 
-fn find(
-    dir: &Path,
-    run_of: impl Fn(&OsStr) -> Option<RunId>,
-    locked: impl Fn(&RunId) -> PathBuf,
-) -> Result<Vec<Leftover>> {
+/// What runs have in `dir` beside their targets, whatever these are.
+pub(crate) fn beside_any(dir: &Path) -> Result<Vec<Leftover>> {
+    find(dir, |name| {
+        // The name of the target may hold whatever a name may hold; that of a run does not.
+        let after_prefix = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
+        let dash = after_prefix.iter().position(|&byte| byte == b'-')?;
+        let target = OsStr::from_bytes(after_prefix.get(dash + 1..)?);
+        let run = run_beside(name, target)?;
+        let staging = path_beside(dir, target, &run);
+        Some((run, staging))
+    })
+}
+
+/// The directories in `dir` whose names tell a run, and the staging directory of that run, which it has locked.
+fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Result<Vec<Leftover>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         // Where nothing can be seen, nothing of ours has been written.
@@ -136,10 +163,9 @@ fn find(
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("list", dir)?;
-        let Some(run) = run_of(&entry.file_name()) else { continue };
+        let Some((run, staging)) = run_of(&entry.file_name()) else { continue };
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
             // What is replaced has no lock of its own.
-            let staging = locked(&run);
             let live = staging.exists() && lock(&staging).is_none();
             found.push(Leftover { path: entry.path(), run: run.to_string(), live });
         }

@@ -1,6 +1,6 @@
 //! What is where a set goes, whether it may be replaced, and whether it is whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::commit::{Leftover, SaveMode, SetState, Target};
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ShardEntry};
 use crate::names::{RunId, SUCCESS_NAME};
 use crate::staging;
 
@@ -46,6 +46,17 @@ pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> R
     guard(&out, inputs)?;
     inspect(&out, mode, None)?;
     Ok(())
+}
+
+/// Refuses a target that nothing of ours may be written to, whatever it holds, and gives its path without links: the root
+/// of the file system, a home directory, and what overlaps one of `inputs`. What is there already is not looked at.
+///
+/// # Errors
+/// [`ErrorKind::Protected`], [`ErrorKind::Overlap`], and when a path cannot be resolved.
+pub fn guarded(out: impl AsRef<Path>, inputs: &[PathBuf]) -> Result<PathBuf> {
+    let (out, _) = resolve(out.as_ref())?;
+    guard(&out, inputs)?;
+    Ok(out)
 }
 
 /// Refuses targets that are not for sets, whatever they hold.
@@ -204,22 +215,17 @@ pub fn check(dir: impl AsRef<Path>) -> Result<SetState> {
         }
         Err(error) => return Err(error),
     };
-    if !dir.join(SUCCESS_NAME).is_file() {
-        return incomplete(format!("{SUCCESS_NAME} is missing"));
-    }
-    for shard in &manifest.shards {
-        let path = dir.join(&shard.path);
-        match fs::metadata(&path) {
-            Ok(metadata) if metadata.len() == shard.file_bytes => {}
-            Ok(metadata) => {
-                let (expected, found) = (shard.file_bytes, metadata.len());
-                return incomplete(format!("{}: expected {expected} bytes, found {found}", shard.path));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return incomplete(format!("{} is missing", shard.path));
-            }
-            Err(error) => return Err(error).at("inspect", &path),
+    let mut sizes = BTreeMap::new();
+    for ShardEntry { path, .. } in &manifest.shards {
+        match fs::metadata(dir.join(path)) {
+            Ok(metadata) => drop(sizes.insert(path.as_str(), metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).at("inspect", &dir.join(path)),
         }
+    }
+    let success = dir.join(SUCCESS_NAME).is_file();
+    if let Some(disagreement) = manifest.disagreement(|path| sizes.get(path).copied(), success) {
+        return incomplete(disagreement.to_string());
     }
     Ok(SetState::Whole(Box::new(manifest)))
 }

@@ -1,29 +1,25 @@
 //! [`ShardedWriter`]: record batches in, a published set out.
 
-mod job;
-
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
-use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::json;
 use tfrecord_framing::{Compression, Level};
 
-use self::job::Job;
-use crate::commit::{Leftover, SaveMode, StagedShard, check_prefix};
+use crate::commit::{Leftover, SaveMode, check_prefix};
 use crate::error::{ErrorKind, Result};
-use crate::local::{LocalCommit, ShardFile};
+use crate::filler::ShardFiller;
+use crate::job::Job;
+use crate::local::LocalCommit;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
-use crate::shard_writer::ShardWriter;
-use crate::sharding::{Piece, ShardRule, Sharding};
+use crate::sharding::{ShardRule, Sharding};
 
 /// Framed bytes to encode in one job: long against the price of a job, short enough for the second-level cache and for
 /// some jobs a thread.
@@ -34,9 +30,6 @@ const FIRST_BLOCK_ROWS: usize = 1 << 10;
 
 /// Most rows of a block, for records of a few bytes.
 const MAX_BLOCK_ROWS: usize = 1 << 16;
-
-/// Most shards that are open, or being synced, beside the one that is being filled.
-const MAX_CLOSING: usize = 16;
 
 /// Builds a [`ShardedWriter`].
 #[derive(Debug, Clone)]
@@ -135,36 +128,29 @@ impl ShardedWriterBuilder {
     pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
-        let pool = match &self.pool {
-            Some(pool) => Arc::clone(pool),
-            None => Arc::new(ThreadPoolBuilder::new().thread_name(|index| format!("tfrecord-{index}")).build()?),
-        };
+        let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
-        let description = self.describe(&mapping);
-        let mut writer = ShardedWriter {
+        let description = self.describe(&mapping)?;
+        let rule = (self.sharding, ShardRule::new(self.sharding));
+        let shards = ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, (self.compression, self.level))?;
+        Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
             // One block under way on each thread, and one more for each to go on with.
             window: 2 * pool.current_num_threads(),
             pool,
-            rule: ShardRule::new(self.sharding),
             rows: 0,
             record_len: BLOCK_BYTES / FIRST_BLOCK_ROWS,
             encoding: VecDeque::new(),
             buffers: Vec::new(),
-            shards: OpenShards { commit, compression: self.compression, level: self.level, open: BTreeMap::new() },
-            closing: VecDeque::new(),
-            staged: Vec::new(),
+            shards,
+            commit,
             description,
             failed: false,
-        };
-        // The shards that there will be whatever comes: all of them, or the first.
-        let count = if let Sharding::Count(count) = self.sharding { count.get() } else { 1 };
-        (0..count).try_for_each(|shard| writer.shards.open(shard))?;
-        Ok(writer)
+        })
     }
 
-    fn describe(&self, mapping: &Mapping) -> SetDescription {
-        let mut description = SetDescription::new(mapping, &self.mapping);
+    fn describe(&self, mapping: &Mapping) -> Result<SetDescription> {
+        let mut description = SetDescription::new(mapping, &self.mapping)?;
         description.prefix.clone_from(&self.prefix);
         description.compression = self.compression;
         description.sharding = self.sharding;
@@ -173,7 +159,7 @@ impl ShardedWriterBuilder {
         if self.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(self.level.get()));
         }
-        description
+        Ok(description)
     }
 }
 
@@ -208,7 +194,6 @@ impl ShardedWriterBuilder {
 pub struct ShardedWriter {
     pool: Arc<ThreadPool>,
     encoder: Encoder,
-    rule: ShardRule,
     /// Rows taken.
     rows: u64,
     /// Mean framed length of the last block's records, to tell the next block's size.
@@ -219,10 +204,8 @@ pub struct ShardedWriter {
     window: usize,
     /// Buffers to use again.
     buffers: Vec<RecordBuffer>,
-    shards: OpenShards,
-    /// Shards being finished and synced.
-    closing: VecDeque<Job<Result<StagedShard>>>,
-    staged: Vec<StagedShard>,
+    shards: ShardFiller,
+    commit: LocalCommit,
     description: SetDescription,
     failed: bool,
 }
@@ -235,7 +218,7 @@ impl ShardedWriter {
 
     /// What earlier runs have left behind beside the target, or in it.
     pub fn leftovers(&self) -> &[Leftover] {
-        self.shards.commit.leftovers()
+        self.commit.leftovers()
     }
 
     /// Adds the rows of a batch. They may still be on their way when this returns.
@@ -256,15 +239,10 @@ impl ShardedWriter {
             while let Some(block) = writer.encoding.pop_front() {
                 writer.append(block)?;
             }
-            while let Some(closing) = writer.closing.pop_front() {
-                writer.staged.push(closing.wait()??);
-            }
-            let open = std::mem::take(&mut writer.shards.open);
-            let staged: Result<Vec<_>> = writer.pool.install(|| open.into_par_iter().map(close).collect());
-            writer.staged.extend(staged?);
             Ok(())
         })?;
-        self.shards.commit.publish(self.staged, self.description)
+        let staged = self.shards.finish()?;
+        self.commit.publish(staged, self.description)
     }
 
     /// Runs a part of the work, once only after it has failed: a set that lacks some rows must not be published.
@@ -304,48 +282,9 @@ impl ShardedWriter {
     fn append(&mut self, block: Job<arrow_tfrecord::Result<RecordBuffer>>) -> Result<()> {
         let mut buffer = block.wait()??;
         self.record_len = buffer.bytes().len() / buffer.len().max(1);
-        let pieces = self.rule.place(buffer.len(), |record| buffer.record_end(record));
-        if self.rule.is_sequential() {
-            // Not all at once: shards of a row each would need a file handle for each row of the block.
-            for pieces in pieces.chunks(MAX_CLOSING) {
-                self.append_pieces(&buffer, pieces)?;
-                self.close_before(pieces.last().map_or(0, |piece| piece.shard))?;
-            }
-        } else {
-            self.append_pieces(&buffer, &pieces)?;
-        }
+        self.shards.fill(&buffer)?;
         buffer.clear();
         self.buffers.push(buffer);
-        Ok(())
-    }
-
-    fn append_pieces(&mut self, buffer: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
-        let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
-        for Piece { shard, records } in pieces {
-            ranges.entry(*shard).or_default().push(records.clone());
-        }
-        ranges.keys().try_for_each(|&shard| self.shards.open(shard))?;
-        let open = &mut self.shards.open;
-        let mut work: Vec<_> = open.iter_mut().filter_map(|(shard, open)| Some((open, ranges.get(shard)?))).collect();
-        self.pool.install(|| {
-            work.par_iter_mut().try_for_each(|(OpenShard { writer, path }, ranges)| {
-                let mut ranges = ranges.iter().cloned();
-                ranges.try_for_each(|records| writer.append(buffer, records)).map_err(|error| error.with_path(path))
-            })
-        })
-    }
-
-    /// Closes the shards that no more records go to.
-    fn close_before(&mut self, current: usize) -> Result<()> {
-        while let Some(first) = self.shards.open.first_entry().filter(|first| *first.key() < current) {
-            let complete = first.remove_entry();
-            if self.closing.len() >= MAX_CLOSING
-                && let Some(oldest) = self.closing.pop_front()
-            {
-                self.staged.push(oldest.wait()??);
-            }
-            self.closing.push_back(Job::start(&self.pool, move || close(complete)));
-        }
         Ok(())
     }
 }
@@ -362,39 +301,11 @@ impl RecordBatchWriter for ShardedWriter {
 
 impl fmt::Debug for ShardedWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShardedWriter").field("commit", &self.shards.commit).field("rows", &self.rows).finish()
+        f.debug_struct("ShardedWriter").field("commit", &self.commit).field("rows", &self.rows).finish()
     }
 }
 
-/// Shards that records can still go to, by their number.
-struct OpenShards {
-    commit: LocalCommit,
-    compression: Compression,
-    level: Level,
-    open: BTreeMap<usize, OpenShard>,
-}
-
-struct OpenShard {
-    writer: ShardWriter<ShardFile>,
-    path: PathBuf,
-}
-
-impl OpenShards {
-    /// Opens a shard, if it is not open yet.
-    fn open(&mut self, shard: usize) -> Result<()> {
-        if !self.open.contains_key(&shard) {
-            let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
-            let file = self.commit.create_shard(0, sequence)?;
-            let path = file.path();
-            let writer = ShardWriter::new(file, self.compression, self.level);
-            self.open.insert(shard, OpenShard { writer, path });
-        }
-        Ok(())
-    }
-}
-
-/// Finishes a shard and syncs it.
-fn close((_, OpenShard { writer, path }): (usize, OpenShard)) -> Result<StagedShard> {
-    let (file, stats) = writer.finish().map_err(|error| error.with_path(&path))?;
-    file.seal(stats)
+/// As many threads as there are cores.
+pub(crate) fn thread_pool() -> Result<Arc<ThreadPool>> {
+    Ok(Arc::new(ThreadPoolBuilder::new().thread_name(|index| format!("tfrecord-{index}")).build()?))
 }

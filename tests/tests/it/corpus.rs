@@ -1,7 +1,7 @@
 //! Real files that other systems wrote: `../shared/corpus`, where it is there.
 //!
-//! Every Parquet and CSV file of its `MANIFEST.csv` is converted by the command. TensorFlow then reads what came out,
-//! against the corpus's own expectations. `tests/interop/corpus_table.txt` holds the summary that must come out, and
+//! Every Parquet and CSV file of its `MANIFEST.csv` is converted by the command. What came out is read back, and must be
+//! what went in; and TensorFlow reads it, against the corpus's own expectations. `tests/interop/corpus_table.txt` holds the summary that must come out, and
 //! `corpus_exceptions.txt` the files that differ from their expectation, each with the reason.
 
 use std::collections::BTreeMap;
@@ -9,42 +9,34 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::csv::ReaderBuilder;
-use arrow::csv::reader::Format;
-use arrow::datatypes::{DataType, Field, Schema};
 use parquet::basic::{ConvertedType, Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
-use serde_json::Value;
-use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
+use tfr_tests::{Corpus, Entry, Run, Scratch, repository, run, tfr_sql};
 
 use crate::checker::{Answer, Job, check};
+use crate::{round_trip, session};
 
-/// A row of the corpus's `MANIFEST.csv`.
-struct Entry {
-    path: String,
-    kind: String,
-    expect: String,
-    rows: Option<u64>,
-    expected: String,
-    dialect: Value,
-}
+/// Its decimals have more digits than their type. They are written as floats; read back, they do not fit the type.
+const BEYOND_ITS_PRECISION: &str = "parquet/duckdb/decimal/pandas_decimal.parquet";
 
 #[test]
 fn corpus() {
-    let corpus = repository().join("../shared/corpus");
-    if !corpus.join("MANIFEST.csv").exists() {
-        println!("skipped: {} is not there", corpus.display());
-        return;
-    }
-    let entries = entries(&corpus);
+    let Some(corpus) = Corpus::find() else { return };
+    let entries = corpus.entries(&["parquet", "csv"]);
     let scratch = Scratch::default();
     let outcomes = convert_all(&corpus, &entries, &scratch);
+    let mut wrong = read_all_back(&corpus, &entries, &outcomes, &scratch);
+    let refused = wrong.remove(BEYOND_ITS_PRECISION).unwrap_or_default();
+    assert!(
+        matches!(refused.as_slice(), [reason] if reason.contains("does not fit Decimal128(36, 17)")),
+        "{refused:?}"
+    );
+    round_trip::report(wrong);
 
     let (mut jobs, mut answers) = (Vec::new(), Vec::new());
     for (number, (entry, outcome)) in entries.iter().zip(outcomes).enumerate() {
@@ -68,7 +60,7 @@ enum Verdict {
 }
 
 /// What the command's run says by itself.
-fn judge(entry: &Entry, outcome: Run, corpus: &Path, out: &Path) -> Verdict {
+fn judge(entry: &Entry, outcome: Run, corpus: &Corpus, out: &Path) -> Verdict {
     let file_name = Path::new(&entry.path).file_name().unwrap().to_str().unwrap();
     let failed = |reason: &str| Verdict::Said("failed", format!("{reason}: {}", outcome.stderr.trim()));
     if outcome.stderr.contains("panicked at") || !matches!(outcome.code, Some(0 | 1)) {
@@ -100,7 +92,7 @@ fn judge(entry: &Entry, outcome: Run, corpus: &Path, out: &Path) -> Verdict {
 }
 
 /// Runs the command on every file, two at a time.
-fn convert_all(corpus: &Path, entries: &[Entry], scratch: &Scratch) -> Vec<Run> {
+fn convert_all(corpus: &Corpus, entries: &[Entry], scratch: &Scratch) -> Vec<Run> {
     let next = AtomicUsize::new(0);
     let outcomes: Vec<Mutex<Option<Run>>> = entries.iter().map(|_| Mutex::new(None)).collect();
     thread::scope(|scope| {
@@ -119,12 +111,50 @@ fn convert_all(corpus: &Path, entries: &[Entry], scratch: &Scratch) -> Vec<Run> 
     outcomes.into_iter().map(|outcome| outcome.into_inner().unwrap().expect("every file was run")).collect()
 }
 
+/// Reads everything back that was converted, with the manifest and without, and says what came back as something else.
+fn read_all_back(
+    corpus: &Corpus,
+    entries: &[Entry],
+    outcomes: &[Run],
+    scratch: &Scratch,
+) -> BTreeMap<String, Vec<String>> {
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Runtime::new().unwrap();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(entry) = entries.get(number) else { break };
+                    if outcomes[number].code != Some(0) {
+                        continue;
+                    }
+                    let differences = runtime.block_on(async {
+                        let table = table(corpus, entry);
+                        match session::select_all_of(&session::of_command(1), &table).await {
+                            Ok(source) => {
+                                round_trip::compare(&source, &output(scratch, number), &BTreeMap::new()).await
+                            }
+                            Err(error) => vec![format!("cannot be read again: {error}")],
+                        }
+                    });
+                    wrong.lock().unwrap().insert(entry.path.clone(), differences);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    println!("{} tables read back", wrong.len());
+    wrong
+}
+
 fn output(scratch: &Scratch, number: usize) -> PathBuf {
     scratch.join(format!("{number}/out"))
 }
 
 /// The command for one file, under a limit of memory that no small file has a reason to reach.
-fn convert(corpus: &Path, entry: &Entry, out: &Path) -> Command {
+fn convert(corpus: &Corpus, entry: &Entry, out: &Path) -> Command {
     let inner = tfr_sql();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 8000000; exec \"$@\"", "sh"]).arg(inner.get_program()).current_dir(repository());
@@ -145,7 +175,7 @@ fn convert(corpus: &Path, entry: &Entry, out: &Path) -> Command {
 }
 
 /// The value of `--table`. Cells of CSV stay text, and the header line is a row, as in the expectations.
-fn table(corpus: &Path, entry: &Entry) -> String {
+fn table(corpus: &Corpus, entry: &Entry) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let path = corpus.join(&entry.path).display().to_string();
     let mut table = format!("t={},format={}", quoted(&path), entry.kind);
@@ -161,40 +191,6 @@ fn table(corpus: &Path, entry: &Entry) -> String {
         }
     }
     table
-}
-
-fn entries(corpus: &Path) -> Vec<Entry> {
-    let manifest = corpus.join("MANIFEST.csv");
-    let (header, _) =
-        Format::default().with_header(true).infer_schema(File::open(&manifest).unwrap(), Some(0)).unwrap();
-    let columns: Vec<_> = header.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
-    let batches: Vec<RecordBatch> = ReaderBuilder::new(Arc::new(Schema::new(columns)))
-        .with_header(true)
-        .build(File::open(&manifest).unwrap())
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
-    let mut entries = Vec::new();
-    for batch in &batches {
-        let cell = |column: &str, row: usize| {
-            let cells = batch.column_by_name(column).unwrap().as_string::<i32>();
-            if cells.is_null(row) { "" } else { cells.value(row) }.to_owned()
-        };
-        for row in 0..batch.num_rows() {
-            let entry = Entry {
-                path: cell("path", row),
-                kind: cell("kind", row),
-                expect: cell("expect", row),
-                rows: cell("rows", row).parse().ok(),
-                expected: cell("expected", row),
-                dialect: serde_json::from_str(&cell("dialect", row)).unwrap_or_default(),
-            };
-            if matches!(entry.kind.as_str(), "parquet" | "csv") && entry.expect != "n/a" {
-                entries.push(entry);
-            }
-        }
-    }
-    entries
 }
 
 /// The top-level columns of a Parquet file with a leaf of some kind; none if the file is no sound one.

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 
-use arrow::compute::concat_batches;
+use arrow::array::AsArray;
+use arrow::compute::{concat_batches, sum};
+use arrow::datatypes::{Decimal128Type, DecimalType};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tfr_examples::{TRIPS, trips, trips_path};
 use tfr_tests::{Feature, Scratch, example, read_shards, run, shard_files};
@@ -39,4 +41,29 @@ fn library_with_datafusion() {
     let records = read_shards(&out);
     assert!(!records.is_empty());
     assert!(finished.stdout.contains(&format!("{} rows", records.len())), "{}", finished.stdout);
+}
+
+/// What one example writes the others read.
+#[test]
+fn shards_are_read_back() {
+    let scratch = Scratch::default();
+    let out = scratch.join("shards");
+    run(example("write_shards").arg(&out)).success();
+    let read = run(example("read_shards").arg(&out)).success();
+    let fares =
+        trips().unwrap().column_by_name("fare").map(|fares| sum(fares.as_primitive::<Decimal128Type>())).unwrap();
+    let fares = Decimal128Type::format_decimal(fares.unwrap(), 38, 2);
+    assert_eq!(read.stdout.trim(), format!("2000 trips, {fares} in fares"));
+    let queried = run(example("query_shards").arg(&out)).success();
+    insta::assert_snapshot!(queried.stdout, @"
+    +----------+-------+------+--------+
+    | city     | trips | km   | tipped |
+    +----------+-------+------+--------+
+    | Kyoto    | 427   | 15.7 | 130    |
+    | Lisbon   | 413   | 15.3 | 114    |
+    | Montréal | 364   | 15.5 | 130    |
+    | Oslo     | 427   | 15.1 | 147    |
+    | Quito    | 369   | 15.8 | 130    |
+    +----------+-------+------+--------+
+    ");
 }

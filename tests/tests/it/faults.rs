@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use serde_json::Value;
-use tfr_tests::{Run, Scratch, finish, read_shards, repository, run, shard_files, tfr_sql};
+use tfr_tests::{Run, Scratch, finish, read_file, read_shards, repository, run, shard_files, tfr_sql};
 
 use crate::checker::assert_empty;
 
@@ -45,6 +45,28 @@ fn division_by_zero_in_the_last_partition() {
     let failed = run(write(&query, &out).args(["--threads", "4", "--shards", "8"])).exits_with(1);
     assert!(failed.stderr.to_lowercase().contains("by zero"), "{}", failed.stderr);
     assert_empty(&parent);
+}
+
+/// One bit of the last of four shards, far behind what other threads have written already.
+#[test]
+fn a_flipped_bit_in_the_last_shard() {
+    let scratch = Scratch::default();
+    let (out, parent) = target(&scratch);
+    let shards = scratch.join("in");
+    run(write("SELECT value, value AS again FROM generate_series(1, 400000)", &shards).args(["--shards", "4"]))
+        .success();
+    let last = shard_files(&shards).pop().unwrap();
+    let place = format!("part-00003-of-00004.tfrecord: record {} at byte ", read_file(&last).len() - 1);
+    let mut bytes = fs::read(&last).unwrap();
+    let flipped = bytes.len() - 10;
+    bytes[flipped] ^= 1;
+    fs::write(&last, bytes).unwrap();
+    let query = format!("SELECT * FROM '{}'", shards.display());
+    for arguments in [&["--threads", "4"][..], &["--threads", "1", "--shard-rows", "1000", "--compression", "gzip"]] {
+        let failed = run(write(&query, &out).args(arguments)).exits_with(1);
+        assert!(failed.stderr.contains(&place), "{}", failed.stderr);
+        assert_empty(&parent);
+    }
 }
 
 /// The last page of `bad_checksum.parquet` differs from what was written in one bit; only its checksum tells.

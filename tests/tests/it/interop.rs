@@ -14,7 +14,7 @@ use tfr_tests::{Scratch, golden_table, run, shard_files, tfr_sql};
 
 use crate::checker::{Job, check, with_tensorflow};
 
-const GOLDEN: [&str; 27] = [
+pub const GOLDEN: [&str; 27] = [
     "binary",
     "bool",
     "decimal",
@@ -45,7 +45,7 @@ const GOLDEN: [&str; 27] = [
 ];
 
 /// Columns with a form to choose, and the choices that each has.
-const CHOICES: [(&str, &[&str]); 14] = [
+pub const CHOICES: [(&str, &[&str]); 14] = [
     ("u64", &["wrap"]),
     ("f64", &["bits", "string", "tensor"]),
     ("list_f64", &["bits", "string", "tensor"]),
@@ -71,14 +71,18 @@ fn tensorflow_reads_what_we_write() {
     jobs.extend(layouts(&scratch));
     let Some(answers) = check(&jobs) else { return };
 
-    let refused = |name: &str| match name {
+    let wrong: Vec<_> = answers.iter().filter(|answer| answer.outcome != refused(&answer.name)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The outcome of a table: "type" and "value" are what refuses it.
+pub fn refused(name: &str) -> &'static str {
+    match name {
         "nested" | "sequence" | "struct" => "type",
         // A double beyond float32, a null inside a list, an integer beyond int64.
         "floats" | "list_float" | "list_bytes_null_elem" | "list_int64_null_elem" | "uint64_big" => "value",
         _ => "converted",
-    };
-    let wrong: Vec<_> = answers.iter().filter(|answer| answer.outcome != refused(&answer.name)).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    }
 }
 
 /// A golden table, by way of Parquet and the command.
@@ -110,7 +114,7 @@ fn choices(scratch: &Scratch) -> Vec<Job> {
         .collect()
 }
 
-fn table_of_choices() -> RecordBatch {
+pub fn table_of_choices() -> RecordBatch {
     let micros = [Some(0), Some(1_709_209_801_000_005), Some(-1), None];
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from(vec![1, 2, 3, 4]))),

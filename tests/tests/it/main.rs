@@ -9,11 +9,19 @@
     reason = "a test may panic and print"
 )]
 
+mod came_back;
 mod checker;
 mod corpus;
+mod damage;
 mod examples;
 mod faults;
 mod golden;
 mod interop;
+mod round_trip;
+mod salvaged;
+mod schemas;
+mod session;
 mod sets;
 mod slt;
+mod splits;
+mod tfrecords;

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
-use datafusion::catalog::{Session as CatalogSession, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{TableFunctionImpl, TableProvider};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::datasource::MemTable;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 use tfr_tests::{Feature, read_file, repository, shard_files};
+
+use crate::session;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sql_files() {
@@ -54,22 +55,7 @@ struct Session(SessionContext);
 
 impl Session {
     fn new() -> Self {
-        let config = SessionConfig::new().with_target_partitions(2);
-        let mut state = SessionStateBuilder::new()
-            .with_config(datafusion_tfrecord::reproducible(config))
-            .with_default_features()
-            .build();
-        state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
-        for format in ["CSV", "PARQUET"] {
-            state.table_factories_mut().insert(format.to_owned(), tfr_inputs::table_factory());
-        }
-        let context = SessionContext::new_with_state(state);
-        let state = context.state_weak_ref();
-        let catalogs = tfr_inputs::paths_as_tables(
-            Arc::clone(context.state().catalog_list()),
-            Arc::new(move || state.upgrade().map(|state| Arc::new(state.read().clone()) as Arc<dyn CatalogSession>)),
-        );
-        context.register_catalog_list(catalogs);
+        let context = session::open(SessionConfig::new().with_target_partitions(2));
         context.register_udtf("records", Arc::new(Records));
         Self(context)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::mem::replace;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,12 +11,15 @@ use tfrecord_framing::{Position, RecordReader, Records};
 
 use super::locate::{entry_name, entry_value};
 use super::values::{Blobs, Sink};
-use super::wire::{Malformed, WireResult, field};
+use super::wire::{FieldValue, Malformed, WireResult, field};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::FeatureKind;
 
 /// Records read at a time.
 const STEP: usize = 64;
+
+/// The field of a `tf.train.SequenceExample` that a `tf.train.Example` does not have.
+const FEATURE_LISTS: u64 = 2;
 
 /// The schema of the records of `source`, looking at the first `max_records` or at all, and how many were looked at.
 /// The compression is told from the content. For several files, [observe](SchemaInference::observe) them all.
@@ -95,7 +99,8 @@ impl SchemaInference {
     /// Looks at a record. Its position is for errors.
     ///
     /// # Errors
-    /// A record that is no `tf.train.Example`; a feature of another kind than in a record before.
+    /// A record that is no `tf.train.Example`, or a message of another type that protobuf takes for one: with feature lists,
+    /// or without a feature and with other fields; a feature of another kind than in a record before.
     pub fn observe(&mut self, record: &[u8], position: Position) -> Result<()> {
         let malformed = |feature: Option<&str>, error: Malformed| -> Error {
             let feature = feature.map(str::to_owned);
@@ -192,19 +197,35 @@ impl Found {
 }
 
 /// The map entries of a record by name, the last one of each.
+///
+/// Protobuf passes over fields that it does not know, so nearly any message is an Example, of no features. Where nobody
+/// has said that these are Examples, that is no answer.
 fn entries(record: &[u8]) -> WireResult<BTreeMap<&str, Range<usize>>> {
     let mut entries = BTreeMap::new();
+    let mut unknown = None;
     let mut pos = 0;
     while pos < record.len() {
         let example = field(record, pos)?;
-        pos = example.end;
-        let Some(features) = example.message(1)? else { continue };
+        let at = replace(&mut pos, example.end);
+        if example.number == FEATURE_LISTS && matches!(example.value, FieldValue::Delimited(_)) {
+            return Err(Malformed {
+                at,
+                reason: "feature lists, which tf.train.SequenceExample has and tf.train.Example not",
+            });
+        }
+        let Some(features) = example.message(1)? else {
+            unknown.get_or_insert(at);
+            continue;
+        };
         let record = &record[..features.end];
         let mut pos = features.start;
         while pos < record.len() {
             let feature = field(record, pos)?;
-            pos = feature.end;
-            let Some(entry) = feature.message(1)? else { continue };
+            let at = replace(&mut pos, feature.end);
+            let Some(entry) = feature.message(1)? else {
+                unknown.get_or_insert(at);
+                continue;
+            };
             let name = entry_name(&record[..entry.end], entry.start)?;
             let at = name.start;
             let name = str::from_utf8(&record[name])
@@ -215,5 +236,10 @@ fn entries(record: &[u8]) -> WireResult<BTreeMap<&str, Range<usize>>> {
             }
         }
     }
-    Ok(entries)
+    match unknown {
+        Some(at) if entries.is_empty() => {
+            Err(Malformed { at, reason: "no feature, but fields that tf.train.Example does not have" })
+        }
+        _ => Ok(entries),
+    }
 }

@@ -112,3 +112,22 @@ fn what_has_no_type_is_told_with_its_place() {
     record 1 at byte 37: feature "f": a length that reaches past the end of its message, at byte 12 of its payload
     "#);
 }
+
+/// Protobuf would take them for Examples and pass over what they hold.
+#[test]
+fn messages_of_other_types_are_refused() {
+    let features = Example { features: Some(Features::default()) }.encode_to_vec();
+    let refused = |record: &[u8]| {
+        let position = Position { record: 3, byte: 64 };
+        SchemaInference::new().observe(record, position).map_err(|error| error.to_string())
+    };
+    let lists = [record(&[("f", ints(&[1]))]), vec![0x12, 0x00]].concat();
+    assert_snapshot!(refused(&lists).unwrap_err(), @"record 3 at byte 64: feature lists, which tf.train.SequenceExample has and tf.train.Example not, at byte 14 of its payload");
+    let other = [features.clone(), vec![0x18, 0x01]].concat();
+    assert_snapshot!(refused(&other).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
+    assert_snapshot!(refused(&[0x0a, 0x02, 0x10, 0x01]).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
+    // No features at all, and a field more beside one.
+    for record in [vec![], features, [record(&[("f", ints(&[1]))]), vec![0x18, 0x01]].concat()] {
+        assert_eq!(refused(&record), Ok(()));
+    }
+}

@@ -171,6 +171,8 @@ pub enum SkipReason {
     Checksum,
     /// A file of 0 bytes.
     EmptyFile,
+    /// A file that describes the records beside it: `features.json`, `schema.pbtxt`, an index.
+    Description,
 }
 
 impl fmt::Display for SkipReason {
@@ -179,6 +181,7 @@ impl fmt::Display for SkipReason {
             Self::Hidden => "hidden",
             Self::Checksum => "checksum",
             Self::EmptyFile => "0 bytes",
+            Self::Description => "describes records",
         })
     }
 }

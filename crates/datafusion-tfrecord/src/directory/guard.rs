@@ -35,24 +35,51 @@ use super::error::ErrorKind;
 use super::location::FileNames;
 
 /// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
-/// columns on to the format.
+/// columns on to the format, unless told so.
 #[derive(Clone)]
 pub struct GuardedSource {
     inner: Arc<dyn FileSource>,
     names: FileNames,
-    takes_filters: bool,
+    filters: Filters,
+    locations: Arc<[String]>,
+}
+
+/// Which filters a format is handed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filters {
+    All,
+    /// Those that read no floating point column.
+    NotOverFloats,
+    None,
 }
 
 impl GuardedSource {
     /// Stands around `inner`; files are named as `names` says.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self { inner, names, takes_filters: true }
+        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default() }
+    }
+
+    /// Hands every filter on to the format: it looks at rows, not at statistics.
+    pub fn with_all_filters(mut self) -> Self {
+        self.filters = Filters::All;
+        self
     }
 
     /// Hands no filter at all on to the format: the statistics in the files are wrong.
     pub fn without_filters(mut self) -> Self {
-        self.takes_filters = false;
+        self.filters = Filters::None;
         self
+    }
+
+    /// Notes the locations under which the files were found, as the user wrote them.
+    pub(super) fn with_locations(mut self, locations: &[String]) -> Self {
+        self.locations = locations.into();
+        self
+    }
+
+    /// The locations under which the files were found, as the user wrote them.
+    pub(crate) fn locations(&self) -> &[String] {
+        &self.locations
     }
 
     /// The source of the format itself.
@@ -61,7 +88,7 @@ impl GuardedSource {
     }
 
     fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner, names: self.names.clone(), takes_filters: self.takes_filters })
+        Arc::new(Self { inner, ..self.clone() })
     }
 }
 
@@ -133,7 +160,11 @@ impl FileSource for GuardedSource {
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let schema = self.table_schema().table_schema();
-        let kept = |filter| !self.takes_filters || reads_floats(filter, schema);
+        let kept = |filter| match self.filters {
+            Filters::All => false,
+            Filters::NotOverFloats => reads_floats(filter, schema),
+            Filters::None => true,
+        };
         let kept: Vec<bool> = filters.iter().map(kept).collect();
         let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
         let pushed = self.inner.try_pushdown_filters(rest, config)?;

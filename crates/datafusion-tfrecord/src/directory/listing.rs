@@ -15,8 +15,10 @@ use super::partition::{self, PartitionColumns};
 /// The files of a table, found once and in a stable order.
 ///
 /// A directory yields every file in it and below it, but for what the tools that fill such directories mean to be
-/// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files and
-/// files of 0 bytes. A name that the location spells out is taken whatever it is.
+/// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files, files
+/// of 0 bytes, and what lies beside records and describes them (`features.json` and `dataset_info.json` of TensorFlow
+/// Datasets, `schema.pbtxt` of TensorFlow Metadata, indexes such as `.idx`). A name that the location spells out is
+/// taken whatever it is.
 #[derive(Debug, Clone)]
 pub struct Listing {
     store_url: ObjectStoreUrl,
@@ -34,32 +36,35 @@ impl Listing {
     /// A location does not exist, cannot be listed or holds nothing to read; its store is not registered with the
     /// session; the files lie under different `key=value` directories.
     pub async fn list(session: &dyn Session, locations: &[Location]) -> Result<Self> {
-        let first = locations
-            .first()
-            .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
-        let store_url = first.object_store().clone();
-        if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
-            let reason = format!("it lies in another store than {first}");
-            return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
+        let (store_url, store) = store_of(session, locations)?;
+        let mut found = Vec::with_capacity(locations.len());
+        for location in locations {
+            let walked = walk(store.as_ref(), location).await?;
+            found.push((location, walked.files()?));
         }
-        let store = session
-            .runtime_env()
-            .object_store(&store_url)
-            .map_err(|_| ErrorKind::Store { location: first.to_string(), store: store_url.as_str().to_owned() })?;
+        Self::of_files(store_url, store, found)
+    }
+
+    /// A table of files that were found under these locations.
+    pub(crate) fn of_files(
+        store_url: ObjectStoreUrl,
+        store: Arc<dyn ObjectStore>,
+        found: Vec<(&Location, Vec<ObjectMeta>)>,
+    ) -> Result<Self> {
+        let names = found.first().map(|(location, _)| location.file_names().clone()).unwrap_or_default();
+        let locations = found.iter().map(|(location, _)| location.to_string()).collect();
         let mut files: Vec<ObjectMeta> = Vec::new();
         let mut keys = Vec::new();
         let mut paths = HashSet::new();
-        for location in locations {
-            for meta in Walk::new(store.as_ref(), location).files().await? {
+        for (location, found) in found {
+            for meta in found {
                 if paths.insert(meta.location.clone()) {
                     keys.push(partition::keys(&location.prefix, &meta.location));
                     files.push(meta);
                 }
             }
         }
-        let names = first.file_names().clone();
         let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
-        let locations = locations.iter().map(Location::to_string).collect();
         Ok(Self { store_url, store, files, partitions, names, locations })
     }
 
@@ -104,10 +109,77 @@ impl Listing {
     }
 }
 
+/// The store in which all of `locations` lie.
+pub(crate) fn store_of(
+    session: &dyn Session,
+    locations: &[Location],
+) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
+    let first = locations
+        .first()
+        .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
+    let store_url = first.object_store().clone();
+    if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
+        let reason = format!("it lies in another store than {first}");
+        return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
+    }
+    let store = session
+        .runtime_env()
+        .object_store(&store_url)
+        .map_err(|_| ErrorKind::Store { location: first.to_string(), store: store_url.as_str().to_owned() })?;
+    Ok((store_url, store))
+}
+
+/// What is under one location.
+pub(crate) struct Walked {
+    /// The files to read, sorted by path; the error of a table of this location if there is none.
+    files: Result<Vec<ObjectMeta>>,
+    /// The files that were seen in directories and passed over, by path: empty ones, and those whose name starts with
+    /// `_`.
+    pub(crate) passed: BTreeMap<Path, ObjectMeta>,
+}
+
+impl Walked {
+    /// The files to read, sorted by path.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn files(self) -> Result<Vec<ObjectMeta>> {
+        self.files
+    }
+
+    /// Takes the files to read, or nothing if there are none.
+    pub(crate) fn take_files(&mut self) -> Vec<ObjectMeta> {
+        self.files.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Looks for the files under `location`.
+pub(crate) async fn walk(store: &dyn ObjectStore, location: &Location) -> Result<Walked> {
+    let mut walk = Walk::new(store, location);
+    walk.find().await?;
+    let files = match walk.found.is_empty() {
+        true => Err(walk.nothing_found().await?),
+        false => Ok(walk.found.into_values().collect()),
+    };
+    Ok(Walked { files, passed: walk.passed })
+}
+
 /// Whether a path of the local file system leads to a pipe, a device or a socket. The store would wait for the other
 /// end of a pipe and take a device for a file of 0 bytes.
 fn is_special_file(path: &Path) -> bool {
     std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// Whether a file describes the records beside it.
+fn is_description(name: &str) -> bool {
+    const NAMES: [&str; 3] = ["dataset_info.json", "features.json", "schema.pbtxt"];
+    const ENDINGS: [&str; 3] = [".labels.txt", ".idx", ".tfindex"];
+    NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a pattern is for files of this ending, and not for any.
+fn asks_for_ending(pattern: &glob::Pattern, name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| pattern.as_str().ends_with(ending))
 }
 
 /// One walk through a store.
@@ -116,27 +188,25 @@ struct Walk<'a> {
     location: &'a Location,
     found: BTreeMap<Path, ObjectMeta>,
     skipped: Skipped,
+    passed: BTreeMap<Path, ObjectMeta>,
     /// Whether any file or directory was seen at all.
     seen: bool,
 }
 
 impl<'a> Walk<'a> {
     fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
-        Self { store, location, found: BTreeMap::new(), skipped: Skipped::default(), seen: false }
+        let (found, passed) = (BTreeMap::new(), BTreeMap::new());
+        Self { store, location, found, skipped: Skipped::default(), passed, seen: false }
     }
 
-    async fn files(mut self) -> Result<impl Iterator<Item = ObjectMeta>> {
+    async fn find(&mut self) -> Result<()> {
         if !self.location.is_directory
             && let Some(meta) = self.head(&self.location.literal).await?
         {
             self.found.insert(meta.location.clone(), meta);
-            return Ok(self.found.into_values());
+            return Ok(());
         }
-        self.descend().await?;
-        if self.found.is_empty() {
-            return Err(self.nothing_found().await?);
-        }
-        Ok(self.found.into_values())
+        self.descend().await
     }
 
     /// Visits directories, each with the part of the pattern that still has to match below it.
@@ -172,9 +242,11 @@ impl<'a> Walk<'a> {
             listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
             self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
             let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
-            for meta in listed.objects.into_iter().filter(|_| takes_files) {
-                if self.takes(&meta.location, segment, Some(meta.size)) {
+            for meta in listed.objects {
+                if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
                     self.found.insert(meta.location.clone(), meta);
+                } else if meta.size == 0 || meta.location.filename().is_some_and(|name| name.starts_with('_')) {
+                    self.passed.insert(meta.location.clone(), meta);
                 }
             }
             for subdirectory in listed.common_prefixes {
@@ -199,6 +271,9 @@ impl<'a> Walk<'a> {
             _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
             _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
             Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
+            Some(_) if is_description(name) && !pattern.is_some_and(|pattern| asks_for_ending(pattern, name)) => {
+                SkipReason::Description
+            }
             Some(0) => SkipReason::EmptyFile,
             _ => return true,
         };

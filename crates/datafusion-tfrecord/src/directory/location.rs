@@ -27,11 +27,11 @@ pub struct Location {
     text: String,
     store: ObjectStoreUrl,
     /// The components before the first pattern.
-    pub(super) prefix: Path,
+    pub(crate) prefix: Path,
     /// The components from the first pattern on.
     pub(super) pattern: Vec<Segment>,
     /// The whole path with the pattern taken literally: a file may be named `a[1].csv`.
-    pub(super) literal: Path,
+    pub(crate) literal: Path,
     /// The text ends in `/`, so it cannot be a file.
     pub(super) is_directory: bool,
     names: FileNames,
@@ -90,6 +90,18 @@ impl Location {
     /// Whether the location is a pattern rather than one path.
     pub fn is_pattern(&self) -> bool {
         !self.pattern.is_empty()
+    }
+
+    /// How many components a path has down to which the location spells names out, itself or by pattern. Of what lies
+    /// there it takes everything below. None if a pattern spells out names at any depth.
+    pub(crate) fn depth(&self) -> Option<usize> {
+        let any_depth = self.pattern.iter().any(|segment| matches!(segment, Segment::AnyDepth));
+        (!any_depth).then(|| self.prefix.parts_count() + self.pattern.len())
+    }
+
+    /// Whether the last component is a name, so that its directory need not have been listed.
+    pub(crate) fn ends_in_name(&self) -> bool {
+        !matches!(self.pattern.last(), Some(Segment::Pattern(_) | Segment::AnyDepth))
     }
 
     /// How files under this location are named in messages.

@@ -23,10 +23,10 @@
 
 mod error;
 mod guard;
-mod listing;
+pub(crate) mod listing;
 mod location;
 mod partition;
-mod schema;
+pub(crate) mod schema;
 mod table;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};

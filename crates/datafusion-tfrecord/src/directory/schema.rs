@@ -18,7 +18,7 @@ struct Column {
 /// Merges by name, columns in the order in which they first occur.
 ///
 /// A column that some files lack is nullable. Types must agree; `Null` (a column of which nothing is known) gives way.
-pub(super) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<SchemaRef> {
+pub(crate) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<SchemaRef> {
     let mut columns: Vec<Column> = Vec::new();
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (file, schema) in schemas.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) 
 }
 
 /// Refuses a file with a column that its path has too: one of the two values would be dropped in silence.
-pub(super) fn check_path_columns(
+pub(crate) fn check_path_columns(
     path: &[FieldRef],
     schemas: &[SchemaRef],
     file_name: impl Fn(usize) -> String,

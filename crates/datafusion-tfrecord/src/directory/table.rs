@@ -13,7 +13,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::source::DataSourceExec;
-use datafusion_datasource::{PartitionedFile, TableSchema, compute_all_files_statistics};
+use datafusion_datasource::{FileExtensions, PartitionedFile, TableSchema, compute_all_files_statistics};
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::empty::EmptyExec;
@@ -39,6 +39,8 @@ pub struct DirectoryTable {
     schema: TableSchema,
     /// One for each file, over the table's schema; read from the footers by the first scan.
     statistics: OnceCell<Vec<Arc<Statistics>>>,
+    /// What the format is told of each file, if anything.
+    extensions: Vec<FileExtensions>,
 }
 
 impl DirectoryTable {
@@ -80,9 +82,27 @@ impl DirectoryTable {
         let partitions = listing.partitions().fields();
         let in_path = |name: &str| partitions.iter().any(|partition| partition.name() == name);
         let fields: Vec<_> = schema.fields().iter().filter(|field| !in_path(field.name())).cloned().collect();
-        let schema =
-            TableSchema::builder(Arc::new(Schema::new(fields))).with_table_partition_cols(partitions.to_vec()).build();
-        Self { listing, format, schema, statistics: OnceCell::new() }
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let schema = TableSchema::builder(schema).with_table_partition_cols(partitions.to_vec()).build();
+        Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new() }
+    }
+
+    /// The same with what is known of each file beforehand: its statistics over the columns of the file, instead of
+    /// those that the format would look up. Both in the order of the listing.
+    pub(crate) fn with_known_files(self, statistics: Vec<Statistics>, extensions: Vec<FileExtensions>) -> Self {
+        let statistics = OnceCell::new_with(Some(self.over_path_columns(statistics)));
+        Self { statistics, extensions, ..self }
+    }
+
+    /// Statistics of files, with those of the columns in their paths.
+    fn over_path_columns(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
+        let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
+            let values = self.listing.partitions().values(index);
+            let rows = statistics.num_rows;
+            statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
+            Arc::new(statistics)
+        });
+        with_partitions.collect()
     }
 
     /// The files of the table.
@@ -95,18 +115,17 @@ impl DirectoryTable {
         &self.format
     }
 
+    /// The columns that are read from the files: all but those of the path.
+    pub(crate) fn file_schema(&self) -> &SchemaRef {
+        self.schema.file_schema()
+    }
+
     async fn file_statistics(&self, session: &dyn Session) -> Result<&Vec<Arc<Statistics>>> {
         let schema = self.schema.file_schema();
         let infer = |file| infer_statistics(session, &self.listing, &self.format, Arc::clone(schema), file).boxed();
         let read = async {
             let statistics = read_each(session, self.listing.files().iter().map(infer)).await?;
-            let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
-                let values = self.listing.partitions().values(index);
-                let rows = statistics.num_rows;
-                statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
-                Arc::new(statistics)
-            });
-            Ok(with_partitions.collect())
+            Ok(self.over_path_columns(statistics))
         };
         self.statistics.get_or_try_init(|| read).await
     }
@@ -121,6 +140,7 @@ impl DirectoryTable {
                 .with_partition_values(self.listing.partitions().values(index).to_vec());
             // Not `with_statistics`: it takes every partition value for not null.
             file.statistics = statistics.map(|statistics| Arc::clone(&statistics[index]));
+            file.extensions = self.extensions.get(index).cloned().unwrap_or_default();
             file
         });
         Ok(files.collect())
@@ -261,17 +281,19 @@ async fn read_each<'a, T>(
     futures::stream::iter(reads).buffered(concurrency).try_collect().await
 }
 
-/// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so.
+/// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so, and tells it
+/// what is read.
 fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
     let config = plan
         .downcast_ref::<DataSourceExec>()
         .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())
         .cloned();
     let Some(config) = config else { return plan };
-    if config.file_source().downcast_ref::<GuardedSource>().is_some() {
-        return plan;
-    }
-    let source = GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone());
+    let source = match config.file_source().downcast_ref::<GuardedSource>() {
+        Some(guarded) => guarded.clone(),
+        None => GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone()),
+    };
+    let source = source.with_locations(listing.locations());
     DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build())
 }
 

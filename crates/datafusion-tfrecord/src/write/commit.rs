@@ -25,11 +25,10 @@ use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use serde_json::json;
 use tfrecord_framing::Compression;
-use tfrecord_shards::{LocalCommit, Manifest, RunId, SetDescription, Sharding, StagedShard};
+use tfrecord_shards::{LocalCommit, Manifest, OpenShards, RunId, SetDescription, Sharding, StagedShard};
 
 use super::exec::TfRecordWriteExec;
 use super::options::WriteOptions;
-use super::partition::create_shard;
 use super::report::PartitionReport;
 use super::run::{Run, Runs, describe_panic, with_run};
 use crate::error::{ErrorKind, shards_error};
@@ -216,9 +215,12 @@ impl CommitTask {
         let (sharding, summary) = (self.options.sharding, Arc::clone(&self.summary));
         run.wait_for_disk(move |run| {
             let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
+            let mut empty = OpenShards::new(run.commit.clone(), 0, run.compression, run.level);
             for shard in missing_shards(sharding, &staged) {
-                let (file, stats) = create_shard(run, 0, shard)?.finish().map_err(|error| run.write_error(error))?;
-                staged.push(file.seal(stats).map_err(shards_error)?);
+                empty.open(shard).map_err(shards_error)?;
+                for shard in empty.take_before(usize::MAX) {
+                    staged.push(shard.seal().map_err(|error| run.write_error(error))?);
+                }
             }
             let manifest = Arc::new(run.commit.clone().publish(staged, description).map_err(shards_error)?);
             // In this job: it goes on when nobody polls for the count any more, and the set is there all the same.
@@ -277,7 +279,7 @@ impl CommitTask {
     /// What the manifest says beside the shards.
     fn describe(&self) -> Result<SetDescription> {
         let options = &self.options;
-        let mut description = SetDescription::new(&self.mapping, &options.mapping);
+        let mut description = SetDescription::new(&self.mapping, &options.mapping).map_err(shards_error)?;
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;

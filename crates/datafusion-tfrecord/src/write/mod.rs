@@ -23,7 +23,6 @@
 mod commit;
 mod deal;
 mod exec;
-mod format;
 mod options;
 mod partition;
 mod plan;
@@ -33,6 +32,5 @@ mod run;
 pub use commit::TfRecordCommitExec;
 pub use deal::{DealExec, SHARD_COLUMN};
 pub use exec::TfRecordWriteExec;
-pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use options::WriteOptions;
-pub use plan::{plan_write, reproducible};
+pub use plan::{local_inputs, plan_write, reproducible, spread};

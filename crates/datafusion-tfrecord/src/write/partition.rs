@@ -6,8 +6,6 @@
 //! ```
 //! Units leave the encoder in the order in which they went in, so the number of threads does not show in the shards.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,16 +13,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_tfrecord::{Encoder, RecordBuffer};
-use datafusion_common::{DataFusionError, Result, exec_datafusion_err, internal_datafusion_err};
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_physical_plan::metrics::{Count, Time};
 use futures::stream::{self, FuturesUnordered};
 use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
-use rayon::prelude::*;
 use tfrecord_framing::Compression;
-use tfrecord_shards::{Piece, ShardDeal, ShardFile, ShardRule, ShardWriter, StagedShard};
+use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardDeal, ShardFile, ShardRule, ShardWriter, StagedShard};
 use tokio::sync::mpsc;
 
 use super::report::PartitionReport;
@@ -37,9 +34,6 @@ const UNIT_BYTES: usize = 2 << 20;
 /// Most rows of a job: those of one batch of the engine. How long records are is told by those before, so where short ones
 /// are followed by long ones a job holds no more than the engine does anyway.
 const MAX_UNIT_ROWS: usize = 1 << 13;
-
-/// Most shards that are opened in one go, so that tiny shards do not use up the file handles.
-const MAX_PIECES: usize = 64;
 
 /// Shards that a partition may have open however short memory is: without some, nothing moves.
 const UNREFUSED_SHARDS: usize = 16;
@@ -299,9 +293,6 @@ impl Buffers {
     }
 }
 
-/// Shards being written, by their number.
-type OpenShards = BTreeMap<usize, ShardWriter<ShardFile>>;
-
 /// The second half of the work.
 struct Append {
     run: Arc<Run>,
@@ -314,7 +305,8 @@ struct Append {
 
 impl Append {
     async fn run(mut self, mut units: mpsc::Receiver<EncodedUnit>) -> Result<PartitionReport> {
-        let mut open = OpenShards::new();
+        let (run, shard_space) = (&self.run, self.shard_space);
+        let mut open = OpenShards::new(run.commit.clone(), shard_space, run.compression, run.level);
         let mut sealing = Sealing { tasks: FuturesUnordered::new(), sealed: Vec::new() };
         let mut rows = 0;
         while let Some(EncodedUnit { mut buffer, dealt }) = units.recv().await {
@@ -325,19 +317,18 @@ impl Append {
                     (rule.place(buffer.len(), |record| buffer.record_end(record)), rule.is_sequential())
                 }
             };
-            let step = if sequential { MAX_PIECES } else { pieces.len().max(1) };
+            let step = if sequential { OpenShards::MAX_PIECES } else { pieces.len().max(1) };
             for pieces in pieces.chunks(step) {
                 let current = pieces.last().map_or(0, |piece| piece.shard);
                 (open, buffer) = self.append(open, buffer, pieces.to_vec()).await?;
-                while sequential && open.first_key_value().is_some_and(|(&shard, _)| shard < current) {
-                    if let Some((_, shard)) = open.pop_first() {
-                        self.seal(shard, &mut sealing).await?;
-                    }
+                let complete = if sequential { open.take_before(current) } else { Vec::new() };
+                for shard in complete {
+                    self.seal(shard, &mut sealing).await?;
                 }
             }
             self.buffers.give_back(buffer);
         }
-        for shard in open.into_values() {
+        for shard in open.take_before(usize::MAX) {
             self.seal(shard, &mut sealing).await?;
         }
         while !sealing.tasks.is_empty() {
@@ -355,30 +346,18 @@ impl Append {
         buffer: RecordBuffer,
         pieces: Vec<Piece>,
     ) -> Result<(OpenShards, RecordBuffer)> {
-        let shard_space = self.shard_space;
         let metrics = self.metrics.clone();
         let buffers = Arc::clone(&self.buffers);
         self.run
             .compute(move |run| {
                 let _timer = metrics.elapsed_compute.timer();
-                let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
                 for piece in &pieces {
-                    ranges.entry(piece.shard).or_default().push(piece.records.clone());
-                }
-                for &shard in ranges.keys() {
-                    if !open.contains_key(&shard) {
+                    if !open.is_open(piece.shard) {
                         buffers.book_shard(open.len(), run.compression)?;
-                        open.insert(shard, create_shard(run, shard_space, shard)?);
+                        open.open(piece.shard).map_err(shards_error)?;
                     }
                 }
-                let mut shards: Vec<_> =
-                    open.iter_mut().filter_map(|(shard, writer)| Some((writer, ranges.get(shard)?))).collect();
-                shards.par_iter_mut().try_for_each(|(writer, ranges)| {
-                    ranges
-                        .iter()
-                        .try_for_each(|range| writer.append(&buffer, range.clone()))
-                        .map_err(|error| run.write_error(error))
-                })?;
+                open.append(&buffer, &pieces).map_err(|error| run.write_error(error))?;
                 for piece in &pieces {
                     metrics.rows_written.add(piece.records.len());
                     metrics.bytes_written.add(buffer.slice(piece.records.clone()).len());
@@ -389,29 +368,20 @@ impl Append {
     }
 
     /// Starts to finish and sync a shard, once not too many others are at it.
-    async fn seal(&self, shard: ShardWriter<ShardFile>, sealing: &mut Sealing) -> Result<()> {
+    async fn seal(&self, shard: OpenShard, sealing: &mut Sealing) -> Result<()> {
         while sealing.tasks.len() >= MAX_SEALING {
             sealing.next().await?;
         }
         let shards = self.metrics.shards.clone();
         let buffers = Arc::clone(&self.buffers);
         sealing.tasks.push(self.run.wait_for_disk(move |run| {
-            let (file, stats) = run.install(|| shard.finish()).map_err(|error| run.write_error(error))?;
+            let staged = shard.seal().map_err(|error| run.write_error(error))?;
             buffers.release_shard(run.compression);
-            let staged = file.seal(stats).map_err(shards_error)?;
             shards.add(1);
             Ok(staged)
         }));
         Ok(())
     }
-}
-
-/// A new shard: number `shard` in its space.
-pub(super) fn create_shard(run: &Run, shard_space: u32, shard: usize) -> Result<ShardWriter<ShardFile>> {
-    let sequence =
-        u32::try_from(shard).map_err(|_| exec_datafusion_err!("more than {} shards: make them larger", u32::MAX))?;
-    let file = run.commit.create_shard(shard_space, sequence).map_err(shards_error)?;
-    Ok(ShardWriter::new(file, run.compression, run.level))
 }
 
 /// Shards on their way to the disk.

@@ -1,8 +1,7 @@
 //! [`plan_write`]: from a plan that yields rows to a plan that leaves shards.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_tfrecord::Mapping;
@@ -12,6 +11,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_execution::config::SessionConfig;
+use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
@@ -22,6 +22,7 @@ use super::commit::TfRecordCommitExec;
 use super::deal::DealExec;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
 use super::options::WriteOptions;
+use crate::directory::{GuardedSource, Location};
 use crate::error::{ErrorKind, encode_error, shards_error};
 
 /// Plans to write the rows of `input` as one set of shards.
@@ -41,8 +42,7 @@ pub fn plan_write(
 ) -> Result<Arc<TfRecordCommitExec>> {
     let mapping = Mapping::try_new(&input.schema(), &options.mapping).map_err(encode_error)?;
     check_prefix(&options.prefix).map_err(shards_error)?;
-    let mut inputs = local_inputs(&input);
-    inputs.extend(options.inputs.iter().filter_map(|input| input_directory(input)));
+    let inputs = local_inputs(&input, &options.inputs);
     preflight(&options.out, options.mode, &inputs).map_err(shards_error)?;
     let (input, assignment) = if options.ordered && has_order(&input) {
         let rows = range_rows(&input, &options)?;
@@ -107,7 +107,7 @@ fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
 
 /// A scan with fewer partitions than the session wants, split by ranges of its files. The optimizer does this below
 /// operators that compute; to write is the work here, and it is not at the table when a finished plan comes in.
-fn spread(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+pub fn spread(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let config = session.config_options();
     let partitions = config.execution.target_partitions;
     if !config.optimizer.repartition_file_scans || input.output_partitioning().partition_count() >= partitions {
@@ -116,33 +116,36 @@ fn spread(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Arc<dy
     Ok(input.repartitioned(partitions, config)?.unwrap_or(input))
 }
 
-/// The local files that a plan reads.
-fn local_inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<PathBuf> {
-    let mut files = BTreeSet::new();
+/// The local files that a plan reads, and the local directories of which it, or one of `inputs`, reads all that is in
+/// them: what the output of the plan must not overlap.
+pub fn local_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Vec<PathBuf> {
+    let mut found: BTreeSet<PathBuf> = inputs.iter().filter_map(|input| input_directory(input)).collect();
     // The closure does not fail.
     let _ = plan.apply(|node| {
         let scan = node.downcast_ref::<DataSourceExec>().and_then(|source| source.data_source().downcast_ref());
         if let Some(scan) = scan.filter(|scan: &&FileScanConfig| scan.object_store_url.as_str().starts_with("file:")) {
-            let of_scan = scan.file_groups.iter().flat_map(|group| group.files());
-            files.extend(of_scan.map(|file| PathBuf::from(format!("/{}", file.object_meta.location))));
+            let files = scan.file_groups.iter().flat_map(|group| group.files());
+            found.extend(files.map(|file| local_path(&file.object_meta.location)));
+            let guarded = scan.file_source().downcast_ref::<GuardedSource>();
+            let locations = guarded.into_iter().flat_map(GuardedSource::locations);
+            found.extend(locations.filter_map(|location| input_directory(location)));
         }
         Ok(TreeNodeRecursion::Continue)
     });
-    files.into_iter().collect()
+    found.into_iter().collect()
 }
 
-/// The local directory of which an input reads all that is in it, now and in later runs.
+/// The local directory of which an input, as the user wrote it, reads all that is in it, now and in later runs: one that
+/// it names, or the part of a pattern before `**`.
 fn input_directory(input: &str) -> Option<PathBuf> {
-    let path = Path::new(input);
-    if path.is_dir() {
-        return Some(path.to_owned());
-    }
-    // Of a pattern that goes down to any depth, the part before it.
-    let fixed: PathBuf = path.components().take_while(|part| !is_pattern(part.as_os_str())).collect();
-    let deep = path.components().any(|part| part.as_os_str() == "**");
-    (deep && fixed.is_dir()).then_some(fixed)
+    let location = Location::parse(input).ok()?;
+    let is_local = *location.object_store() == ObjectStoreUrl::local_filesystem();
+    let takes_all = !location.is_pattern() || location.depth().is_none();
+    let directory = local_path(&location.prefix);
+    (is_local && takes_all && directory.is_dir()).then_some(directory)
 }
 
-fn is_pattern(name: &OsStr) -> bool {
-    name.as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
+/// A path of the local file system, which the engine knows without the first `/`.
+fn local_path(path: &object_store::path::Path) -> PathBuf {
+    PathBuf::from(format!("/{path}"))
 }

@@ -4,13 +4,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_array::builder::{ListBuilder, StringBuilder, StructBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::builder::{ArrayBuilder, ListBuilder, StringBuilder, StructBuilder, UInt32Builder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use datafusion_common::{Result, internal_datafusion_err};
-use tfrecord_shards::StagedShard;
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tfrecord_shards::{RecordOffset, StagedShard};
 
 /// What one write partition did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ fn shard_fields() -> Fields {
         Field::new("framed_bytes", DataType::UInt64, false),
         Field::new("file_bytes", DataType::UInt64, false),
         Field::new("crc32c", DataType::UInt32, false),
+        // Three numbers for each: record, framed bytes and bytes of the file before it.
+        Field::new_list("offsets", Field::new("item", DataType::UInt64, false), false),
     ])
 }
 
@@ -40,7 +42,7 @@ fn shard_item() -> Field {
 }
 
 /// One row for each partition: its number, its rows, its shards, and `extras` for what later stages gather on the way
-/// (sketches, offsets, vocabularies), which the committer does not look into.
+/// (sketches, vocabularies), which the committer does not look into.
 pub(super) static REPORT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         Field::new("partition", DataType::UInt32, false),
@@ -100,19 +102,28 @@ impl ShardRow<'_> {
         self.field::<UInt64Builder>(4)?.append_value(shard.framed_bytes);
         self.field::<UInt64Builder>(5)?.append_value(shard.file_bytes);
         self.field::<UInt32Builder>(6)?.append_value(shard.crc32c);
+        let offsets = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(7)?;
+        let numbers = offsets.values().as_any_mut().downcast_mut::<UInt64Builder>().ok_or_else(|| other_builder(7))?;
+        for RecordOffset { record, framed, file } in &shard.offsets {
+            numbers.append_slice(&[*record, *framed, *file]);
+        }
+        offsets.append(true);
         self.0.append(true);
         Ok(())
     }
 
-    fn field<B: arrow_array::builder::ArrayBuilder>(&mut self, index: usize) -> Result<&mut B> {
-        let field = self.0.field_builder::<B>(index);
-        field.ok_or_else(|| internal_datafusion_err!("a shard's field {index} is not of its builder's type"))
+    fn field<B: ArrayBuilder>(&mut self, index: usize) -> Result<&mut B> {
+        self.0.field_builder::<B>(index).ok_or_else(|| other_builder(index))
     }
+}
+
+fn other_builder(index: usize) -> DataFusionError {
+    internal_datafusion_err!("a shard's field {index} is not of its builder's type")
 }
 
 fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
     let shards = shards.as_struct_opt()?;
-    let [staged, partition, sequence, rows, framed_bytes, file_bytes, crc32c] = shards.columns() else {
+    let [staged, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets] = shards.columns() else {
         return None;
     };
     let staged = staged.as_string_opt::<i32>()?;
@@ -120,6 +131,7 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
         (partition.as_primitive_opt::<UInt32Type>()?, sequence.as_primitive_opt::<UInt32Type>()?);
     let (rows, framed_bytes) = (rows.as_primitive_opt::<UInt64Type>()?, framed_bytes.as_primitive_opt::<UInt64Type>()?);
     let (file_bytes, crc32c) = (file_bytes.as_primitive_opt::<UInt64Type>()?, crc32c.as_primitive_opt::<UInt32Type>()?);
+    let offsets = offsets.as_list_opt::<i32>()?;
     let shard = |row| StagedShard {
         staged: staged.value(row).to_owned(),
         partition: partition.value(row),
@@ -128,8 +140,14 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
         framed_bytes: framed_bytes.value(row),
         file_bytes: file_bytes.value(row),
         crc32c: crc32c.value(row),
+        offsets: record_offsets(offsets.value(row).as_primitive::<UInt64Type>().values()),
     };
     Some((0..shards.len()).map(shard).collect())
+}
+
+fn record_offsets(numbers: &[u64]) -> Vec<RecordOffset> {
+    let (offsets, _) = numbers.as_chunks();
+    offsets.iter().map(|&[record, framed, file]| RecordOffset { record, framed, file }).collect()
 }
 
 #[cfg(test)]
@@ -146,8 +164,9 @@ mod tests {
             framed_bytes: 1 << 41,
             file_bytes: 1 << 42,
             crc32c: u32::MAX,
+            offsets: (0..sequence.into()).map(|n| RecordOffset { record: n, framed: n << 24, file: n << 20 }).collect(),
         };
-        for shards in [vec![], vec![shard(0), shard(1)]] {
+        for shards in [vec![], vec![shard(0), shard(3), shard(1)]] {
             let report = PartitionReport { partition: 7, rows: 1 << 41, shards };
             assert_eq!(PartitionReport::from_batch(&report.to_batch()?)?, [report]);
         }

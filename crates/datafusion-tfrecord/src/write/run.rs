@@ -85,11 +85,6 @@ impl Run {
             result
         })
     }
-
-    /// Runs `job` such that what it does in parallel is done by the pool.
-    pub(crate) fn install<T: Send>(&self, job: impl FnOnce() -> T + Send) -> T {
-        self.pool.install(job)
-    }
 }
 
 /// Runs a job whose panic is an error.

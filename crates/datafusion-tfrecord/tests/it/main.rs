@@ -5,6 +5,7 @@
 mod deal;
 mod failure;
 mod order;
+mod read;
 mod sharding;
 mod sql;
 mod support;

@@ -38,7 +38,7 @@ pub(super) async fn text(
         (Some(Compression::None), Content::Compressed(_)) | (None, Content::Text) => Compression::None,
         (Some(asked), _) => asked,
         (None, Content::Compressed(found)) => found,
-        (None, Content::Parquet | Content::Unsupported(_)) => {
+        (None, Content::Parquet | Content::TfRecord | Content::Unsupported(_)) => {
             let found = content.describe();
             return Err(ErrorKind::WrongFormat { file: file.to_owned(), expected: "CSV", found }.into());
         }

@@ -46,6 +46,19 @@ async fn a_directory_is_read_as_hadoop_tools_leave_it() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
+    let descriptions =
+        ["t/a.idx", "t/a.tfindex", "t/dataset_info.json", "t/features.json", "t/label.labels.txt", "t/schema.pbtxt"];
+    let dir = directory(&[descriptions.as_slice(), &["t/a"]].concat())?;
+    assert_eq!(found(&dir, "t").await?, ["t/a"]);
+    assert_eq!(found(&dir, "t/*").await?, ["t/a"]);
+    for name in descriptions.into_iter().chain(["t/*.idx", "t/*.txt"]) {
+        assert_eq!(found(&dir, name).await?.len(), 1, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
     let dir = directory(&["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv"])?;
     for name in ["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv", "_p*", ".h*", "*.crc"] {

@@ -8,3 +8,4 @@ mod listing;
 mod parquet;
 mod sql;
 mod support;
+mod tfrecord;

@@ -1,16 +1,26 @@
 use arrow_tfrecord::Choice;
-use clap::Parser as _;
+use clap::CommandFactory as _;
 use tfrecord_shards::Sharding;
 
-use super::{Cli, TABLE_HELP, parse_map, parse_out, parse_prefix, parse_size, refuse_table_file};
+use super::query::TABLE_HELP;
+use super::{Cli, QueryArgs, TableFormat, TableTarget, Target, Tool, values};
 
-fn parse(arguments: &[&str]) -> Cli {
-    Cli::try_parse_from([&["tfr-sql", "SELECT 1"], arguments].concat()).unwrap()
+fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::parse_from_arguments(["tfr-sql"].iter().chain(arguments).map(Into::into).collect())
+}
+
+fn query(arguments: &[&str]) -> QueryArgs {
+    parse(&[&["SELECT 1"], arguments].concat()).unwrap().query
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
 }
 
 #[test]
 fn sizes_have_units_or_are_bytes() {
-    let size = |text| parse_size(text).map(std::num::NonZeroU64::get);
+    let size = |text| values::size(text).map(std::num::NonZeroU64::get);
     assert_eq!(size("128MiB"), Ok(128 << 20));
     assert_eq!(size("1.5 KiB"), Ok(1536));
     assert_eq!(size("4GB"), Ok(4_000_000_000));
@@ -22,7 +32,7 @@ fn sizes_have_units_or_are_bytes() {
 
 #[test]
 fn a_mapped_name_may_be_quoted() {
-    let map = |text| parse_map(text).map(|(name, choice)| (name, choice.to_string()));
+    let map = |text| values::map(text).map(|(name, choice)| (name, choice.to_string()));
     let choice = |name: &str, choice: Choice| Ok((name.to_owned(), choice.to_string()));
     assert_eq!(map("price: string"), choice("price", Choice::String));
     assert_eq!(map(" unit price :bits"), choice("unit price", Choice::Bits));
@@ -35,7 +45,7 @@ fn a_mapped_name_may_be_quoted() {
 
 #[test]
 fn shards_are_counted_sized_or_filled() {
-    let sharding = |arguments: &[&str]| parse(&[&["--out", "x"], arguments].concat()).output.sharding();
+    let sharding = |arguments: &[&str]| query(&[&["--out", "x"], arguments].concat()).output.shards.sharding();
     assert_eq!(sharding(&[]), Sharding::default());
     assert_eq!(sharding(&["--shards", "16"]), Sharding::Count(16.try_into().unwrap()));
     assert_eq!(sharding(&["--shard-size", "1MiB"]), Sharding::Bytes(1 << 20));
@@ -43,10 +53,17 @@ fn shards_are_counted_sized_or_filled() {
 }
 
 #[test]
+fn samples_are_counted_or_all() {
+    let sample = |text: &str| query(&["--infer-files", text]).inference.infer_files.unwrap().limit();
+    assert_eq!((sample("7"), sample("all")), (Some(7), None));
+    assert!(values::sample("0").is_err() && values::sample("many").is_err());
+}
+
+#[test]
 fn a_prefix_is_the_start_of_a_visible_file_name() {
-    assert!(parse_prefix("train").is_ok());
+    assert!(values::prefix("train").is_ok());
     for bad in ["", "a/b", ".train", "_train", "tra\nin", &"x".repeat(240)] {
-        assert!(parse_prefix(bad).is_err(), "{bad}");
+        assert!(values::prefix(bad).is_err(), "{bad}");
     }
 }
 
@@ -61,7 +78,7 @@ fn every_key_of_a_table_is_in_the_help() {
 
 #[test]
 fn a_target_is_a_local_path() {
-    let out = |text: &str| parse_out(text.into()).map(|path| path.display().to_string());
+    let out = |text: &str| values::out(text.into()).map(|path| path.display().to_string());
     for (text, path) in [("a/b", "a/b"), ("./s3:/x", "./s3:/x"), ("file:///a%20b/c#1?", "/a b/c#1?")] {
         assert_eq!(out(text).unwrap(), path);
     }
@@ -71,8 +88,47 @@ fn a_target_is_a_local_path() {
 }
 
 #[test]
-fn one_table_file_is_refused_by_name() {
-    let refusal = refuse_table_file("x/table.Parquet".as_ref()).unwrap_err().to_string();
-    assert!(refusal.contains("writing Parquet is not supported yet"), "{refusal}");
-    assert!(refuse_table_file("shards.d".as_ref()).is_ok());
+fn the_name_of_the_output_tells_its_form() {
+    let table = |out: &str, format, gzip, is_directory| {
+        Target::Table(TableTarget { path: out.into(), format, gzip, is_directory })
+    };
+    let target = |out: &str| query(&["--out", out]).output.target().cloned().unwrap();
+    for (out, format, gzip, is_directory) in [
+        ("x.parquet", TableFormat::Parquet, false, false),
+        ("a.b/X.Parquet", TableFormat::Parquet, false, false),
+        ("x.csv.gz", TableFormat::Csv, true, false),
+        ("x.jsonl.gz/", TableFormat::JsonLines, true, true),
+        ("x.ndjson", TableFormat::JsonLines, false, false),
+        ("x.json", TableFormat::Json, false, false),
+        ("x.arrow/", TableFormat::Arrow, false, true),
+    ] {
+        assert_eq!(target(out), table(out, format, gzip, is_directory));
+    }
+    for out in ["shards", "shards.d", "shards/", "x.tfrecord/", "x.gz", ".parquet", "2026.11.20", ".."] {
+        assert_eq!(target(out), Target::Shards(out.into()), "{out}");
+    }
+    for bad in ["x.avro", "x.tsv", "x.ORC", "x.tfrecord", "x.csv.zst", "x.csv.zst/", "x.parquet.gz", "x.arrow.gz"] {
+        let error = parse(&["SELECT 1", "--out", bad]).unwrap_err().to_string();
+        assert!(error.contains("is not supported\n\nhint: "), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_of_that_name_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("x.parquet");
+    std::fs::create_dir(&out).unwrap();
+    let args = query(&["--out", out.to_str().unwrap()]);
+    assert!(matches!(args.output.target(), Some(Target::Table(TableTarget { is_directory: true, .. }))));
+}
+
+#[test]
+fn the_name_of_a_tool_is_no_query() {
+    assert!(matches!(parse(&["verify", "x"]).unwrap().tool, Some(Tool::Verify(_))));
+    assert!(matches!(parse(&["-q", "verify", "x"]).unwrap().tool, Some(Tool::Verify(_))));
+    assert!(parse(&["verify"]).is_err());
+    // Behind another option, and where nothing else can stand.
+    assert!(parse(&["--threads", "2", "verify", "x"]).is_err());
+    assert!(parse(&["SELECT 1", "verify", "x"]).is_err());
+    assert!(parse(&["--", "verify"]).unwrap().tool.is_none());
 }

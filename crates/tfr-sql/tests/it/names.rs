@@ -89,7 +89,7 @@ fn other_statements_are_refused() {
     -- stderr
     error: CREATE EXTERNAL TABLE: reading AVRO is not supported yet
 
-    hint: the formats are STORED AS PARQUET and STORED AS CSV
+    hint: the formats are STORED AS PARQUET, STORED AS CSV and STORED AS TFRECORD
     "##);
     assert_told!(bench.tell(&["SET datafusion.execution.batch_size = 2"]), @r##"
     exit 1

@@ -53,6 +53,106 @@ fn terminated() {
     stops_cleanly("-TERM", 143);
 }
 
+fn leaves_no_table(signal: &str, code: i32, out: &str) {
+    let bench = Workbench::new();
+    let mut child = bench.command(&[ENDLESS, "--out", out]).stderr(Stdio::piped()).spawn().unwrap();
+    // What is staged lies beside the target.
+    while bytes_under(bench.path()) == inputs_len(&bench) {
+        assert!(child.try_wait().unwrap().is_none(), "the command ended");
+        std::thread::yield_now();
+    }
+    send(signal, &child);
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code));
+    assert_eq!(talk, "stopped; nothing was written\n");
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
+fn inputs_len(bench: &Workbench) -> u64 {
+    let names = ["events.parquet", "many.parquet", "users.csv"];
+    names.iter().map(|name| fs::metadata(bench.path().join(name)).unwrap().len()).sum()
+}
+
+#[test]
+fn interrupted_while_writing_a_table() {
+    leaves_no_table("-INT", 130, "x.csv");
+    leaves_no_table("-INT", 130, "new/x.arrow");
+}
+
+#[test]
+fn what_a_killed_run_left_of_a_table_is_told_and_removed() {
+    let bench = Workbench::new();
+    for out in ["x.csv", "x.csv/"] {
+        let mut child = bench.command(&[ENDLESS, "--out", out, "--quiet"]).spawn().unwrap();
+        while bytes_under(bench.path()) == inputs_len(&bench) {
+            assert!(child.try_wait().unwrap().is_none(), "the command ended");
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(bench.leftovers().len(), 1);
+        let again = bench.run(&["SELECT 1 AS one", "--out", out, "--mode", "overwrite"]);
+        let talk = String::from_utf8(again.stderr).unwrap();
+        assert!(talk.starts_with("warning: ") && talk.contains(", killed\n"), "{talk}");
+        assert_eq!(bench.leftovers(), [Path::new("x.csv")]);
+        if out.ends_with('/') {
+            fs::remove_dir_all(bench.path().join("x.csv")).unwrap();
+        } else {
+            fs::remove_file(bench.path().join("x.csv")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn terminated_while_writing_a_table() {
+    leaves_no_table("-TERM", 143, "x.jsonl.gz/");
+}
+
+/// Uses a tool over a pipe that never ends, or over more bytes than it reads before the signal.
+fn leaves_no_set(signal: &str, code: i32, arguments: &[&str]) {
+    let bench = Workbench::new();
+    let query = "SELECT value, repeat('x', 1000) AS x FROM generate_series(1, 200000)";
+    assert!(bench.run(&[query, "--out", "shards", "--quiet"]).status.success());
+    let before = bytes_under(bench.path());
+    let mut child = bench.tool(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    while bytes_under(bench.path()) == before {
+        assert!(child.try_wait().unwrap().is_none(), "the command ended");
+        std::thread::yield_now();
+    }
+    send(signal, &child);
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code), "{talk}");
+    assert!(talk.contains("stopped; nothing was written"), "{talk}");
+    assert_eq!(bench.leftovers(), [Path::new("shards")]);
+}
+
+#[test]
+fn interrupted_while_resharding() {
+    leaves_no_set("-INT", 130, &["reshard", "shards", "--out", "out", "--compression", "gzip", "--threads", "1"]);
+}
+
+#[test]
+fn terminated_while_salvaging() {
+    leaves_no_set("-TERM", 143, &["salvage", "shards", "--out", "out", "--compression", "gzip", "--threads", "1"]);
+}
+
+#[test]
+fn interrupted_while_waiting_for_records() {
+    let bench = Workbench::new();
+    let mut child = bench.tool(&["cat", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // A record is printed, so it reads; the pipe stays open and silent.
+    let mut writer = tfrecord_framing::RecordWriter::new(Vec::new());
+    writer.write_record(b"").unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, &writer.finish().unwrap()).unwrap();
+    let mut line = [0; 3];
+    child.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    send("-INT", &child);
+    assert_eq!((&line, child.wait().unwrap().code()), (b"{}\n", Some(130)));
+}
+
 /// Bytes of the files under `dir`, whatever of it goes meanwhile.
 fn bytes_under(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);

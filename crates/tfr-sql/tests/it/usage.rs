@@ -12,7 +12,7 @@ fn a_query_is_needed() {
     error: the following required arguments were not provided:
       <QUERY|--file <FILE>>
 
-    Usage: tfr-sql --out <DIR> --threads <N> <QUERY|--file <FILE>>
+    Usage: tfr-sql --out <PATH> --threads <N> <QUERY|--file <FILE>>
 
     For more information, try '--help'.
     "##);
@@ -49,7 +49,7 @@ fn shards_are_cut_in_one_way() {
     -- stderr
     error: the argument '--shards <N>' cannot be used with '--shard-rows <N>'
 
-    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <DIR>|--dry-run>
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <PATH>|--dry-run>
 
     For more information, try '--help'.
     "##);
@@ -85,6 +85,7 @@ fn one_choice_a_column() {
     error: --map is given twice for column "score"
 
     Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
 
     For more information, try '--help'.
     "##);
@@ -109,6 +110,7 @@ fn a_level_is_of_a_compression() {
     error: --level needs --compression gzip or --compression zlib
 
     Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
 
     For more information, try '--help'.
     "##);
@@ -120,9 +122,9 @@ fn writing_options_need_a_target() {
     exit 2
     -- stderr
     error: the following required arguments were not provided:
-      <--out <DIR>|--dry-run>
+      <--out <PATH>|--dry-run>
 
-    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <DIR>|--dry-run>
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <PATH>|--dry-run>
 
     For more information, try '--help'.
     "##);
@@ -134,7 +136,7 @@ fn rows_are_printed_or_written() {
     exit 2
     -- stderr
     error: the argument '--format <FORMAT>' cannot be used with:
-      --out <DIR>
+      --out <PATH>
       --dry-run
 
     Usage: tfr-sql --format <FORMAT> --threads <N> <QUERY|--file <FILE>>
@@ -145,14 +147,15 @@ fn rows_are_printed_or_written() {
 
 #[test]
 fn a_table_file_is_refused_by_name() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "copy.parquet"]), @r##"
+    assert_told!(Workbench::new().tell(&[QUERY, "--out", "copy.avro"]), @r##"
     exit 2
     -- stderr
-    error: --out copy.parquet: writing Parquet is not supported yet
+    error: --out copy.avro: writing Avro is not supported
 
-    hint: give a directory: --out copy/
+    hint: for shards give a directory: --out copy/; tables are .parquet, .csv, .json, .jsonl and .arrow
 
     Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
 
     For more information, try '--help'.
     "##);
@@ -164,14 +167,14 @@ fn shards_go_to_a_local_directory() {
     assert_told!(bench.tell(&[QUERY, "--out", "s3://bucket/shards"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 's3://bucket/shards' for '--out <DIR>': writing to s3:// is not supported: give a local directory
+    error: invalid value 's3://bucket/shards' for '--out <PATH>': writing to s3:// is not supported: give a local path
 
     For more information, try '--help'.
     "##);
     assert_told!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'file://shards' for '--out <DIR>': expected file:// and an absolute path
+    error: invalid value 'file://shards' for '--out <PATH>': expected file:// and an absolute path
 
     For more information, try '--help'.
     "##);
@@ -241,6 +244,7 @@ fn one_table_a_name() {
     error: --table is given twice for t
 
     Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
 
     For more information, try '--help'.
     "##);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::ArrowWriter;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// `events.parquet` (4 rows), `many.parquet` (10,000 rows), `users.csv` (3 rows) in a directory of their own.
@@ -56,8 +57,15 @@ impl Workbench {
     /// The command with `arguments`, to be run in the directory. Two threads, so that plans do not depend on the
     /// machine.
     pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.tool(arguments);
+        command.args(["--threads", "2"]);
+        command
+    }
+
+    /// The command with `arguments` and nothing else, to be run in the directory.
+    pub fn tool(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tfr-sql"));
-        command.current_dir(self.path()).args(arguments).args(["--threads", "2"]).env("TMPDIR", self.temp.path());
+        command.current_dir(self.path()).args(arguments).env("TMPDIR", self.temp.path());
         for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "RUST_LOG", "RUST_BACKTRACE"] {
             command.env_remove(variable);
         }
@@ -72,6 +80,16 @@ impl Workbench {
     /// Runs the command and tells all of it: the exit code, standard output, standard error.
     pub fn tell(&self, arguments: &[&str]) -> String {
         tell(&self.run(arguments))
+    }
+
+    /// Runs a tool to its end.
+    pub fn run_tool(&self, arguments: &[&str]) -> Output {
+        self.tool(arguments).output().unwrap()
+    }
+
+    /// Runs a tool and tells all of it.
+    pub fn tell_tool(&self, arguments: &[&str]) -> String {
+        tell(&self.run_tool(arguments))
     }
 
     /// Names in the directory that are not inputs, hidden ones included.
@@ -93,6 +111,14 @@ pub fn tell(output: &Output) -> String {
         }
     }
     text
+}
+
+/// Asserts that a report is as its schema says.
+pub fn check_report(report: &Value) {
+    let schema: Value = serde_json::from_str(include_str!("../../../../schemas/report.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<_> = validator.iter_errors(report).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 /// Asserts a snapshot of [`Workbench::tell`] with what varies from run to run filtered out.

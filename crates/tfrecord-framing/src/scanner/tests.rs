@@ -1,4 +1,7 @@
+use std::{collections::HashSet, convert::Infallible};
+
 use super::*;
+use crate::{GZIP_BLOCK_LEN, HEADER_LEN, append_record, gzip_member};
 use crate::{Level, RecordWriter, masked_crc32c};
 
 fn file(records: &[&[u8]]) -> Vec<u8> {
@@ -120,7 +123,10 @@ fn records_longer_than_allowed_are_damage() {
     let whole = file(&[b"short", &[7; 100], b"short"]);
     let (found, damage) = scan(RecordScanner::new().with_max_record_len(99), &whole);
     assert_eq!(found.len(), 2);
-    assert_eq!(damage, [Damage { kind: DamageKind::RecordTooLong { len: 100 }, record: 1, range: 21..137 }]);
+    assert_eq!(
+        damage,
+        [Damage { kind: DamageKind::RecordTooLong { len: 100 }, record: 1, range: 21..137, passed_over: None }]
+    );
 }
 
 /// Intact headers close together, whose payloads reach far and fail. Quadratic time would be hours.
@@ -130,7 +136,7 @@ fn hostile_headers_cost_linear_time() {
     let hostile: Vec<u8> = header(len / 2).into_iter().cycle().take(len as usize).collect();
     let (found, damage) = scan(RecordScanner::new(), &[&hostile, &file(&RECORDS)[..]].concat());
     assert_eq!(found.iter().collect::<Vec<_>>(), RECORDS);
-    assert_eq!(damage, [Damage { kind: DamageKind::DataCrc, record: 0, range: 0..len }]);
+    assert_eq!(damage, [Damage { kind: DamageKind::DataCrc, record: 0, range: 0..len, passed_over: None }]);
 
     // Each followed by a sound record, so that every one of them is met where a record should start.
     // (The length leads to no header, or the walk would go on there.)
@@ -165,5 +171,115 @@ fn zeros_are_told_from_other_damage() {
     let whole = [&before[..], &[0; 4096], &after].concat();
     let (found, damage) = scan(RecordScanner::new(), &whole);
     assert_eq!(found.iter().collect::<Vec<_>>(), [b"before".as_slice(), b"after"]);
-    assert_eq!(damage, [Damage { kind: DamageKind::ZeroPadding, record: 1, range: 22..22 + 4096 }]);
+    assert_eq!(damage, [Damage { kind: DamageKind::ZeroPadding, record: 1, range: 22..22 + 4096, passed_over: None }]);
+}
+
+/// Records of about 100 bytes in members of 1 MiB each, and the records of each member.
+fn gzip_file() -> (Vec<u8>, Vec<Vec<u8>>) {
+    let records: Vec<_> = (0..40_000_u32).map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes().repeat(25)).collect();
+    let mut writer = RecordWriter::with_compression(Vec::new(), Compression::Gzip, Level::default());
+    records.iter().for_each(|record| writer.write_record(record).unwrap());
+    (writer.finish().unwrap(), records)
+}
+
+fn scan_gzip(file: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<Damage>) {
+    let mut scanner = RecordScanner::with_compression(Compression::Gzip);
+    let (mut records, mut damage) = (Records::new(), Vec::new());
+    for mut piece in file.chunks(piece) {
+        while scanner.scan(&mut piece, 1000, &mut records, &mut damage).unwrap() > 0 {}
+    }
+    scanner.finish(&mut records, &mut damage).unwrap();
+    (records.iter().map(<[u8]>::to_vec).collect(), damage)
+}
+
+#[test]
+fn behind_a_damaged_gzip_member_the_next_one_is_read() {
+    let (file, records) = gzip_file();
+    let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
+    let per_member = GZIP_BLOCK_LEN.div_ceil(116);
+    assert_eq!(members.len(), records.len().div_ceil(per_member));
+    let known: HashSet<_> = records.iter().collect();
+    for at in [3, 11, 3000, members[1] / 2, members[2] - 6, members[2] + 1, members[2] + 15, members[3] + 40_000] {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x54;
+        let hit = members.iter().rposition(|&start| start <= at).unwrap();
+        let (found, damage) = scan_gzip(&damaged, 10_000);
+        // Every record before and behind the member that was hit, and some of those in it.
+        let (before, behind) = (hit * per_member, (hit + 1) * per_member);
+        assert!(found.len() < records.len() || at == members[2] - 6, "byte {at}");
+        assert!(found[..before] == records[..before], "byte {at}");
+        assert!(found[found.len() - (records.len() - behind)..] == records[behind..], "byte {at}: {damage:?}");
+        assert!(found.iter().all(|record| known.contains(record)));
+        // What was inflated before the stream turned out to be damaged may be damage of its own.
+        let Some(Damage { passed_over: Some(passed_over), .. }) = damage.last() else {
+            panic!("byte {at}: {damage:?}")
+        };
+        assert_eq!(passed_over.end, members[hit + 1] as u64, "byte {at}");
+        assert!(passed_over.start > members[hit] as u64, "byte {at}");
+        assert_eq!(scan_gzip(&damaged, 777), (found, damage), "byte {at}");
+    }
+}
+
+#[test]
+fn two_damaged_gzip_members_are_two_damages() {
+    let (mut file, records) = gzip_file();
+    let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
+    // In the second, and by a hole over the end of the fourth.
+    file[members[1] + 500] ^= 1;
+    file[members[4] - 2_000..members[4]].fill(0);
+    let (found, damage) = scan_gzip(&file, 4096);
+    let places: Vec<_> = damage.iter().filter_map(|damage| Some(damage.passed_over.as_ref()?.end as usize)).collect();
+    assert_eq!(places, [members[2], members[4]], "{damage:?}");
+    let per_member = GZIP_BLOCK_LEN.div_ceil(116);
+    assert!(found.len() > records.len() - 2 * per_member);
+    let line = damage[1].to_string();
+    assert!(line.ends_with(&format!(" to {} of the file passed over", members[2])), "{line}");
+}
+
+#[test]
+fn what_looks_like_a_gzip_member_is_not_taken_for_one() {
+    let (mut file, records) = gzip_file();
+    let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
+    // Many beginnings, whole and cut.
+    let mut rubbish = [&[0x1f, 0x8b, 8, 0][..], b"0123456789", &[0x1f, 0x1f, 0x8b, 7]].concat().repeat(500);
+    rubbish.push(0x1f);
+    file.splice(members[1]..members[1], rubbish);
+    let (found, damage) = scan_gzip(&file, 1000);
+    assert!(found == records, "{} records, {damage:?}", found.len());
+    assert_eq!(damage.len(), 1, "{damage:?}");
+}
+
+#[test]
+fn a_byte_of_a_gzip_member_costs_no_record_of_another() {
+    let payload = |record: u32| record.wrapping_mul(0x9e37_79b9).to_le_bytes().repeat(1 + record as usize % 7);
+    let mut file = Vec::new();
+    let mut members = Vec::new();
+    for member in 0..6 {
+        let mut block = Vec::new();
+        for record in member * 4..member * 4 + 4 {
+            let fill = |bytes: &mut Vec<u8>| {
+                bytes.extend(payload(record));
+                Ok::<_, Infallible>(())
+            };
+            append_record(&mut block, fill).unwrap();
+        }
+        members.push(file.len());
+        gzip_member(&block, Level::default(), &mut file);
+    }
+    let records: Vec<_> = (0..24).map(payload).collect();
+    for at in 0..file.len() {
+        for change in [1, 4, 0x80, 0xff] {
+            let mut damaged = file.clone();
+            damaged[at] ^= change;
+            let hit = members.iter().rposition(|&start| start <= at).unwrap();
+            let (found, damage) = scan_gzip(&damaged, 50);
+            // Time, system and flags of a header are not checked.
+            assert!(found == records || !damage.is_empty(), "byte {at}");
+            let mut others = records.clone();
+            others.drain(hit * 4..hit * 4 + 4);
+            let mut found = found.iter().filter(|record| others.contains(record));
+            assert!(others.iter().all(|record| found.next() == Some(record)), "byte {at}, {change:#x}: {damage:?}");
+            assert!(damage.is_sorted_by_key(|damage| damage.record), "byte {at}: {damage:?}");
+        }
+    }
 }

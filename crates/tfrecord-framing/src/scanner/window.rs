@@ -57,6 +57,12 @@ impl Window {
         &mut self.buffer
     }
 
+    /// Takes all bytes off.
+    pub(super) fn clear(&mut self) {
+        *self = Self { buffer: std::mem::take(&mut self.buffer), ..Self::default() };
+        self.buffer.clear();
+    }
+
     /// Takes bytes off the beginning.
     pub(super) fn advance(&mut self, len: usize) {
         self.start += len;

@@ -12,11 +12,11 @@ use super::*;
 fn description() -> SetDescription {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
     let options = MappingOptions::default();
-    SetDescription::new(&Mapping::try_new(&schema, &options).unwrap(), &options)
+    SetDescription::new(&Mapping::try_new(&schema, &options).unwrap(), &options).unwrap()
 }
 
 fn staged(partition: u32, sequence: u32) -> StagedShard {
-    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7 };
+    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, offsets: Vec::new() };
     StagedShard::new(format!("{partition}-{sequence}"), partition, sequence, stats)
 }
 

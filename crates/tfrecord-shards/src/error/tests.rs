@@ -1,10 +1,17 @@
 use std::error::Error as _;
 use std::fmt::Write as _;
 
+use tfrecord_framing::Position;
+
 use super::*;
+use crate::finding::FindingKind;
 
 fn cause() -> io::Error {
     io::Error::other("the cause")
+}
+
+fn damaged(kind: tfrecord_framing::ErrorKind) -> Error {
+    ErrorKind::Damaged { path: "a.tfrecord".into(), error: kind.into() }.into()
 }
 
 /// One error of each kind that has words of its own.
@@ -36,6 +43,27 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::ManifestSyntax { path: manifest.clone(), source: serde::de::Error::custom("the cause") }.into(),
         ErrorKind::ManifestVersion { path: manifest.clone(), found: FormatVersion { major: 2, minor: 1 } }.into(),
         ErrorKind::ManifestContent { path: manifest, problem: "shard \"a\" is listed twice".to_owned() }.into(),
+        damaged(tfrecord_framing::ErrorKind::Truncated {
+            position: Position { record: 3, byte: 64 },
+            expected: 12,
+            found: 7,
+        }),
+        damaged(tfrecord_framing::ErrorKind::Compression {
+            position: Position { record: 3, byte: 64 },
+            compression: Compression::Gzip,
+            source: cause(),
+        }),
+        ErrorKind::NotWhole(Finding::new(Path::new("data/shards"), FindingKind::NoSuccess)).into(),
+        ErrorKind::NothingSound {
+            path: "data".into(),
+            findings: vec![Finding::new(Path::new("data/a.tfrecord"), FindingKind::NoSuccess)],
+        }
+        .into(),
+        ErrorKind::NoFiles { path: "data".into() }.into(),
+        ErrorKind::MixedGroups { first: "dt=1".to_owned(), second: "dt=2".to_owned() }.into(),
+        ErrorKind::CompressedIndex { path: "a.tfrecord.gz".into(), compression: Compression::Gzip }.into(),
+        ErrorKind::Stopped.into(),
+        ErrorKind::MappingOptions(serde::de::Error::custom("the cause")).into(),
         ErrorKind::Json(serde::de::Error::custom("the cause")).into(),
         ErrorKind::Schema(ArrowError::IpcError("the cause".to_owned())).into(),
         ErrorKind::Base64(base64::DecodeError::InvalidLength(3)).into(),
@@ -87,6 +115,23 @@ fn every_kind_says_where_what_and_the_way_out() {
       hint: read it with a newer release
     data/shards/_manifest.json: shard "a" is listed twice
       hint: restore the manifest, or move the directory away and write the set again
+    a.tfrecord: record 3 at byte 64: truncated, expected 12 bytes of a record header, found 7
+      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
+    a.tfrecord: record 3 at byte 64: invalid gzip stream
+      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
+    data/shards: _SUCCESS is missing
+      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by one are read whatever the manifest tells
+    data: no sound record
+      hint: nothing was written; what is wrong first: data/a.tfrecord: _SUCCESS is missing
+    data: no TFRecord files
+      hint: hidden files, those whose names start with _, and sidecars such as .json are passed over
+    records of "dt=1" and of "dt=2" would be mixed
+      hint: name one of them at a time, and write each to a directory of its own; files that are named one by one are mixed whatever their directories tell
+    a.tfrecord.gz: an index is for uncompressed files, found compression gzip
+      hint: make uncompressed files of them with tfr-sql reshard
+    stopped
+    the manifest's mapping options cannot be understood
+      hint: read it with a newer release
     cannot write the manifest as JSON
     the schema's IPC form cannot be written or read
     the schema's IPC form is not base64

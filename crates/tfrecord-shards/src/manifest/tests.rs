@@ -20,7 +20,7 @@ fn description() -> SetDescription {
     let schema = Arc::new(Schema::new(fields));
     let options = MappingOptions::default().with_choice("price", arrow_tfrecord::Choice::Unscaled);
     let mapping = Mapping::try_new(&schema, &options).unwrap();
-    let mut description = SetDescription::new(&mapping, &options);
+    let mut description = SetDescription::new(&mapping, &options).unwrap();
     description.query = Some("SELECT * FROM t".to_owned());
     description.inputs = vec!["t.parquet".to_owned()];
     description.compression = Compression::Gzip;
@@ -37,11 +37,15 @@ fn shard(index: usize) -> ShardEntry {
         framed_bytes: 1000,
         file_bytes: 100,
         crc32c: 0xbeef,
+        offsets: vec![
+            RecordOffset { record: 4, framed: 400, file: 40 },
+            RecordOffset { record: 9, framed: 800, file: 79 },
+        ],
     }
 }
 
 fn manifest() -> Manifest {
-    Manifest::new(description(), vec![shard(0), shard(1)], &RunId::new()).unwrap()
+    Manifest::new(description(), vec![shard(0), shard(1)], &RunId::new())
 }
 
 fn schema() -> Value {
@@ -97,12 +101,14 @@ fn json_is_what_the_schema_describes() {
 
 #[test]
 fn the_schema_refuses_what_is_not_a_manifest() {
-    let spoil: [(&str, Value); 6] = [
+    let spoil: [(&str, Value); 8] = [
         ("/format_version", json!("2.0")),
         ("/created", json!("yesterday")),
         ("/compression", json!("GZIP")),
         ("/shards/0/crc32c", json!("BEEF")),
         ("/shards/0/path", json!("/etc/passwd")),
+        ("/shards/0/offsets/0", json!(16)),
+        ("/schema", json!("int64")),
         ("/sharding", json!({})),
     ];
     for (pointer, value) in spoil {
@@ -118,7 +124,8 @@ fn reads_back_what_was_written() {
     let json: Value = serde_json::from_slice(&manifest.to_json().unwrap()).unwrap();
     let read = read(&json).unwrap();
     assert_eq!(read, manifest);
-    assert_eq!(read.schema.to_schema().unwrap(), *description().mapping.schema());
+    assert_eq!(read.arrow_schema().unwrap(), description().schema.map(|schema| schema.to_schema().unwrap()));
+    assert_eq!(read.mapping_options().unwrap().choices.len(), 1);
     assert_eq!(json["shards"][0]["crc32c"], "0000beef");
 }
 
@@ -140,7 +147,7 @@ fn newer_minor_versions_are_read_and_newer_major_ones_refused() {
     let mut json = serde_json::to_value(manifest()).unwrap();
     json["format_version"] = json!("1.7");
     json["vocabularies"] = json!({ "label": ["cat", "dog"] });
-    json["shards"][0]["offsets"] = json!([0, 16]);
+    json["shards"][0]["checked"] = json!("2027-01-01");
     assert_eq!(read(&json).unwrap().totals.rows, 21);
 
     let error = read(&json!({ "format_version": "2.0", "everything": "else" })).unwrap_err();
@@ -161,6 +168,15 @@ fn a_manifest_that_contradicts_itself_is_refused() {
     }
     let twice = spoiled("/shards/0/path", json!(shard(1).path));
     assert!(twice.to_string().contains("listed twice"), "{twice}");
+    for (pointer, value) in [
+        ("/shards/0/offsets/0/record", 9), // as the next
+        ("/shards/0/offsets/0/framed", 0), // as the start
+        ("/shards/0/offsets/1/file", 100), // as the end
+        ("/shards/0/offsets/1/framed", 4000),
+    ] {
+        let error = spoiled(pointer, json!(value));
+        assert!(error.to_string().contains("offsets of shard"), "{pointer}: {error}");
+    }
     let totals = spoiled("/totals/rows", json!(20));
     assert!(totals.to_string().contains("add up to"), "{totals}");
     for (pointer, value) in
@@ -181,7 +197,7 @@ fn a_directory_without_a_manifest_has_none() {
 
 #[test]
 fn a_damaged_schema_is_an_error() {
-    let schema = manifest().schema;
+    let schema = manifest().schema.unwrap();
     let with_ipc = |ipc: String| SchemaDescription { ipc, ..schema.clone() }.to_schema();
     assert!(with_ipc("not base64!".to_owned()).is_err());
     let ipc = BASE64_STANDARD.decode(&schema.ipc).unwrap();
@@ -193,4 +209,61 @@ fn a_damaged_schema_is_an_error() {
         with_ipc(BASE64_STANDARD.encode(damaged)).is_ok()
     });
     assert!(read.count() < ipc.len());
+}
+
+/// The set that format 1.0 knew.
+#[test]
+fn manifests_of_version_1_0_are_read() {
+    let mut expected = manifest();
+    expected.format_version.minor = 0;
+    expected.shards.iter_mut().for_each(|shard| shard.offsets.clear());
+    let json = serde_json::to_value(&expected).unwrap();
+    assert!(json["shards"][0].get("offsets").is_none());
+    assert!(validator().is_valid(&json));
+    assert_eq!(read(&json).unwrap(), expected);
+}
+
+#[test]
+fn records_of_which_nothing_is_known_have_a_manifest_too() {
+    let manifest = Manifest::new(SetDescription::of_records(), vec![shard(0)], &RunId::new());
+    let json = serde_json::to_value(&manifest).unwrap();
+    let errors: Vec<_> = validator().iter_errors(&json).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    for nothing in ["schema", "mapping", "record_type"] {
+        assert_eq!(json[nothing], Value::Null);
+    }
+    let read = read(&json).unwrap();
+    assert_eq!(read, manifest);
+    assert_eq!(read.arrow_schema().unwrap(), None);
+    assert_eq!(read.mapping_options().unwrap(), MappingOptions::default());
+}
+
+#[test]
+fn options_of_a_newer_release_are_an_error() {
+    let mut manifest = manifest();
+    manifest.options.insert("mapping".to_owned(), json!({ "nulls": "guess" }));
+    let error = manifest.mapping_options().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::MappingOptions(_)), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn a_directory_may_disagree_with_its_manifest() {
+    let manifest = manifest();
+    let (first, second) = (shard(0).path, shard(1).path);
+    let sizes = |found: [Option<u64>; 2]| {
+        let (first, second) = (first.clone(), second.clone());
+        move |path: &str| if path == first { found[0] } else { found[1].filter(|_| path == second) }
+    };
+    assert_eq!(manifest.disagreement(sizes([Some(100), Some(100)]), true), None);
+    let found = manifest.disagreements(sizes([Some(99), None]), false);
+    let expected = [
+        Disagreement::NoSuccess,
+        Disagreement::Size { path: first.clone(), expected: 100, found: 99 },
+        Disagreement::Missing { path: second.clone() },
+    ];
+    assert_eq!(found, expected);
+    let lines: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(lines[1], format!("{first}: expected 100 bytes, found 99"));
+    assert_eq!(manifest.disagreement(sizes([Some(99), None]), true), Some(expected[1].clone()));
 }

@@ -25,7 +25,10 @@ fn records(lens: &[usize]) -> RecordBuffer {
 
 /// The shard of these records, handed over in runs of these lengths.
 fn shard(records: &RecordBuffer, runs: &[usize], compression: Compression) -> (Vec<u8>, ShardStats) {
-    let mut writer = ShardWriter::new(Vec::new(), compression, Level::default());
+    fill(ShardWriter::new(Vec::new(), compression, Level::default()), records, runs)
+}
+
+fn fill(mut writer: ShardWriter<Vec<u8>>, records: &RecordBuffer, runs: &[usize]) -> (Vec<u8>, ShardStats) {
     let mut runs = runs.iter().copied().cycle();
     let mut start = 0;
     while start < records.len() {
@@ -57,6 +60,79 @@ proptest! {
             prop_assert_eq!(stats.crc32c, crc32c::crc32c(&bytes));
         }
     }
+}
+
+/// Where a reader can begin in a shard of records of these framed lengths, by the definition: the first start of a record,
+/// or of a member, at or past each multiple of the interval. Without the places in the file.
+fn expected_offsets(lens: &[usize], interval: u64, compression: Compression) -> Vec<(u64, u64)> {
+    let mut starts = Vec::new();
+    let (mut framed, mut in_member) = (0, 0);
+    for (record, len) in lens.iter().enumerate() {
+        if in_member == 0 {
+            starts.push((record as u64, framed as u64));
+        }
+        framed += len;
+        in_member += len;
+        if compression == Compression::None || in_member >= GZIP_BLOCK_LEN {
+            in_member = 0;
+        }
+    }
+    let mut offsets: Vec<_> = (1..=framed as u64 / interval)
+        .filter_map(|multiple| starts.iter().copied().find(|(_, framed)| *framed >= multiple * interval))
+        .collect();
+    offsets.dedup();
+    offsets
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_reader_can_begin_at_every_offset(
+        lens in vec(prop_oneof![8 => 0usize..3_000, 1 => 60_000usize..400_000], 0..80),
+        runs in vec(1usize..40, 1..4),
+        interval in prop_oneof![1_000_u64..50_000, 500_000_u64..4_000_000],
+    ) {
+        let records = records(&lens);
+        let payloads: Vec<_> = RecordReader::new(records.bytes()).into_payloads();
+        let framed: Vec<_> = (0..records.len()).map(|i| records.slice(i..i + 1).len()).collect();
+        for compression in ALL {
+            let mut writer = ShardWriter::new(Vec::new(), compression, Level::default());
+            writer.offsets.interval = interval;
+            let (file, ShardStats { offsets, .. }) = fill(writer, &records, &runs);
+            let places: Vec<_> = offsets.iter().map(|offset| (offset.record, offset.framed)).collect();
+            if compression == Compression::Zlib {
+                prop_assert_eq!(places, []);
+                continue;
+            }
+            prop_assert_eq!(places, expected_offsets(&framed, interval, compression));
+            for RecordOffset { record, file: start, .. } in offsets {
+                let rest = RecordReader::with_compression(&file[start as usize..], compression).into_payloads();
+                prop_assert!(rest == payloads[record as usize..], "{} from record {}", compression, record);
+            }
+        }
+    }
+}
+
+/// Everything that a reader reads.
+trait IntoPayloads {
+    fn into_payloads(self) -> Vec<Vec<u8>>;
+}
+
+impl IntoPayloads for RecordReader<&[u8]> {
+    fn into_payloads(mut self) -> Vec<Vec<u8>> {
+        let mut record = Vec::new();
+        std::iter::from_fn(|| self.read_record(&mut record).unwrap().then(|| record.clone())).collect()
+    }
+}
+
+#[test]
+fn offsets_are_16_mib_apart() {
+    let records = records(&[1 << 20; 40]);
+    let (_, stats) = shard(&records, &[7], Compression::None);
+    let places: Vec<_> = stats.offsets.iter().map(|offset| (offset.record, offset.framed, offset.file)).collect();
+    let framed =
+        |record| (record, records.record_start(record as usize) as u64, records.record_start(record as usize) as u64);
+    assert_eq!(places, [framed(16), framed(32)]);
 }
 
 #[test]

@@ -3,9 +3,13 @@
 #[cfg(test)]
 mod child;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod rewrite;
 #[cfg(test)]
 mod staging;
 #[cfg(test)]

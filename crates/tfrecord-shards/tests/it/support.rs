@@ -1,6 +1,7 @@
 //! Sets to write and ways to look at them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::{Compression, Level, RecordReader, append_record};
 use tfrecord_shards::{
     Capabilities, LocalCommit, Manifest, RunId, SaveMode, SetDescription, SetState, ShardWriter, Sharding, StagedShard,
     check,
@@ -35,7 +36,8 @@ pub fn encode(batch: &RecordBatch) -> RecordBuffer {
 /// A set that can be told from others by its query, while all sets have files of the same names and lengths.
 pub fn describe(tag: &str) -> SetDescription {
     let options = MappingOptions::default();
-    let mut description = SetDescription::new(&Mapping::try_new(&ids([]).schema(), &options).unwrap(), &options);
+    let mut description =
+        SetDescription::new(&Mapping::try_new(&ids([]).schema(), &options).unwrap(), &options).unwrap();
     description.query = Some(tag.to_owned());
     description
 }
@@ -100,3 +102,38 @@ pub fn names(dir: &Path) -> Vec<String> {
 /// The names of the files of a set of [`SHARDS`] shards.
 pub const SET: [&str; 4] =
     ["_SUCCESS", "_manifest.json", "part-00000-of-00002.tfrecord", "part-00001-of-00002.tfrecord"];
+
+/// These records, framed.
+pub fn frames<'a>(payloads: impl IntoIterator<Item = &'a [u8]>) -> RecordBuffer {
+    let mut records = RecordBuffer::default();
+    for payload in payloads {
+        let mut frame = Vec::new();
+        let fill = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(payload);
+            Ok::<_, Infallible>(())
+        };
+        append_record(&mut frame, fill).unwrap();
+        records.push_frame(&frame);
+    }
+    records
+}
+
+/// The records of a file, or of the set in a directory, which is whole.
+pub fn payloads(path: &Path) -> Vec<Vec<u8>> {
+    let files = if path.is_dir() {
+        let SetState::Whole(manifest) = check(path).unwrap() else { panic!("{} is not whole", path.display()) };
+        manifest.shards.iter().map(|shard| path.join(&shard.path)).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    let read = |path| {
+        let mut reader = RecordReader::detect(fs::File::open(path).unwrap());
+        let mut records = Vec::new();
+        let mut record = Vec::new();
+        while reader.read_record(&mut record).unwrap() {
+            records.push(record.clone());
+        }
+        records
+    };
+    files.into_iter().flat_map(read).collect()
+}

@@ -1,0 +1,238 @@
+//! [`TfRecordFormat`]: TFRecord as a file format of the engine.
+
+mod options;
+
+pub use options::parse_choices;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use datafusion_common::parsers::CompressionTypeVariant;
+use datafusion_common::{GetExt, Result, Statistics};
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::{FileFormat, FileFormatFactory};
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::file_sink_config::FileSinkConfig;
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource::table_schema::TableSchema;
+use datafusion_physical_expr_common::sort_expr::LexRequirement;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::sorts::sort::SortExec;
+use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion_session::Session;
+use object_store::{ObjectMeta, ObjectStore};
+use tfrecord_framing::Compression;
+use url::Url;
+
+use crate::directory::{FileNames, GuardedSource};
+use crate::error::ErrorKind;
+use crate::read::{ReadOptions, RecordForm, TfRecordSource, infer};
+use crate::write::{WriteOptions, plan_write};
+
+/// What names of the format end with, and its word in SQL.
+const EXTENSION: &str = "tfrecord";
+
+/// Makes TFRecord known to a session under `STORED AS TFRECORD`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::SessionContext;
+/// use datafusion_tfrecord::TfRecordFormatFactory;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// let mut state = SessionStateBuilder::new().with_default_features().build();
+/// state.register_file_format(Arc::new(TfRecordFormatFactory), true)?;
+/// let session = SessionContext::new_with_state(state);
+/// let copy = format!(
+///     "COPY (VALUES (1, 'cat'), (2, 'dog')) TO '{}' STORED AS TFRECORD OPTIONS ('tfrecord.shards' '2')",
+///     out.display()
+/// );
+/// session.sql(&copy).await?.collect().await?;
+/// assert!(out.join("part-00001-of-00002.tfrecord").exists());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The target becomes a directory. Options of `COPY`:
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `tfrecord.shards` | exactly this many shards | |
+/// | `tfrecord.shard_size` | at most this many framed bytes a shard: `64MiB`, `1000000` | `128MiB` |
+/// | `tfrecord.shard_rows` | at most this many rows a shard | |
+/// | `tfrecord.prefix` | what names start with | `part` |
+/// | `tfrecord.compression` | `none`, `gzip`, `zlib` | `none` |
+/// | `tfrecord.level` | 0 to 9 | `6` |
+/// | `tfrecord.mode` | `error`, `overwrite` | `error` |
+/// | `tfrecord.null` | `absent`, `error` | `absent` |
+/// | `tfrecord.map` | other forms for some columns: `price: string, id: wrap` | |
+/// | `tfrecord.strict` | `true` refuses columns that would lose information | `false` |
+/// | `tfrecord.expected_rows` | the number of rows, for an ordered query with `tfrecord.shards` | |
+///
+/// Options of `CREATE EXTERNAL TABLE`, and `tfrecord.map`:
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `tfrecord.compression` | `auto`, `none`, `gzip`, `zlib` | told from the content |
+/// | `tfrecord.crc` | `verify`, `skip`: whether checksums are checked | `verify` |
+/// | `tfrecord.infer_files` | how many files tell the columns, or `all` | `256` |
+/// | `tfrecord.infer_records` | how many records of each file tell the columns, or `all` | `1000` |
+/// | `tfrecord.fixed_size_lists` | `true` infers lists of one length as such | `false` |
+///
+/// A table that is opened by [`read::open`](crate::read::open()) knows manifests, too; the engine's own listing does
+/// not.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct TfRecordFormatFactory;
+
+impl FileFormatFactory for TfRecordFormatFactory {
+    fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
+        let (write, read) = options::parse(options)?;
+        Ok(Arc::new(TfRecordFormat { form: RecordForm::of(&read), write, read, names: FileNames::default() }))
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        Arc::new(TfRecordFormat::of_records(RecordForm::default(), FileNames::default()))
+    }
+}
+
+impl GetExt for TfRecordFormatFactory {
+    fn get_ext(&self) -> String {
+        EXTENSION.to_owned()
+    }
+}
+
+/// TFRecord as a file format of the engine: reads files, writes sets of shards.
+#[derive(Debug)]
+pub struct TfRecordFormat {
+    /// How sets are written: all but the target.
+    write: WriteOptions,
+    /// How columns are inferred.
+    read: ReadOptions,
+    form: RecordForm,
+    names: FileNames,
+}
+
+impl TfRecordFormat {
+    /// Files of records in this form, named in messages as `names` says.
+    pub(crate) fn of_records(form: RecordForm, names: FileNames) -> Self {
+        Self { write: WriteOptions::new(PathBuf::new()), read: ReadOptions::default(), form, names }
+    }
+
+    /// How rows stand in the files that are read, and what told their columns.
+    pub fn form(&self) -> &RecordForm {
+        &self.form
+    }
+}
+
+#[async_trait]
+impl FileFormat for TfRecordFormat {
+    fn get_ext(&self) -> String {
+        EXTENSION.to_owned()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        let compression = match compression.get_variant() {
+            CompressionTypeVariant::UNCOMPRESSED => Compression::None,
+            CompressionTypeVariant::GZIP => Compression::Gzip,
+            _ => {
+                let what = "compression other than gzip and zlib";
+                return Err(ErrorKind::Unsupported { what, instead: "set 'tfrecord.compression'" }.into());
+            }
+        };
+        Ok(format!("{EXTENSION}{}", compression.suffix()))
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        match self.write.compression {
+            Compression::None => Some(FileCompressionType::UNCOMPRESSED),
+            Compression::Gzip => Some(FileCompressionType::GZIP),
+            // Not one of the engine's.
+            Compression::Zlib => None,
+        }
+    }
+
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        Ok(Arc::new(infer(session, store, files, &self.names, &self.read).await?.schema))
+    }
+
+    async fn infer_stats(
+        &self,
+        _: &dyn Session,
+        _: &Arc<dyn ObjectStore>,
+        schema: SchemaRef,
+        _: &ObjectMeta,
+    ) -> Result<Statistics> {
+        Ok(Statistics::new_unknown(&schema))
+    }
+
+    async fn create_physical_plan(&self, _: &dyn Session, config: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
+        let source = GuardedSource::new(Arc::clone(config.file_source()), self.names.clone()).with_all_filters();
+        let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    async fn create_writer_physical_plan(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        session: &dyn Session,
+        sink: FileSinkConfig,
+        order: Option<LexRequirement>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if sink.original_url.is_empty() {
+            let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
+            return Err(ErrorKind::Unsupported { what: "INSERT INTO", instead }.into());
+        }
+        if !sink.table_partition_cols.is_empty() {
+            let instead = "write one set for each value, with WHERE in the query";
+            return Err(ErrorKind::Unsupported { what: "PARTITIONED BY", instead }.into());
+        }
+        let options = WriteOptions {
+            out: local_path(&sink.original_url)?,
+            ordered: order.is_some() && is_sorted(&input),
+            ..self.write.clone()
+        };
+        Ok(plan_write(input, options, session)?)
+    }
+
+    fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
+        Arc::new(TfRecordSource::new(self.form.clone(), self.names.clone(), schema))
+    }
+}
+
+/// Whether the query sorts its rows: nothing after the sort mixes them again. That the rows happen to come in some order,
+/// as the engine often knows, is no wish to keep it.
+fn is_sorted(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
+        return true;
+    }
+    match (plan.children().as_slice(), plan.maintains_input_order().as_slice()) {
+        ([child], [true]) => is_sorted(child),
+        _ => false,
+    }
+}
+
+/// The directory that a target in SQL means: a path, or a `file:` URL.
+fn local_path(target: &str) -> Result<PathBuf> {
+    let not_local = || ErrorKind::NotLocal { url: target.to_owned() };
+    if !target.contains("://") {
+        return Ok(PathBuf::from(target));
+    }
+    let url = Url::parse(target).map_err(|_| not_local())?;
+    if url.scheme() != "file" {
+        return Err(not_local().into());
+    }
+    Ok(url.to_file_path().map_err(|()| not_local())?)
+}

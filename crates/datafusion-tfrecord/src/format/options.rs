@@ -1,0 +1,227 @@
+//! The options of `STORED AS TFRECORD OPTIONS (...)`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use arrow_tfrecord::Choice;
+use datafusion_common::Result;
+use tfrecord_framing::Level;
+use tfrecord_shards::{SaveMode, Sharding};
+
+use crate::error::ErrorKind;
+use crate::read::ReadOptions;
+use crate::write::WriteOptions;
+
+/// What our options start with. The engine puts the second in front of options that are written without a point.
+const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
+
+/// Every option, without prefix.
+const NAMES: [&str; 15] = [
+    "shards",
+    "shard_size",
+    "shard_rows",
+    "prefix",
+    "compression",
+    "level",
+    "mode",
+    "null",
+    "map",
+    "strict",
+    "expected_rows",
+    "crc",
+    "infer_files",
+    "infer_records",
+    "fixed_size_lists",
+];
+
+/// How to write, all but the target, and how to read. Which of the two is to be done is not known yet.
+pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, ReadOptions)> {
+    let mut write = WriteOptions::new(PathBuf::new());
+    let mut read = ReadOptions::default();
+    let mut sharding: Option<&str> = None;
+    // In one order, whatever the map's, so that the same mistake is found first every time.
+    for (option, value) in options.iter().collect::<BTreeMap<_, _>>() {
+        let name = PREFIXES.iter().find_map(|prefix| option.strip_prefix(prefix)).unwrap_or(option);
+        let option = Named { option, value };
+        match name {
+            "shards" => write.sharding = Sharding::Count(option.parse::<NonZeroUsize>("a positive number")?),
+            "shard_size" => write.sharding = Sharding::Bytes(option.bytes()?),
+            "shard_rows" => write.sharding = Sharding::Rows(option.positive()?),
+            "prefix" => write.prefix.clone_from(value),
+            "compression" if value == "auto" => read.compression = None,
+            "compression" => {
+                write.compression = option.parse("none, gzip or zlib")?;
+                read.compression = Some(write.compression);
+            }
+            "level" => {
+                let level = Level::try_from(option.parse::<u32>("a number from 0 to 9")?);
+                write.level = level.map_err(|_| option.invalid("a number from 0 to 9"))?;
+            }
+            "mode" => write.mode = option.mode()?,
+            "null" => write.mapping.nulls = option.parse("absent or error")?,
+            "map" => {
+                write.mapping.choices = option.choices()?;
+                read.mapping.get_or_insert_default().choices.clone_from(&write.mapping.choices);
+            }
+            "strict" => write.mapping.strict = option.parse("true or false")?,
+            "expected_rows" => write.expected_rows = Some(option.parse("a number of rows")?),
+            "crc" => read.crc = option.parse("verify or skip")?,
+            "infer_files" => read.infer_files = option.number_or_all("a number of files, or all")?,
+            "infer_records" => read.infer_records = option.number_or_all("a number of records, or all")?,
+            "fixed_size_lists" => read.fixed_size_lists = option.parse("true or false")?,
+            _ => {
+                let known = NAMES.map(|name| format!("tfrecord.{name}")).to_vec();
+                return Err(ErrorKind::UnknownOption { option: option.option.to_owned(), known }.into());
+            }
+        }
+        if matches!(name, "shards" | "shard_size" | "shard_rows")
+            && let Some(first) = sharding.replace(option.option)
+        {
+            let (first, second) = (first.to_owned(), option.option.to_owned());
+            return Err(ErrorKind::ConflictingOptions { first, second }.into());
+        }
+    }
+    Ok((write, read))
+}
+
+/// An option as it was written.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    option: &'a str,
+    value: &'a str,
+}
+
+impl Named<'_> {
+    fn invalid(self, expected: impl Display) -> ErrorKind {
+        let Self { option, value } = self;
+        ErrorKind::InvalidOption { option: option.to_owned(), found: value.to_owned(), expected: expected.to_string() }
+    }
+
+    fn parse<T: FromStr>(self, expected: &str) -> Result<T> {
+        self.value.trim().parse().map_err(|_| self.invalid(expected).into())
+    }
+
+    /// `None` is all.
+    fn number_or_all(self, expected: &str) -> Result<Option<usize>> {
+        if self.value.trim() == "all" { Ok(None) } else { self.parse(expected).map(Some) }
+    }
+
+    fn positive(self) -> Result<u64> {
+        match self.parse("a positive number")? {
+            0 => Err(self.invalid("a positive number").into()),
+            number => Ok(number),
+        }
+    }
+
+    /// A number of bytes, with or without a unit: `64MiB`, `64 MB`, `67108864`.
+    fn bytes(self) -> Result<u64> {
+        const UNITS: [(&str, u64); 10] = [
+            ("", 1),
+            ("b", 1),
+            ("k", 1 << 10),
+            ("kib", 1 << 10),
+            ("m", 1 << 20),
+            ("mib", 1 << 20),
+            ("g", 1 << 30),
+            ("gib", 1 << 30),
+            ("kb", 1_000),
+            ("mb", 1_000_000),
+        ];
+        const EXPECTED: &str = "a positive number of bytes, such as 64MiB";
+        let value = self.value.trim();
+        let (number, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len()));
+        let unit = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim())).map(|(_, bytes)| *bytes);
+        let bytes = number.parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+        bytes.filter(|bytes| *bytes > 0).ok_or_else(|| self.invalid(EXPECTED).into())
+    }
+
+    fn mode(self) -> Result<SaveMode> {
+        match self.value.trim() {
+            "error" => Ok(SaveMode::Error),
+            "overwrite" => Ok(SaveMode::Overwrite),
+            _ => Err(self.invalid("error or overwrite").into()),
+        }
+    }
+
+    fn choices(self) -> Result<BTreeMap<String, Choice>> {
+        parse_choices(self.value).map_err(|expected| self.invalid(expected).into())
+    }
+}
+
+/// Reads the forms of columns: `column: choice, "a column, with: points": choice`.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_choices(text: &str) -> Result<BTreeMap<String, Choice>, String> {
+    let invalid = || {
+        let words: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
+        format!("'column: choice, ...' with choices {}", words.join(", "))
+    };
+    let mut choices = BTreeMap::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (column, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or_else(invalid)?,
+            None => rest.split_at(rest.find(':').ok_or_else(invalid)?),
+        };
+        let after = after.trim_start().strip_prefix(':').ok_or_else(invalid)?;
+        let (choice, next) = after.split_once(',').unwrap_or((after, ""));
+        choices.insert(column.trim().to_owned(), choice.trim().parse().map_err(|_| invalid())?);
+        rest = next.trim_start();
+    }
+    Ok(choices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tfrecord_framing::Compression;
+
+    fn parsed(options: &[(&str, &str)]) -> Result<WriteOptions> {
+        let options = options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect();
+        parse(&options).map(|(write, _)| write)
+    }
+
+    fn message(options: &[(&str, &str)]) -> String {
+        parsed(options).map_or_else(|error| error.to_string(), |options| format!("accepted: {options:?}"))
+    }
+
+    #[test]
+    fn options_are_found_with_and_without_prefix() -> Result<()> {
+        let options = parsed(&[("format.shards", "4"), ("tfrecord.compression", "gzip"), ("tfrecord.level", "9")])?;
+        assert_eq!(options.sharding, Sharding::Count(NonZeroUsize::MIN.saturating_add(3)));
+        assert_eq!((options.compression, options.level.get()), (Compression::Gzip, 9));
+        Ok(())
+    }
+
+    #[test]
+    fn sizes_take_units() -> Result<()> {
+        for (text, bytes) in [("64MiB", 64 << 20), ("2 g", 2 << 30), ("1000", 1000), ("5MB", 5_000_000)] {
+            assert_eq!(parsed(&[("tfrecord.shard_size", text)])?.sharding, Sharding::Bytes(bytes), "{text}");
+        }
+        for text in ["0", "", "-1", "1.5g", "99999999999999g", "5 parsecs"] {
+            assert!(parsed(&[("tfrecord.shard_size", text)]).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn choices_take_quoted_columns() -> Result<()> {
+        let options = parsed(&[("tfrecord.map", r#"price: string, "a, b: c" : wrap,"#)])?;
+        let expected = [("price".to_owned(), Choice::String), ("a, b: c".to_owned(), Choice::Wrap)];
+        assert_eq!(options.mapping.choices, BTreeMap::from(expected));
+        Ok(())
+    }
+
+    #[test]
+    fn mistakes_tell_what_would_be_right() {
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r#"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"#);
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a positive number"#);
+        insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
+        insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r#"External error: option tfrecord.map: found "price", expected 'column: choice, ...' with choices wrap, bits, string, tensor, unscaled, seconds, millis, micros"#);
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.shard_rows", "9")]), @"External error: options tfrecord.shard_rows and tfrecord.shards exclude each other");
+    }
+}

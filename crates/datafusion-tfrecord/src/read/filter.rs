@@ -1,0 +1,45 @@
+//! Filters of a query, evaluated while records are decoded.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_tfrecord::RowFilter;
+use datafusion_common::Result;
+use datafusion_physical_expr::expressions::DynamicFilterTracking;
+use datafusion_physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion_physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
+
+/// The columns of the files that a filter reads, if it reads no others and always gives the same answer.
+pub(super) fn file_columns(filter: &Arc<dyn PhysicalExpr>, file_schema: &Schema) -> Option<Vec<usize>> {
+    // What a filter that changes while the query runs lets pass now may be of no use later; the nodes above know.
+    if is_volatile(filter) || DynamicFilterTracking::classify(filter).contains_dynamic_filter() {
+        return None;
+    }
+    let mut columns: Vec<usize> = collect_columns(filter).iter().map(|column| column.index()).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    (!columns.is_empty() && columns.iter().all(|column| *column < file_schema.fields().len())).then_some(columns)
+}
+
+/// The filters, one after the other, for the reader of files with the columns `file_schema`.
+pub(super) fn row_filter(filters: &[Arc<dyn PhysicalExpr>], file_schema: &SchemaRef) -> Result<Option<RowFilter>> {
+    let mut all: Option<RowFilter> = None;
+    for filter in filters {
+        let Some(columns) = file_columns(filter, file_schema) else { continue };
+        let given = file_schema.project(&columns)?;
+        let filter = reassign_expr_columns(Arc::clone(filter), &given)?;
+        let next = RowFilter::new(columns, move |batch: RecordBatch| {
+            let answer = filter.evaluate(&batch).map_err(ArrowError::from)?;
+            let answer = answer.into_array(batch.num_rows()).map_err(ArrowError::from)?;
+            let answer = answer.as_boolean_opt().cloned();
+            answer.ok_or_else(|| ArrowError::ComputeError(format!("{filter} is no filter")))
+        });
+        all = Some(match all {
+            Some(before) => before.and(next),
+            None => next,
+        });
+    }
+    Ok(all)
+}

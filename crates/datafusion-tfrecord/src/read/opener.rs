@@ -1,0 +1,193 @@
+//! [`RecordOpener`]: opens one file or a part of one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_tfrecord::{Decoder, ReaderBuilder};
+use bytes::{Buf, Bytes};
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
+use datafusion_physical_plan::metrics::Count;
+use futures::{FutureExt, StreamExt};
+use object_store::ObjectStore;
+use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder};
+
+use super::blocks::Blocks;
+use super::known::KnownFile;
+use super::survey::Survey;
+use crate::directory::FileNames;
+use crate::error::{Error, ErrorKind, encode_error};
+
+/// Opens one file or a part of one as batches of the columns that are read from it.
+#[derive(Clone)]
+pub(super) struct RecordOpener {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) names: FileNames,
+    pub(super) reader: ReaderBuilder,
+    pub(super) compression: Option<Compression>,
+    pub(super) crc: CrcPolicy,
+    /// Whether the types were inferred.
+    pub(super) inferred: bool,
+    /// Whether no more than some rows are wanted.
+    pub(super) limited: bool,
+    pub(super) bytes_scanned: Count,
+}
+
+/// A part of a file: whole records, or everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The bytes of the file.
+    pub(super) bytes: Range<u64>,
+    /// The first record.
+    pub(super) start: Position,
+    /// Where the last record ends, if that is known.
+    pub(super) end: Option<Position>,
+    /// How the file is compressed, if that is known.
+    pub(super) compression: Option<Compression>,
+}
+
+impl FileOpener for RecordOpener {
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let opener = self.clone();
+        Ok(async move {
+            let name: Arc<str> = opener.names.name(&file.object_meta.location).into();
+            let Some(part) = opener.part(&file).await? else { return Ok(futures::stream::empty().boxed()) };
+            let batches = Batches {
+                decoder: opener.decoder(&part)?,
+                blocks: Blocks::new(opener.store, file.object_meta, Arc::clone(&name), part.bytes),
+                block: Bytes::new(),
+                is_last: false,
+                name,
+                end: part.end,
+                inferred: opener.inferred,
+                bytes_scanned: opener.bytes_scanned,
+            };
+            let batches = futures::stream::try_unfold(batches, |mut batches| async {
+                Ok(batches.next().await?.map(|batch| (batch, batches)))
+            });
+            Ok(batches.boxed())
+        }
+        .boxed())
+    }
+}
+
+impl RecordOpener {
+    /// The records that the range of a file stands for, if any: those that begin in it.
+    async fn part(&self, file: &PartitionedFile) -> Result<Option<Part>> {
+        let meta = &file.object_meta;
+        let known = file.extension::<KnownFile>().cloned().unwrap_or_default();
+        let compression = self.compression.or(known.compression);
+        let (from, to) = file.range();
+        let whole = Part { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
+        let is_whole = from == 0 && to >= meta.size;
+        if is_whole {
+            return Ok(Some(whole));
+        }
+        // Who divided the file knew these places. One that is not among them would lose records in silence.
+        let known_place = |divided: Option<Divided>| {
+            divided.ok_or_else(|| internal_datafusion_err!("no record is known to begin at byte {from} or {to}"))
+        };
+        let divided = match file.extension::<Survey>() {
+            _ if !known.offsets.is_empty() => Some(known_place(known.part(from..to, meta.size))?),
+            // To find the boundaries may take longer than to read a few rows.
+            Some(survey) if !self.limited => match survey.boundaries(&self.store, meta).await {
+                Some(boundaries) => Some(known_place(surveyed(survey.cuts(), &boundaries, from..to, meta.size))?),
+                None => None,
+            },
+            _ => None,
+        };
+        Ok(match divided {
+            Some((bytes, start, end)) if !bytes.is_empty() => {
+                // Of the compressed files only those are divided whose manifest tells the compression.
+                let compression = Some(compression.unwrap_or_default());
+                Some(Part { bytes, start, end: end.or(known.end), compression })
+            }
+            Some(_) => None,
+            // A file that cannot be divided is read by who has its start.
+            None => (from == 0).then_some(whole),
+        })
+    }
+
+    fn decoder(&self, part: &Part) -> Result<Decoder> {
+        let framing = part.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+        let framing = framing.with_crc_policy(self.crc).with_position(part.start);
+        self.reader.clone().build_decoder_over(framing).map_err(encode_error)
+    }
+}
+
+/// A part of a file: its bytes, where its first record begins and, but for the last part, where its last one ends.
+type Divided = (Range<u64>, Position, Option<Position>);
+
+/// The part between two cuts of a survey.
+fn surveyed(cuts: &[u64], boundaries: &[Position], range: Range<u64>, size: u64) -> Option<Divided> {
+    let boundary = |cut: u64| boundaries.get(cuts.binary_search(&cut).ok()?).copied();
+    let start = if range.start == 0 { Position::default() } else { boundary(range.start)? };
+    if range.end >= size {
+        return Some((start.byte..size, start, None));
+    }
+    let end = boundary(range.end)?;
+    Some((start.byte..end.byte, start, Some(end)))
+}
+
+impl KnownFile {
+    /// The part between two of the places.
+    fn part(&self, range: Range<u64>, size: u64) -> Option<Divided> {
+        let start = if range.start == 0 { Position::default() } else { self.offset(range.start)? };
+        let end = if range.end >= size { None } else { Some(self.offset(range.end)?) };
+        Some((range, start, end))
+    }
+}
+
+/// The batches of one file or part.
+struct Batches {
+    decoder: Decoder,
+    blocks: Blocks,
+    /// What is left of the current block.
+    block: Bytes,
+    /// Whether there are no more blocks.
+    is_last: bool,
+    name: Arc<str>,
+    end: Option<Position>,
+    inferred: bool,
+    bytes_scanned: Count,
+}
+
+impl Batches {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.block.is_empty() && !self.is_last {
+                match self.blocks.next().await? {
+                    Some(block) => {
+                        self.bytes_scanned.add(block.len());
+                        self.block = block;
+                    }
+                    None => self.is_last = true,
+                }
+            }
+            let taken = self.decoder.decode(&self.block).map_err(|error| self.record_error(error))?;
+            self.block.advance(taken);
+            let is_full = self.decoder.capacity() == 0;
+            if self.is_last && !is_full {
+                self.check_end()?;
+            }
+            if self.is_last || is_full {
+                return Ok(self.decoder.flush().map_err(|error| self.record_error(error))?);
+            }
+        }
+    }
+
+    /// Whether the part ends where it should.
+    fn check_end(&self) -> Result<()> {
+        let found = self.decoder.position();
+        match self.end.filter(|expected| *expected != found) {
+            Some(expected) => Err(ErrorKind::End { file: self.name.to_string(), expected, found }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn record_error(&self, error: arrow_tfrecord::Error) -> Error {
+        ErrorKind::Record { file: self.name.to_string(), error, inferred: self.inferred }.into()
+    }
+}

@@ -1,0 +1,193 @@
+//! [`TableFiles`]: the files of a table, and what manifests say of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use datafusion_common::Result;
+use datafusion_session::Session;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME};
+
+use super::known::KnownFile;
+use crate::directory::listing::{Walked, store_of, walk};
+use crate::directory::{Listing, Location};
+use crate::error::{ErrorKind, shards_error};
+
+/// A set of shards of which files of the table are a part, or all of it.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub(super) directory: Path,
+    pub(super) manifest: Manifest,
+}
+
+/// The files of a table, and what manifests say of them.
+pub(super) struct TableFiles {
+    pub(super) listing: Listing,
+    /// For each file, what its manifest says of it, if one does.
+    pub(super) known: Vec<Option<KnownFile>>,
+    /// Every set with a file in the table.
+    pub(super) sets: Vec<Set>,
+}
+
+impl TableFiles {
+    /// Whether manifests tell of every file.
+    pub(super) fn are_all_known(&self) -> bool {
+        !self.sets.is_empty() && self.known.iter().all(Option::is_some)
+    }
+}
+
+/// Finds the files under `locations`.
+///
+/// Of a directory that a location takes as a whole and that has a manifest, they are the shards that the manifest lists,
+/// all of which must be there, as must the mark of success. Where the location spells out files, itself or by a
+/// pattern, they are those; a manifest beside them is believed of a file that is as long as it says.
+pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Result<TableFiles> {
+    let (store_url, store) = store_of(session, locations)?;
+    let mut sets = Vec::new();
+    let mut known = HashMap::new();
+    let mut found = Vec::new();
+    for location in locations {
+        let mut walked = walk(store.as_ref(), location).await?;
+        let mut files = walked.take_files();
+        let manifests = manifests(&store, location, &walked, &files).await?;
+        let mut whole = Vec::new();
+        for set in manifests {
+            let members = Members::of(&set, &files, &walked.passed);
+            if takes_all(location, &set.directory) {
+                members.check(&set, location)?;
+                whole.push(set.directory.clone());
+            }
+            for (shard, size) in set.manifest.shards.iter().zip(&members.sizes) {
+                if *size == Some(shard.file_bytes)
+                    && let Some(path) = member(&set.directory, &shard.path)
+                {
+                    known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
+                }
+            }
+            if !sets.iter().any(|other: &Set| other.directory == set.directory) {
+                sets.push(set);
+            }
+        }
+        files.retain(|file| {
+            let is_in_whole = whole.iter().any(|directory| file.location.prefix_matches(directory));
+            !is_in_whole || known.contains_key(&file.location)
+        });
+        if files.is_empty() && whole.is_empty() {
+            walked.files()?;
+        }
+        found.push((location, files));
+    }
+    let listing = Listing::of_files(store_url, store, found)?;
+    let known: Vec<_> = listing.files().iter().map(|file| known.remove(&file.location)).collect();
+    let in_table = |set: &Set| {
+        listing.files().is_empty() || listing.files().iter().any(|file| file.location.prefix_matches(&set.directory))
+    };
+    sets.retain(in_table);
+    Ok(TableFiles { listing, known, sets })
+}
+
+/// Whether a location is a directory with a manifest of ours.
+///
+/// # Errors
+/// The store is not registered or fails.
+pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<bool> {
+    let (_, store) = store_of(session, locations)?;
+    for location in locations.iter().filter(|location| !location.is_pattern()) {
+        let directory = location.prefix.clone();
+        if read_manifest(&store, location, directory).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The manifests of the directories that were walked, and of those of files that were spelled out.
+async fn manifests(
+    store: &Arc<dyn ObjectStore>,
+    location: &Location,
+    walked: &Walked,
+    files: &[ObjectMeta],
+) -> Result<Vec<Set>> {
+    let mut directories: Vec<Path> =
+        walked.passed.keys().filter(|path| path.filename() == Some(MANIFEST_NAME)).filter_map(Path::parent).collect();
+    if location.ends_in_name() {
+        let spelled_out = files.iter().filter(|file| location.depth() == Some(file.location.parts_count()));
+        directories.extend(spelled_out.filter_map(|file| file.location.parent()));
+    }
+    directories.sort();
+    directories.dedup();
+    let mut manifests = Vec::new();
+    for directory in directories {
+        let is_whole = takes_all(location, &directory);
+        match read_manifest(store, location, directory).await {
+            // Who names the files wants them whatever the manifest says.
+            Err(error) if !is_whole => log::warn!("passed over a manifest: {error}"),
+            manifest => manifests.extend(manifest?),
+        }
+    }
+    Ok(manifests)
+}
+
+/// Whether a location means all that is in a directory, instead of spelling out files in it.
+fn takes_all(location: &Location, directory: &Path) -> bool {
+    location.depth().is_some_and(|depth| directory.parts_count() >= depth)
+}
+
+/// The manifest of a directory, if there is one and it is one of ours.
+async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, directory: Path) -> Result<Option<Set>> {
+    let path = directory.clone().join(MANIFEST_NAME);
+    let json = match store.get(&path).await {
+        Ok(got) => got.bytes().await?,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // Other tools have files of that name, too.
+    let is_foreign = serde_json::from_slice::<serde_json::Value>(&json)
+        .is_ok_and(|value| value.get("format_version").is_none() || value.get("shards").is_none());
+    if is_foreign {
+        return Ok(None);
+    }
+    let name = location.file_names().name(&path);
+    let manifest = Manifest::from_json(&json, FsPath::new(&name)).map_err(shards_error)?;
+    Ok(Some(Set { directory, manifest }))
+}
+
+/// The file of a shard.
+fn member(directory: &Path, shard: &str) -> Option<Path> {
+    let separator = if directory.as_ref().is_empty() { "" } else { "/" };
+    Path::parse(format!("{directory}{separator}{shard}")).ok()
+}
+
+/// The shards of a set, as far as they are there.
+struct Members {
+    /// The size of each shard's file.
+    sizes: Vec<Option<u64>>,
+    success: bool,
+}
+
+impl Members {
+    fn of(set: &Set, files: &[ObjectMeta], passed: &BTreeMap<Path, ObjectMeta>) -> Self {
+        let size = |path: &Path| {
+            let file = files.binary_search_by(|file| file.location.cmp(path)).ok().map(|index| &files[index]);
+            file.or_else(|| passed.get(path)).map(|file| file.size)
+        };
+        let sizes = set.manifest.shards.iter().map(|shard| size(&member(&set.directory, &shard.path)?)).collect();
+        Self { sizes, success: passed.contains_key(&set.directory.clone().join(SUCCESS_NAME)) }
+    }
+
+    /// Refuses a set that is not whole.
+    fn check(&self, set: &Set, location: &Location) -> Result<()> {
+        let sizes: HashMap<_, _> =
+            set.manifest.shards.iter().map(|shard| shard.path.as_str()).zip(&self.sizes).collect();
+        let size_of = |path: &str| sizes.get(path).copied().copied().flatten();
+        match set.manifest.disagreement(size_of, self.success) {
+            Some(problem) => {
+                let directory = location.file_names().name(&set.directory);
+                Err(ErrorKind::IncompleteSet { directory, problem }.into())
+            }
+            None => Ok(()),
+        }
+    }
+}

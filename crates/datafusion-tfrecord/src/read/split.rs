@@ -1,0 +1,126 @@
+//! Divides the files of a scan among partitions.
+
+use std::sync::Arc;
+
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file_groups::FileGroup;
+use tfrecord_framing::Compression;
+use tfrecord_shards::RecordOffset;
+
+use super::known::KnownFile;
+use super::survey::Survey;
+
+/// Where a file may be cut.
+enum Cuts {
+    /// At these places.
+    Known(Arc<[RecordOffset]>),
+    /// Anywhere: a [`Survey`] finds a boundary near.
+    Surveyed,
+    Nowhere,
+}
+
+/// Divides `groups` by bytes: in order, each of at most `partitions` groups gets a contiguous stretch of the files. What
+/// comes out depends on the files and on the number of partitions only.
+///
+/// Files are cut where that is certain: at places that their manifest lists or, if `can_survey`, in uncompressed
+/// files wherever a survey will find a boundary. `None` if groups hold parts of files that do not add up to files, or
+/// files of less than `min_size` bytes together.
+pub(super) fn divide(
+    groups: &[FileGroup],
+    partitions: usize,
+    min_size: usize,
+    can_survey: bool,
+) -> Option<Vec<FileGroup>> {
+    let files = whole_files(groups)?;
+    let total: u64 = files.iter().map(|file| file.object_meta.size).sum();
+    if partitions < 2 || total == 0 || total < min_size as u64 {
+        return None;
+    }
+    // In the wider type, so that no product overflows.
+    let share = |partition: usize| (u128::from(total) * partition as u128 / partitions as u128) as u64;
+    let shares: Vec<u64> = (1..partitions).map(share).collect();
+    let partition_at = |byte: u64| shares.partition_point(|share| *share <= byte);
+    let mut divided = vec![Vec::new(); partitions];
+    let mut start = 0;
+    for file in files {
+        let size = file.object_meta.size;
+        let inside = shares.iter().filter(|share| start < **share && **share < start + size).map(|share| share - start);
+        let mut cuts: Vec<u64> = match cuts_of(&file, can_survey) {
+            Cuts::Known(offsets) => inside.filter_map(|cut| nearest(&offsets, cut, size)).collect(),
+            Cuts::Surveyed => inside.collect(),
+            Cuts::Nowhere => Vec::new(),
+        };
+        cuts.dedup();
+        let middle = |from: u64, to: u64| partition_at(start + from + (to - from) / 2);
+        // A cut between two parts of one partition is none.
+        let ends: Vec<u64> = cuts.iter().copied().chain([size]).collect();
+        let parts: Vec<(u64, u64)> = std::iter::once(0).chain(cuts.iter().copied()).zip(ends).collect();
+        let mut merged: Vec<(usize, u64, u64)> = Vec::with_capacity(parts.len());
+        for (from, to) in parts {
+            let partition = middle(from, to);
+            match merged.last_mut() {
+                Some((last, _, end)) if *last == partition => *end = to,
+                _ => merged.push((partition, from, to)),
+            }
+        }
+        let cuts: Arc<[u64]> = merged.iter().skip(1).map(|(_, from, _)| *from).collect();
+        let survey = Survey::new(Arc::clone(&cuts));
+        for (partition, from, to) in merged {
+            let mut part = file.clone();
+            if !cuts.is_empty() {
+                part = part.with_range(from as i64, to as i64);
+                part.extensions.insert(survey.clone());
+            }
+            divided[partition].push(part);
+        }
+        start += size;
+    }
+    Some(divided.into_iter().filter(|files| !files.is_empty()).map(FileGroup::new).collect())
+}
+
+/// The files of which `groups` hold parts, in their order. Parts of a file follow one another.
+fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
+    let mut files: Vec<PartitionedFile> = Vec::new();
+    let mut end = None;
+    for part in groups.iter().flat_map(FileGroup::iter) {
+        let size = part.object_meta.size;
+        let (from, to) = part.range();
+        match end.take() {
+            // A file is in the middle of its parts.
+            Some(end) => {
+                let file = files.last()?;
+                if file.object_meta.location != part.object_meta.location || from != end {
+                    return None;
+                }
+            }
+            None if from == 0 => files.push(PartitionedFile { range: None, ..part.clone() }),
+            None => return None,
+        }
+        end = (to < size).then_some(to);
+    }
+    end.is_none().then_some(files)
+}
+
+fn cuts_of(file: &PartitionedFile, can_survey: bool) -> Cuts {
+    let known = file.extension::<KnownFile>();
+    match known {
+        Some(known) if !known.offsets.is_empty() => Cuts::Known(Arc::clone(&known.offsets)),
+        // A compressed file begins with no header, so the survey of one finds at once that it has to be read in one piece.
+        _ if can_survey && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None => {
+            Cuts::Surveyed
+        }
+        _ => Cuts::Nowhere,
+    }
+}
+
+/// The place nearest to `cut` that is not an end of the file, if it is nearer than either end.
+fn nearest(offsets: &[RecordOffset], cut: u64, size: u64) -> Option<u64> {
+    let behind = offsets.partition_point(|offset| offset.file < cut);
+    let around = [behind.checked_sub(1), Some(behind)].into_iter().flatten();
+    let places = around.filter_map(|index| offsets.get(index)).map(|offset| offset.file);
+    let nearest = places.min_by_key(|place| place.abs_diff(cut))?;
+    (nearest.abs_diff(cut) <= cut.min(size - cut)).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests;

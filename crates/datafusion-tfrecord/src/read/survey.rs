@@ -1,0 +1,250 @@
+//! [`Survey`]: where records begin in a file that nobody has an index of.
+//!
+//! A record says how long it is, but nothing marks where one begins: a payload may hold framed records itself. So a place
+//! is certain only if a chain of headers leads there from the start of the file. To walk that chain takes a fraction of
+//! the time of decoding, and it is walked in pieces at a time: each piece begins at a guess, the first sound record
+//! behind its cut. Where a piece ends exactly where the next one began, that guess was right, given that the one before
+//! was; where it does not, the next piece is walked again from the place that is certain.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use datafusion_common_runtime::SpawnedTask;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, RecordScanner, Records, masked_crc32c};
+
+use super::blocks::strong_tag;
+
+/// How much is read at a time.
+const BLOCK_LEN: usize = 1 << 20;
+
+/// How much is read at a time where records are longer than a block.
+const SPARSE_LEN: usize = 4 << 10;
+
+/// How far behind a cut a record is looked for. Where none is found, the walk comes by from the piece before.
+const SEARCH_LEN: u64 = 16 << 20;
+
+/// Where records begin, the first at or behind each cut of a file; `None` if the file has to be read in one piece.
+pub(super) type Boundaries = Option<Arc<[Position]>>;
+
+/// Finds where an uncompressed local file can be cut: once, for all parts of the file.
+///
+/// All that ask wait for the same tasks, which do not depend on any of them to go on, and stop when all are gone.
+#[derive(Clone)]
+pub(super) struct Survey {
+    /// Where the file is to be cut: bytes of the file, in order.
+    cuts: Arc<[u64]>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    done: OnceLock<Boundaries>,
+    running: Mutex<Option<WeakShared<BoxFuture<'static, Boundaries>>>>,
+}
+
+impl Survey {
+    pub(super) fn new(cuts: impl Into<Arc<[u64]>>) -> Self {
+        Self { cuts: cuts.into(), state: Arc::default() }
+    }
+
+    /// Where the file is to be cut.
+    pub(super) fn cuts(&self) -> &[u64] {
+        &self.cuts
+    }
+
+    /// Finds the boundaries, or waits for who does.
+    pub(super) async fn boundaries(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Boundaries {
+        if let Some(done) = self.state.done.get() {
+            return done.clone();
+        }
+        let boundaries = self.join_or_start(store, meta).await;
+        self.state.done.get_or_init(|| boundaries).clone()
+    }
+
+    fn join_or_start(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Shared<BoxFuture<'static, Boundaries>> {
+        let mut running = self.state.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(joined) = running.as_ref().and_then(WeakShared::upgrade) {
+            return joined;
+        }
+        let (store, meta, cuts) = (Arc::clone(store), meta.clone(), Arc::clone(&self.cuts));
+        // A task of its own, so that it goes on whichever of those that wait is polled.
+        let task = SpawnedTask::spawn(async move { survey(&store, &meta, cuts).await });
+        let started = async move { task.await.ok().flatten() }.boxed().shared();
+        *running = started.downgrade();
+        started
+    }
+}
+
+/// Stops what runs on other threads when it goes.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Walks all pieces at the same time, up to the last cut. Whatever fails, fails again when the file is read, and is told
+/// better then.
+async fn survey(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
+    let options = GetOptions { if_match: strong_tag(meta), ..GetOptions::default() };
+    let path = match store.get_opts(&meta.location, options).await.ok()?.payload {
+        GetResultPayload::File(_, path) => path,
+        GetResultPayload::Stream(_) => return None,
+    };
+    let stop = StopOnDrop::default();
+    let walk = Walk { path, size: meta.size, stopped: Arc::clone(&stop.0) };
+    let stops = stops(&cuts, std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    let pieces = stops.iter().enumerate().map(|(piece, until)| {
+        let (walk, from, until) = (walk.clone(), piece.checked_sub(1).map(|before| stops[before]), *until);
+        SpawnedTask::spawn_blocking(move || walk.piece(from, until))
+    });
+    let pieces: Vec<_> = pieces.collect();
+    let walked = futures::stream::iter(pieces).then(|piece| piece);
+    let walked: Vec<Option<Piece>> = walked.try_collect().await.ok()?;
+    SpawnedTask::spawn_blocking(move || walk.join(&stops, &cuts, &walked)).await.ok().flatten()
+}
+
+/// Where the pieces of a walk end: at the cuts and, as the partitions wait for all of it, between them where there would
+/// be fewer pieces than threads.
+fn stops(cuts: &[u64], threads: usize) -> Vec<u64> {
+    let parts = threads.div_ceil(cuts.len().max(1)) as u128;
+    let mut stops = Vec::new();
+    let mut from = 0;
+    for cut in cuts {
+        // In the wider type, so that no product overflows.
+        let part = |part: u128| from + (u128::from(cut - from) * part / parts) as u64;
+        stops.extend((1..=parts).map(part));
+        from = *cut;
+    }
+    stops.dedup();
+    stops
+}
+
+/// A walk from one place where a record may begin to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    start: u64,
+    /// Where it ended, and how many records it passed; none if it came to a header that is damaged.
+    end: Option<Position>,
+}
+
+#[derive(Clone)]
+struct Walk {
+    path: PathBuf,
+    size: u64,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Walk {
+    /// Walks from the start of the file, or from the first sound record behind `from` if there is one near, to the first
+    /// header at or behind `until`.
+    fn piece(&self, from: Option<u64>, until: u64) -> Option<Piece> {
+        let start = match from {
+            None => 0,
+            Some(from) => self.first_record(from).ok().flatten()?,
+        };
+        Some(Piece { start, end: self.walk(start, until) })
+    }
+
+    /// The boundaries that are certain at the cuts, which are among the stops, from pieces that are certain or not.
+    fn join(&self, stops: &[u64], cuts: &[u64], pieces: &[Option<Piece>]) -> Boundaries {
+        let mut certain = Position::default();
+        let mut boundaries = Vec::with_capacity(cuts.len());
+        for (stop, piece) in stops.iter().zip(pieces) {
+            let passed = match piece {
+                Some(piece) if piece.start == certain.byte => piece.end?,
+                _ => self.walk(certain.byte, *stop)?,
+            };
+            certain = Position { record: certain.record + passed.record, byte: passed.byte };
+            if cuts.binary_search(stop).is_ok() {
+                boundaries.push(certain);
+            }
+        }
+        Some(boundaries.into())
+    }
+
+    /// The first place at or behind `from` at which a sound record begins.
+    fn first_record(&self, from: u64) -> io::Result<Option<u64>> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut rest = file.take(SEARCH_LEN);
+        let mut scanner = RecordScanner::new().with_position(Position { record: 0, byte: from });
+        let (mut records, mut damage) = (Records::new(), Vec::new());
+        let mut block = vec![0; BLOCK_LEN / 4];
+        loop {
+            let len = rest.read(&mut block)?;
+            if len == 0 || self.stopped.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let scanned = scanner.scan(&mut &block[..len], 1, &mut records, &mut damage);
+            if scanned.is_err() || !records.is_empty() {
+                return Ok(records.positions().first().map(|position| position.byte));
+            }
+        }
+    }
+
+    /// Goes from header to header, up to the first place at or behind `until`, and counts records.
+    fn walk(&self, from: u64, until: u64) -> Option<Position> {
+        let mut headers = Headers::open(self).ok()?;
+        let mut passed = Position { record: 0, byte: from };
+        while passed.byte < until {
+            let len = record_len(&headers.at(passed.byte).ok()??)?;
+            let frame = len.checked_add((HEADER_LEN + FOOTER_LEN) as u64)?;
+            let end = passed.byte.checked_add(frame).filter(|end| *end <= self.size)?;
+            passed = Position { record: passed.record + 1, byte: end };
+        }
+        Some(passed)
+    }
+}
+
+/// The length in a header, if its checksum holds.
+fn record_len(header: &[u8; HEADER_LEN]) -> Option<u64> {
+    let (len, crc) = header.split_first_chunk()?;
+    (crc == masked_crc32c(len).to_le_bytes()).then(|| u64::from_le_bytes(*len))
+}
+
+/// Reads headers further and further on in a file.
+struct Headers<'a> {
+    walk: &'a Walk,
+    file: File,
+    block: Vec<u8>,
+    /// Where the block begins.
+    start: u64,
+}
+
+impl<'a> Headers<'a> {
+    fn open(walk: &'a Walk) -> io::Result<Self> {
+        Ok(Self { walk, file: File::open(&walk.path)?, block: Vec::new(), start: 0 })
+    }
+
+    /// The header at this place, or none if the file ends before its end.
+    fn at(&mut self, place: u64) -> io::Result<Option<[u8; HEADER_LEN]>> {
+        let end = self.start + self.block.len() as u64;
+        if place < self.start || place + HEADER_LEN as u64 > end {
+            if self.walk.stopped.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            // A header that lies far behind the block stands before a record as long as the one that was jumped over.
+            let is_sparse = place > end + BLOCK_LEN as u64;
+            let len = if is_sparse { SPARSE_LEN } else { BLOCK_LEN };
+            self.block.clear();
+            self.start = place;
+            self.file.seek(SeekFrom::Start(place))?;
+            (&self.file).take(len as u64).read_to_end(&mut self.block)?;
+        }
+        let header = usize::try_from(place - self.start).ok().and_then(|at| self.block.get(at..)?.first_chunk());
+        Ok(header.copied())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What is said of a damaged file.
+
+use std::fs;
+
+use datafusion::error::Result;
+use datafusion_tfrecord::ReadOptions;
+use tempfile::tempdir;
+use tfrecord_framing::{Compression, CrcPolicy};
+
+use super::support::{example, examples, floats, framed, shown, shown_with};
+
+#[tokio::test]
+async fn every_kind_of_damage_is_located() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let sound = framed(&examples(0..3, |_| 2), Compression::None)?;
+    let gzip = framed(&examples(0..3, |_| 2), Compression::Gzip)?;
+    let declared = {
+        use datafusion::arrow::datatypes::{DataType, Field, Schema};
+        let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
+        ReadOptions { schema: Some(schema.into()), ..ReadOptions::default() }
+    };
+    let start = sound.len() / 3;
+    let flipped = |at: usize| {
+        let mut bytes = sound.clone();
+        bytes[start + at] ^= 1;
+        bytes
+    };
+    let second = sound.len() / 3 - 1;
+    let mut said = String::new();
+    for (name, bytes) in [
+        ("trailing bytes", [sound.as_slice(), b"tail"].concat()),
+        ("cut inside", sound[..sound.len() - 5].to_vec()),
+        ("length", flipped(0)),
+        ("length's checksum", flipped(8)),
+        ("payload", flipped(20)),
+        ("payload's checksum", flipped(second)),
+        ("zero padding", [sound.as_slice(), &[0; 64]].concat()),
+        ("gzip without trailer", gzip[..gzip.len() - 8].to_vec()),
+        ("text", b"id,text\n1,a\n2,b\n".to_vec()),
+    ] {
+        fs::write(&file, bytes)?;
+        // Whether columns are decoded or not.
+        let counted = shown_with(dir.path(), &file, "SELECT count(*) FROM r", &declared).await;
+        let summed = shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &declared).await;
+        assert_eq!(counted, summed, "{name}");
+        said.push_str(&format!("{name}: {summed}\n\n"));
+    }
+    insta::assert_snapshot!(said, @r"
+    trailing bytes: DIR/f.tfrecord: record 3 at byte 141: truncated, expected 12 bytes of a record header, found 4
+
+    hint: the file was copied in part, or its writer did not finish
+
+    cut inside: DIR/f.tfrecord: record 2 at byte 94: truncated, expected 47 bytes of a framed record, found 42
+
+    hint: the file was copied in part, or its writer did not finish
+
+    length: DIR/f.tfrecord: record 1 at byte 47: length 30 has the checksum 0x18444b51, expected 0x3212dcd9
+
+    hint: the file was damaged after it was written: fetch or write it again
+
+    length's checksum: DIR/f.tfrecord: record 1 at byte 47: length 31 has the checksum 0x18444b50, expected 0x18444b51
+
+    hint: the file was damaged after it was written: fetch or write it again
+
+    payload: DIR/f.tfrecord: record 1 at byte 47: payload of 31 bytes has the checksum 0x614e3675, expected 0x013e8b12
+
+    hint: the file was damaged after it was written: fetch or write it again
+
+    payload's checksum: DIR/f.tfrecord: record 1 at byte 47: payload of 31 bytes has the checksum 0x604e3675, expected 0x614e3675
+
+    hint: the file was damaged after it was written: fetch or write it again
+
+    zero padding: DIR/f.tfrecord: record 3 at byte 141: length 0 has the checksum 0x00000000, expected 0x07980329
+
+    hint: these are zero bytes: padding, or a part of the file that was never written
+
+    gzip without trailer: DIR/f.tfrecord: record 3 at byte 141: invalid gzip stream
+    cause: the stream is cut short
+
+    text: DIR/f.tfrecord: record 0 at byte 0: length 753359414813811817 has the checksum 0x0a612c31, expected 0x73697c52
+
+    hint: this may not be a TFRecord file, or a compressed one read without naming its compression
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_compression_that_is_named_is_expected() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let zlib = ReadOptions { compression: Some(Compression::Zlib), ..ReadOptions::default() };
+    fs::write(&file, framed(&examples(0..3, |_| 2), Compression::Gzip)?)?;
+    insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &zlib).await, @r"
+    DIR/f.tfrecord: record 0 at byte 0: expected compression zlib, found gzip
+
+    hint: name the compression found, or none and have it told from the content
+    ");
+    fs::write(&file, framed(&examples(0..3, |_| 2), Compression::Zlib)?)?;
+    insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &zlib).await, @r"
+    +-----------+
+    | sum(r.id) |
+    +-----------+
+    | 3         |
+    +-----------+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn checksums_can_be_passed_over() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let mut bytes = framed(&examples(0..3, |_| 2), Compression::None)?;
+    let len = bytes.len() / 3;
+    for record in 0..3 {
+        bytes[record * len + 8..record * len + 12].fill(0);
+        bytes[(record + 1) * len - 4..(record + 1) * len].fill(0);
+    }
+    fs::write(&file, bytes)?;
+    let skip = ReadOptions { crc: CrcPolicy::Skip, ..ReadOptions::default() };
+    insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &skip).await, @r"
+    +-----------+
+    | sum(r.id) |
+    +-----------+
+    | 3         |
+    +-----------+
+    ");
+    insta::assert_snapshot!(shown(dir.path(), &file, "SELECT sum(id) FROM r").await, @r"
+    DIR/f.tfrecord: record 0 at byte 0: length 31 has the checksum 0x00000000, expected 0x18444b51
+
+    hint: this may not be a TFRecord file, or a compressed one read without naming its compression
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn records_that_are_no_examples_are_refused() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let records = [example([("x", floats(&[1.5]))]), b"\xffno message".to_vec()];
+    fs::write(&file, framed(&records, Compression::None)?)?;
+    insta::assert_snapshot!(shown(dir.path(), &file, "SELECT * FROM r").await, @r"
+    DIR/f.tfrecord: record 1 at byte 33: a wire type that protobuf does not have, at byte 0 of its payload
+
+    hint: the records may be of another type than tf.train.Example, or of a broken writer
+    ");
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Sets of our own: what the manifest says is believed, as far as it can be.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_tfrecord::{Choice, MappingOptions};
+use datafusion::arrow::array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int8Array, ListArray, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use datafusion::arrow::datatypes::{Int8Type, Int32Type};
+use datafusion::error::Result;
+use datafusion_tfrecord::ReadOptions;
+use tempfile::tempdir;
+use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::{ShardedWriterBuilder, Sharding};
+
+use super::support::{examples, external, opened, query_rows, rows, shown, shown_with, write_records};
+
+/// A table of which no column would come back by inference.
+fn table() -> Result<RecordBatch> {
+    let prices = Decimal128Array::from(vec![Some(1250), None, Some(-7)]).with_precision_and_scale(9, 2)?;
+    let kinds: DictionaryArray<Int8Type> = [Some("cat"), Some("dog"), None].into_iter().collect();
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([
+        Some(vec![Some(1)]),
+        Some(vec![]),
+        Some(vec![Some(2), Some(3)]),
+    ]);
+    Ok(RecordBatch::try_from_iter_with_nullable([
+        ("when", Arc::new(TimestampMicrosecondArray::from(vec![1, 2, 3]).with_timezone("UTC")) as ArrayRef, false),
+        ("price", Arc::new(prices) as ArrayRef, true),
+        ("kind", Arc::new(kinds) as ArrayRef, true),
+        ("small", Arc::new(Int8Array::from(vec![1, -1, 0])) as ArrayRef, false),
+        ("exact", Arc::new(Float64Array::from(vec![0.1, 1e300, -0.0])) as ArrayRef, true),
+        ("list", Arc::new(lists) as ArrayRef, true),
+        ("name", Arc::new(StringArray::from(vec!["a", "b", "c"])) as ArrayRef, true),
+    ])?)
+}
+
+/// Writes the table as a set of shards of one row each.
+fn write_set(out: &Path, compression: Compression) -> Result<PathBuf> {
+    write_set_as(out, compression, Choice::Bits)
+}
+
+/// The same, with column `exact` in some form.
+fn write_set_as(out: &Path, compression: Compression, exact: Choice) -> Result<PathBuf> {
+    let batch = table()?;
+    let mapping = MappingOptions::default().with_choice("exact", exact).with_choice("price", Choice::String);
+    let mut writer = ShardedWriterBuilder::new(batch.schema())
+        .with_mapping(mapping)
+        .with_sharding(Sharding::Rows(1))
+        .with_compression(compression, Level::default())
+        .build(out)
+        .map_err(external)?;
+    writer.write(&batch).map_err(external)?;
+    writer.finish().map_err(external)?;
+    Ok(out.to_owned())
+}
+
+#[tokio::test]
+async fn a_set_comes_back_in_its_types() -> Result<()> {
+    let dir = tempdir()?;
+    for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
+        let out = write_set(&dir.path().join(compression.to_string()), compression)?;
+        for location in [out.clone(), out.join("part-*")] {
+            let batch = rows(&location, "SELECT * FROM r").await?;
+            assert_eq!(batch, table()?, "{}", location.display());
+        }
+        let shard = out.join(format!("part-00001-of-00003.tfrecord{}", compression.suffix()));
+        assert_eq!(rows(shard, "SELECT * FROM r").await?, table()?.slice(1, 1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_its_manifest_a_set_is_records() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    fs::remove_file(out.join("_manifest.json"))?;
+    insta::assert_snapshot!(shown(dir.path(), &out, "SELECT * FROM r").await, @r"
+    +----------------------+------+--------+------+-------+-------+------+
+    | exact                | kind | list   | name | price | small | when |
+    +----------------------+------+--------+------+-------+-------+------+
+    | 4591870180066957722  | cat  | [1]    | a    | 12.50 | 1     | 1    |
+    | 9094988921128908188  | dog  | []     | b    |       | -1    | 2    |
+    | -9223372036854775808 |      | [2, 3] | c    | -0.07 | 0     | 3    |
+    +----------------------+------+--------+------+-------+-------+------+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_are_counted_without_reading() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    let context = opened(&out, &ReadOptions::default(), 2).await?;
+    // Whoever read the shards now would fail.
+    for shard in 0..3 {
+        let shard = out.join(format!("part-0000{shard}-of-00003.tfrecord"));
+        let zeros = vec![0; fs::read(&shard)?.len()];
+        fs::write(shard, zeros)?;
+    }
+    let plan = context.sql("EXPLAIN FORMAT INDENT SELECT count(*) FROM r").await?.collect().await?;
+    let plan = datafusion::arrow::util::pretty::pretty_format_batches(&plan)?.to_string();
+    assert!(!plan.contains("DataSourceExec"), "{plan}");
+    let count = query_rows(&context, "SELECT count(*) AS n FROM r").await?;
+    assert_eq!(count.column(0).as_ref(), &datafusion::arrow::array::Int64Array::from(vec![3]));
+    assert!(query_rows(&context, "SELECT name FROM r").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    let shard = out.join("part-00001-of-00003.tfrecord");
+    let bytes = fs::read(&shard)?;
+    let count = async || shown(dir.path(), &out, "SELECT count(*) AS n FROM r").await;
+
+    fs::remove_file(out.join("_SUCCESS"))?;
+    insta::assert_snapshot!(count().await, @r"
+    DIR/set: the set of shards is not whole: _SUCCESS is missing
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
+    ");
+    fs::write(out.join("_SUCCESS"), "")?;
+
+    fs::remove_file(&shard)?;
+    insta::assert_snapshot!(count().await, @r"
+    DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord is missing
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
+    ");
+    // The other shards by name, with the types of the manifest.
+    assert_eq!(rows(out.join("part-*"), "SELECT * FROM r").await?.num_rows(), 2);
+
+    fs::write(&shard, &bytes[..bytes.len() - 1])?;
+    insta::assert_snapshot!(count().await, @r"
+    DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord: expected 126 bytes, found 125
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
+    ");
+    fs::write(&shard, &bytes)?;
+    insta::assert_snapshot!(count().await, @r"
+    +---+
+    | n |
+    +---+
+    | 3 |
+    +---+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    fs::write(out.join("_manifest.json"), "{")?;
+    let refused = shown(dir.path(), &out, "SELECT count(*) AS n FROM r").await;
+    assert!(refused.contains("DIR/set/_manifest.json"), "{refused}");
+    assert_eq!(rows(out.join("part-*"), "SELECT name FROM r").await?.num_rows(), 3);
+    // A file of that name that is somebody else's.
+    fs::write(out.join("_manifest.json"), r#"{"entries": []}"#)?;
+    assert_eq!(rows(&out, "SELECT name FROM r").await?.num_rows(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_the_shards_of_the_set_are_read() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    write_records(&out.join("stray.tfrecord"), &examples(0..100, |_| 1))?;
+    assert_eq!(rows(&out, "SELECT * FROM r").await?, table()?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn sets_in_directories_are_one_table() -> Result<()> {
+    let dir = tempdir()?;
+    for day in ["day=1", "day=2"] {
+        write_set(&dir.path().join(day), Compression::Gzip)?;
+    }
+    let batch = rows(dir.path(), "SELECT * FROM r ORDER BY day, \"when\"").await?;
+    assert_eq!(batch.num_rows(), 6);
+    assert_eq!(batch.project(&[0, 1, 2, 3, 4, 5, 6])?.slice(3, 3), table()?);
+    fs::remove_file(dir.path().join("day=2/_SUCCESS"))?;
+    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r"
+    DIR/day=2: the set of shards is not whole: _SUCCESS is missing
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/day=2/*.tfrecord*'
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sets_in_different_forms_are_refused() -> Result<()> {
+    let dir = tempdir()?;
+    write_set_as(&dir.path().join("day=1"), Compression::None, Choice::Bits)?;
+    write_set_as(&dir.path().join("day=2"), Compression::None, Choice::String)?;
+    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"
+    DIR/day=2: column "exact" is not in the form that it has in DIR/day=1
+
+    hint: read the sets as two tables, and join them with UNION ALL
+    "#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_set_without_rows_has_columns() -> Result<()> {
+    let dir = tempdir()?;
+    let out = dir.path().join("set");
+    let batch = table()?.slice(0, 0);
+    let shards = Sharding::Count(NonZeroUsize::MIN);
+    let mut writer = ShardedWriterBuilder::new(batch.schema()).with_sharding(shards).build(&out).map_err(external)?;
+    writer.write(&batch).map_err(external)?;
+    writer.finish().map_err(external)?;
+    assert_eq!(rows(&out, "SELECT * FROM r").await?, batch);
+    insta::assert_snapshot!(shown(dir.path(), &out, "SELECT count(*), max(small) FROM r").await, @r"
+    +----------+--------------+
+    | count(*) | max(r.small) |
+    +----------+--------------+
+    | 0        |              |
+    +----------+--------------+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn declared_columns_go_before_those_of_the_manifest() -> Result<()> {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    let fields = vec![
+        // In the form in which it was written, since it has the type that it had.
+        Field::new("exact", DataType::Float64, true),
+        Field::new("price", DataType::Utf8, true),
+        Field::new("small", DataType::Int64, true),
+    ];
+    let declared = ReadOptions { schema: Some(Arc::new(Schema::new(fields))), ..ReadOptions::default() };
+    insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &declared).await, @r"
+    +-------+-------+-------+
+    | exact | price | small |
+    +-------+-------+-------+
+    | 0.1   | 12.50 | 1     |
+    | 1e300 |       | -1    |
+    | -0.0  | -0.07 | 0     |
+    +-------+-------+-------+
+    ");
+    Ok(())
+}

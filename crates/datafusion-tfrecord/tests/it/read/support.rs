@@ -1,0 +1,132 @@
+//! Files to read, and tables over them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tfrecord::directory::Location;
+use datafusion_tfrecord::{ReadOptions, read, reproducible};
+use prost::Message;
+use tfr_proto::tensorflow::feature::Kind;
+use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+use tfrecord_framing::{Compression, Level, RecordWriter};
+
+pub(super) use super::super::support::external;
+
+pub(super) fn int64s(values: &[i64]) -> Kind {
+    Kind::Int64List(Int64List { value: values.to_vec() })
+}
+
+pub(super) fn floats(values: &[f32]) -> Kind {
+    Kind::FloatList(FloatList { value: values.to_vec() })
+}
+
+pub(super) fn texts(values: &[&str]) -> Kind {
+    Kind::BytesList(BytesList { value: values.iter().map(|value| value.as_bytes().to_vec().into()).collect() })
+}
+
+/// A serialized `tf.train.Example` with these features.
+pub(super) fn example<const N: usize>(features: [(&str, Kind); N]) -> Vec<u8> {
+    let feature = features.map(|(name, kind)| (name.to_owned(), Feature { kind: Some(kind) })).into_iter().collect();
+    Example { features: Some(Features { feature }) }.encode_to_vec()
+}
+
+/// Records with an `id` from `ids`, as many bytes long as `padding` says and a bit.
+pub(super) fn examples(ids: std::ops::Range<i64>, padding: impl Fn(i64) -> usize) -> Vec<Vec<u8>> {
+    ids.map(|id| {
+        let text = "x".repeat(padding(id));
+        example([("id", int64s(&[id])), ("text", texts(&[text.as_str()]))])
+    })
+    .collect()
+}
+
+pub(super) fn framed(records: &[Vec<u8>], compression: Compression) -> Result<Vec<u8>> {
+    let mut writer = RecordWriter::with_compression(Vec::new(), compression, Level::default());
+    for record in records {
+        writer.write_record(record).map_err(external)?;
+    }
+    writer.finish().map_err(external)
+}
+
+/// Writes a file of records.
+pub(super) fn write_records(path: &Path, records: &[Vec<u8>]) -> Result<PathBuf> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, framed(records, Compression::None)?)?;
+    Ok(path.to_owned())
+}
+
+/// A session whose scans are divided among as many partitions, however little there is to read.
+pub(super) fn session(partitions: usize) -> SessionContext {
+    let mut config = reproducible(SessionConfig::new().with_target_partitions(partitions));
+    config.options_mut().optimizer.repartition_file_min_size = 1;
+    SessionContext::new_with_config(config)
+}
+
+/// A session with the files as table `r`.
+pub(super) async fn opened(
+    location: impl AsRef<Path>,
+    options: &ReadOptions,
+    partitions: usize,
+) -> Result<SessionContext> {
+    let context = session(partitions);
+    let location = Location::parse(&location.as_ref().to_string_lossy()).map_err(external)?;
+    context.register_table("r", read::open(&context.state(), &[location], options).await?)?;
+    Ok(context)
+}
+
+/// The rows of a query over the files as table `r`.
+pub(super) async fn rows(location: impl AsRef<Path>, query: &str) -> Result<RecordBatch> {
+    query_rows(&opened(location, &ReadOptions::default(), 1).await?, query).await
+}
+
+pub(super) async fn query_rows(context: &SessionContext, query: &str) -> Result<RecordBatch> {
+    let frame = context.sql(query).await?;
+    let schema = Arc::new(frame.schema().as_arrow().clone());
+    Ok(concat_batches(&schema, &frame.collect().await?)?)
+}
+
+/// What a query over the files says, as a table or an error, with `dir` as `DIR`.
+pub(super) async fn shown(dir: &Path, location: impl AsRef<Path>, query: &str) -> String {
+    shown_with(dir, location, query, &ReadOptions::default()).await
+}
+
+pub(super) async fn shown_with(dir: &Path, location: impl AsRef<Path>, query: &str, options: &ReadOptions) -> String {
+    let answer = async { query_rows(&opened(location, options, 1).await?, query).await };
+    let text = match answer.await {
+        Ok(batch) => pretty_format_batches(&[batch]).expect("a table").to_string(),
+        Err(error) => explained(&error),
+    };
+    text.replace(&dir.display().to_string(), "DIR")
+}
+
+/// The error of ours at the bottom of the engine's wrapping, its causes, and the hint.
+pub(super) fn explained(error: &DataFusionError) -> String {
+    let mut text = String::new();
+    let mut hint = None;
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        let is_wrapper = matches!(
+            error.downcast_ref::<DataFusionError>(),
+            Some(DataFusionError::External(_) | DataFusionError::Context(..) | DataFusionError::Shared(_))
+        );
+        if !is_wrapper {
+            text.push_str(if text.is_empty() { "" } else { "\ncause: " });
+            text.push_str(&error.to_string());
+        }
+        let own = error.downcast_ref::<datafusion_tfrecord::Error>().and_then(datafusion_tfrecord::Error::hint);
+        let of_listing = error.downcast_ref::<datafusion_tfrecord::directory::Error>();
+        hint = own.or_else(|| of_listing.and_then(datafusion_tfrecord::directory::Error::hint)).or(hint);
+        next = error.source();
+    }
+    match hint {
+        Some(hint) => format!("{text}\n\nhint: {hint}"),
+        None => text,
+    }
+}

@@ -1,0 +1,43 @@
+//! What is said, and how: options of a query and of every tool.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+/// What is said, and how.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Display")]
+#[group(skip)]
+pub struct Display {
+    /// Show progress: auto (on a terminal), always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub progress: When,
+
+    /// Use colour: auto, always or never; NO_COLOR is honoured
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub color: When,
+
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say more: settings and plan; twice: what the engine logs
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Whether to do something that depends on the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// When standard error is a terminal.
+    Auto,
+    /// Whatever standard error is.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// Form of the summary on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// The object that `schemas/report.schema.json` describes.
+    Json,
+}

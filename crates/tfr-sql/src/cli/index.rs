@@ -1,0 +1,53 @@
+//! `index`: where each record starts, for readers that jump.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tfrecord_shards::IndexName;
+
+use super::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  tfr-sql index shards/
+  tfr-sql index --name tfindex 'shards/*.tfrecord'";
+
+/// `index`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct IndexArgs {
+    /// Files, directories or patterns
+    ///
+    /// A line for each record: the byte it starts at and its length with its frame. Compressed files have no such index
+    /// and are refused.
+    #[arg(value_name = "PATHS", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// What an index is called: idx (a.tfrecord.idx, for NVIDIA DALI) or tfindex (a.tfindex)
+    #[arg(long, value_name = "NAME", default_value = "idx", hide_possible_values = true)]
+    name: Name,
+
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// What an index is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// `a.tfrecord.idx`.
+    Idx,
+    /// `a.tfindex`.
+    Tfindex,
+}
+
+impl IndexArgs {
+    /// What an index is called.
+    pub fn name(&self) -> IndexName {
+        match self.name {
+            Name::Idx => IndexName::Idx,
+            Name::Tfindex => IndexName::TfIndex,
+        }
+    }
+}

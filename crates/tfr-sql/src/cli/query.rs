@@ -1,0 +1,268 @@
+//! The main job: a query, what it reads, and where its rows go.
+
+use std::collections::BTreeSet;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+
+use arrow::datatypes::Schema;
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy};
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::{Args, ValueEnum};
+use tfr_inputs::TableSpec;
+
+use super::display::ReportFormat;
+use super::schema::InferenceArgs;
+use super::shards::ShardArgs;
+use super::target::Target;
+use super::{Given, Misuse, values};
+
+pub(super) const TABLE_HELP: &str = "\
+Register an input under a name: NAME=URL[,key=value…]; repeatable
+
+A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. The keys, which CREATE EXTERNAL \
+TABLE takes as OPTIONS too, but for path and format:
+
+  path                one more location; repeatable
+  format              parquet, csv, tsv or tfrecord [default: told from the content]
+for CSV:
+  delimiter           between cells: one character, tab or \\x01 [default: ,]
+  quote               around cells: one character or none [default: \"]
+  escape              takes the meaning from the next character inside quotes
+  comment             starts a line that is skipped
+  terminator          ends a record: one character [default: any line end]
+  header              the first record names the columns: true or false [default: true]
+  null                a cell with this text is null; repeatable [default: the empty cell]
+  encoding            utf-8, utf-16, utf-16le, utf-16be or latin1 [default: utf-8]
+  compression         auto, none, gzip, bzip2, xz or zstd [default: auto]
+  types               infer, or string for text as it stands [default: infer]
+  infer_rows          records of each file that decide its types, or all [default: 1000]
+  newlines_in_values  false lets all cores read parts of one file [default: true]
+and for TFRecord:
+  schema              a schema.pbtxt with the columns [default: as in the manifest, in one
+                      beside the files, or as the records tell]
+  map                 'column: choice', how a column was written; repeatable [default: as in the
+                      manifest]
+  crc                 verify, or skip checksums [default: verify]
+  compression         auto, none, gzip or zlib [default: auto]
+  infer_files         files that tell the columns, evenly spaced, or all [default: 256]
+  infer_records       records of each such file, or all [default: 1000]
+  fixed_size_lists    true makes a feature of always as many values a list of that size";
+
+/// A query, what it reads, and where its rows go.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct QueryArgs {
+    /// SQL; quoted paths are tables: SELECT … FROM 'events/*.parquet'
+    ///
+    /// CREATE EXTERNAL TABLE and SET statements may stand before the query, separated by semicolons. A path in quotes
+    /// is a file, a directory or a glob. Column names keep their case; a name that no column has exactly is taken
+    /// whatever its case when only one column fits.
+    #[arg(value_name = "QUERY")]
+    query: Option<String>,
+
+    /// Read the SQL from a file, or from standard input with -
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Register an input under a name: NAME=URL[,key=value…]; repeatable
+    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = TABLE_HELP)]
+    pub tables: Vec<TableSpec>,
+
+    #[command(flatten)]
+    pub inference: InferenceArgs,
+
+    #[command(flatten)]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub mapping: MappingArgs,
+
+    #[command(flatten)]
+    pub resources: Resources,
+
+    #[command(flatten)]
+    pub rows: RowArgs,
+}
+
+/// Where the records go and how they are cut into shards.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+#[group(skip)]
+pub struct Output {
+    /// Write here: a directory of shards, or a table file such as x.parquet
+    ///
+    /// A name that ends in .parquet, .csv, .json, .jsonl or .arrow is one such file (.gz after .csv, .json and .jsonl
+    /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a directory
+    /// of TFRecord shards. Without this option the rows are printed.
+    ///
+    /// The output appears whole or not at all: what was written is published when the query has succeeded, shards together
+    /// with _manifest.json and _SUCCESS.
+    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::out))]
+    out: Option<PathBuf>,
+
+    /// What `out` names.
+    #[arg(skip)]
+    target: Option<Target>,
+
+    #[command(flatten)]
+    pub shards: ShardArgs,
+
+    /// Plan only: print the mapping, the shards and an estimate, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What a column becomes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Mapping")]
+#[group(skip)]
+pub struct MappingArgs {
+    /// Choose how a column is written, e.g. 'price: string'; repeatable
+    ///
+    /// Choices: wrap (UInt64), bits, string, tensor (Float64), string, unscaled (Decimal), string, seconds, millis,
+    /// micros (dates and times). A column name with a colon or a quote is put in double quotes: '"a:b": string'.
+    #[arg(long = "map", value_name = "COL: CHOICE", value_parser = values::map)]
+    maps: Vec<(String, Choice)>,
+
+    /// Null values: absent (no feature) or error
+    #[arg(long = "null", value_name = "POLICY", default_value = "absent")]
+    pub nulls: NullPolicy,
+
+    /// Refuse columns that would lose information
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// What the run may use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Resources")]
+#[group(skip)]
+pub struct Resources {
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub threads: Option<NonZeroUsize>,
+
+    /// Memory for the query before it spills [default: 60% of memory]
+    ///
+    /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash joins
+    /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At least
+    /// 8MiB; big sorts over several files want 32MiB for each thread.
+    #[arg(long, value_name = "SIZE", value_parser = values::memory)]
+    pub memory_limit: Option<NonZeroU64>,
+
+    /// Existing directory to spill into [default: the system's]
+    ///
+    /// What is spilled is removed when the command ends.
+    #[arg(long, value_name = "DIR")]
+    pub temp_dir: Option<PathBuf>,
+}
+
+/// What is printed on standard output.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Display")]
+#[group(skip)]
+pub struct RowArgs {
+    /// table (default on a terminal), csv (default otherwise), json, jsonl or markdown
+    #[arg(long, value_name = "FORMAT", conflicts_with = "target", hide_possible_values = true)]
+    pub format: Option<RowFormat>,
+
+    /// Print a machine-readable summary (json) on standard output
+    #[arg(long, value_name = "FORMAT", requires = "out", conflicts_with = "dry_run", hide_possible_values = true)]
+    pub report: Option<ReportFormat>,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// Aligned columns between lines, for a person.
+    Table,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One array of objects.
+    Json,
+    /// One object a line.
+    Jsonl,
+    /// A table in Markdown.
+    Markdown,
+}
+
+/// Where the SQL text comes from.
+#[derive(Debug)]
+pub enum QuerySource {
+    /// The positional argument.
+    Argument(String),
+    /// `-f -`.
+    Stdin,
+    /// `-f FILE`.
+    File(PathBuf),
+}
+
+/// Options that say something of TFRecord shards alone.
+const OF_SHARDS: [&str; 10] =
+    ["shards", "shard_size", "shard_rows", "prefix", "compression", "level", "maps", "nulls", "strict", "dry_run"];
+
+impl QueryArgs {
+    /// The SQL text's source.
+    pub fn source(&self) -> QuerySource {
+        match (&self.query, &self.file) {
+            (Some(query), _) => QuerySource::Argument(query.clone()),
+            (None, Some(file)) if file.as_os_str() == "-" => QuerySource::Stdin,
+            (None, file) => QuerySource::File(file.clone().unwrap_or_default()),
+        }
+    }
+
+    pub(super) fn check(&mut self, given: &Given) -> Result<(), Misuse> {
+        self.output.target = self.output.out.as_deref().map(Target::of).transpose()?;
+        if let Some(Target::Table(table)) = &self.output.target
+            && let Some(option) = given.first_of(&OF_SHARDS)
+        {
+            return Err(Misuse::conflict(format!(
+                "the argument '{option}' is for TFRecord shards and cannot be used with '--out {}', {table}",
+                table.path.display()
+            )));
+        }
+        self.output.shards.check()?;
+        if let Some(table) = repeated(self.tables.iter().map(|table| &table.name)) {
+            return Err(Misuse::conflict(format!("--table is given twice for {table}")));
+        }
+        if let Some(column) = repeated(self.mapping.maps.iter().map(|(column, _)| column)) {
+            return Err(Misuse::conflict(format!("--map is given twice for column {column:?}")));
+        }
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Where the rows go; they are printed if nowhere.
+    pub fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+}
+
+impl MappingArgs {
+    /// The options in the mapping's own words. A column is found whatever its case when only one fits, as in SQL.
+    pub fn options(&self, schema: &Schema) -> MappingOptions {
+        let named = |name: &str| self.maps.iter().any(|(column, _)| column == name);
+        let found = |typed: &str| {
+            let exact = schema.fields().iter().any(|field| field.name() == typed);
+            let mut fitting = schema
+                .fields()
+                .iter()
+                .map(|field| field.name())
+                .filter(|name| !exact && !named(name) && name.to_lowercase() == typed.to_lowercase());
+            fitting.next().filter(|_| fitting.next().is_none()).map_or(typed, String::as_str).to_owned()
+        };
+        MappingOptions {
+            nulls: self.nulls,
+            choices: self.maps.iter().map(|(column, choice)| (found(column), *choice)).collect(),
+            strict: self.strict,
+            ..MappingOptions::default()
+        }
+    }
+}
+
+/// A name that occurs more than once.
+fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}

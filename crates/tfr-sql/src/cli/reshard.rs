@@ -1,0 +1,49 @@
+//! `reshard`: the same records in other shards.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+
+use super::display::ReportFormat;
+use super::shards::ShardArgs;
+use super::{Misuse, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  tfr-sql reshard shards/ --out train/ --shards 16
+  tfr-sql reshard 'downloads/*.tfrecord' --out shards/ --shard-size 256MiB --compression gzip";
+
+/// `reshard`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ReshardArgs {
+    /// Files, directories or patterns
+    ///
+    /// Records are moved as they are, their checksums checked, and never decoded; so they may hold anything.
+    #[arg(value_name = "PATHS", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Write the shards into this directory
+    #[arg(long, value_name = "DIR", help_heading = "Output", required = true,
+        value_parser = OsStringValueParser::new().try_map(values::out))]
+    pub out: PathBuf,
+
+    #[command(flatten)]
+    pub shards: ShardArgs,
+
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", help_heading = "Resources", value_parser = values::count)]
+    pub threads: Option<NonZeroUsize>,
+
+    /// Print a machine-readable summary (json) on standard output
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Display")]
+    pub report: Option<ReportFormat>,
+}
+
+impl ReshardArgs {
+    pub(super) fn check(&self) -> Result<(), Misuse> {
+        self.shards.check()
+    }
+}

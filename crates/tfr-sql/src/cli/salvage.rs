@@ -1,0 +1,49 @@
+//! `salvage`: what is sound in damaged files.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+
+use super::display::ReportFormat;
+use super::shards::ShardArgs;
+use super::{Misuse, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  tfr-sql salvage broken.tfrecord --out saved/
+  tfr-sql salvage 'shards/*.tfrecord.gz' --out saved/ --compression gzip
+
+Exit codes: 0 saved, whatever was lost, 1 nothing was written.";
+
+/// `salvage`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct SalvageArgs {
+    /// Files, directories or patterns
+    #[arg(value_name = "PATHS", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Write the sound records as shards into this directory
+    #[arg(long, value_name = "DIR", help_heading = "Output", required = true,
+        value_parser = OsStringValueParser::new().try_map(values::out))]
+    pub out: PathBuf,
+
+    #[command(flatten)]
+    pub shards: ShardArgs,
+
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", help_heading = "Resources", value_parser = values::count)]
+    pub threads: Option<NonZeroUsize>,
+
+    /// Print a machine-readable summary (json) instead of a line for each finding
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Display")]
+    pub report: Option<ReportFormat>,
+}
+
+impl SalvageArgs {
+    pub(super) fn check(&self) -> Result<(), Misuse> {
+        self.shards.check()
+    }
+}

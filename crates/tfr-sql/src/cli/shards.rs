@@ -1,0 +1,102 @@
+//! How records are cut into shards: options of a query and of `reshard`.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use clap::{Args, ValueEnum};
+use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::{SaveMode, Sharding};
+
+use super::{Misuse, values};
+
+/// How records are cut into shards.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+#[group(skip)]
+pub struct ShardArgs {
+    /// Write exactly N shards, balanced by rows
+    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
+    shards: Option<NonZeroUsize>,
+
+    /// Close a shard at this many bytes of records [default: 128MiB]
+    #[arg(long, value_name = "SIZE", group = "sharding", value_parser = values::size)]
+    shard_size: Option<NonZeroU64>,
+
+    /// Close a shard at this many rows
+    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
+    shard_rows: Option<NonZeroUsize>,
+
+    /// Name shards <PREFIX>-00003-of-00016.tfrecord
+    #[arg(long, value_name = "PREFIX", default_value = "part", value_parser = values::prefix)]
+    pub prefix: String,
+
+    /// none, gzip or zlib, by TensorFlow's names
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    pub compression: Compression,
+
+    /// Compression level, 0 to 9 [default: 6]
+    #[arg(long, value_name = "LEVEL", value_parser = values::level)]
+    level: Option<Level>,
+
+    #[command(flatten)]
+    mode: ModeArg,
+}
+
+/// What becomes of an earlier output.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct ModeArg {
+    /// On an earlier output: error or overwrite
+    ///
+    /// What is there is replaced only after the new output is complete. A directory that holds anything else is refused
+    /// either way.
+    #[arg(long, value_name = "MODE", default_value = "error", hide_possible_values = true)]
+    mode: Mode,
+}
+
+/// What to do with an earlier output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Leave it and fail.
+    Error,
+    /// Replace it once the new one is complete.
+    Overwrite,
+}
+
+impl ModeArg {
+    /// What to do with an earlier output.
+    pub fn mode(&self) -> SaveMode {
+        match self.mode {
+            Mode::Error => SaveMode::Error,
+            Mode::Overwrite => SaveMode::Overwrite,
+        }
+    }
+}
+
+impl ShardArgs {
+    /// How rows are cut into shards.
+    pub fn sharding(&self) -> Sharding {
+        match (self.shards, self.shard_size, self.shard_rows) {
+            (Some(count), ..) => Sharding::Count(count),
+            (_, Some(bytes), _) => Sharding::Bytes(bytes.get()),
+            (.., Some(rows)) => Sharding::Rows(rows.get() as u64),
+            _ => Sharding::default(),
+        }
+    }
+
+    /// What to do with an earlier output.
+    pub fn mode(&self) -> SaveMode {
+        self.mode.mode()
+    }
+
+    /// Compression level.
+    pub fn level(&self) -> Level {
+        self.level.unwrap_or_default()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Misuse> {
+        match self.level.is_some() && self.compression == Compression::None {
+            true => Err(Misuse::missing("--level needs --compression gzip or --compression zlib")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Where the rows of a query go: the name that `--out` gives decides the form.
+
+use std::fmt;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+
+use super::Misuse;
+
+/// Where the rows of a query go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A directory of TFRecord shards.
+    Shards(PathBuf),
+    /// A table in another format.
+    Table(TableTarget),
+}
+
+/// A table that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableTarget {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What the files are.
+    pub format: TableFormat,
+    /// Whether they are compressed as a whole.
+    pub gzip: bool,
+    /// Whether it is a directory of such files.
+    pub is_directory: bool,
+}
+
+/// Formats that tables are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Parquet, with the Arrow schema in it.
+    Parquet,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One array of objects.
+    Json,
+    /// One object a line.
+    JsonLines,
+    /// An Arrow IPC file.
+    Arrow,
+}
+
+impl TableFormat {
+    fn of_extension(extension: &str) -> Option<Self> {
+        match extension {
+            "parquet" => Some(Self::Parquet),
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
+            "arrow" => Some(Self::Arrow),
+            _ => None,
+        }
+    }
+
+    /// What file names of this format end in.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::JsonLines => "jsonl",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Json | Self::JsonLines)
+    }
+}
+
+impl fmt::Display for TableFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parquet => "Parquet",
+            Self::Csv => "CSV",
+            Self::Json => "JSON",
+            Self::JsonLines => "JSON lines",
+            Self::Arrow => "Arrow IPC",
+        })
+    }
+}
+
+/// Extensions of files that are one table and not a directory of shards, but that are not written.
+const UNSUPPORTED: [(&str, &str); 6] = [
+    ("tsv", "TSV"),
+    ("avro", "Avro"),
+    ("orc", "ORC"),
+    ("feather", "Feather"),
+    ("tfrecord", "a single TFRecord file"),
+    ("tfrecords", "a single TFRecord file"),
+];
+
+/// Suffixes by which a text would be compressed in a way that is not written.
+const OTHER_COMPRESSIONS: [&str; 5] = ["bz2", "xz", "zst", "zip", "lz4"];
+
+impl Target {
+    /// The target that `--out` names. A separator at its end makes it a directory, as does one that is there.
+    pub(super) fn of(out: &Path) -> Result<Self, Misuse> {
+        let ends_in_separator = out.as_os_str().as_encoded_bytes().ends_with(&[MAIN_SEPARATOR as u8]);
+        let is_directory = ends_in_separator || out.is_dir();
+        let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+        // A name that starts with its only dot is hidden, and has no extension.
+        let split = |name: &str| {
+            let parts = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+            parts.map(|(stem, suffix)| (stem.to_owned(), suffix.to_owned()))
+        };
+        let (stem, suffix) = split(&name).unwrap_or_default();
+        let inner = split(&stem).and_then(|(_, inner)| TableFormat::of_extension(&inner));
+        let refuse = |what: &str, hint: String| {
+            Err(Misuse::value(format!("--out {}: writing {what} is not supported\n\nhint: {hint}", out.display())))
+        };
+        let (format, gzip) = match (suffix.as_str(), inner) {
+            ("gz", Some(inner)) if inner.is_text() => (inner, true),
+            ("gz", Some(inner)) => {
+                let hint = format!("its columns are compressed one by one: name it .{}", inner.extension());
+                return refuse(&format!("{inner} with gzip around it"), hint);
+            }
+            (suffix, Some(inner)) if OTHER_COMPRESSIONS.contains(&suffix) => {
+                let extension = inner.extension();
+                let gzip = if inner.is_text() { format!(", or .{extension}.gz for gzip") } else { String::new() };
+                return refuse(&format!("{inner} compressed as .{suffix}"), format!("name it .{extension}{gzip}"));
+            }
+            _ => match TableFormat::of_extension(&suffix) {
+                Some(format) => (format, false),
+                None => {
+                    let unsupported = UNSUPPORTED.iter().find(|(extension, _)| *extension == suffix);
+                    if let Some((_, what)) = unsupported.filter(|_| !is_directory) {
+                        let dir = out.with_extension("");
+                        return refuse(
+                            what,
+                            format!(
+                                "for shards give a directory: --out {}/; tables are .parquet, .csv, .json, .jsonl and .arrow",
+                                dir.display()
+                            ),
+                        );
+                    }
+                    return Ok(Self::Shards(out.to_owned()));
+                }
+            },
+        };
+        Ok(Self::Table(TableTarget { path: out.to_owned(), format, gzip, is_directory }))
+    }
+}
+
+impl TableTarget {
+    /// What file names end in: `csv.gz`.
+    pub fn suffix(&self) -> String {
+        format!("{}{}", self.format.extension(), if self.gzip { ".gz" } else { "" })
+    }
+}
+
+impl fmt::Display for TableTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_directory {
+            true => write!(f, "a directory of {} files", self.format),
+            false => write!(f, "a {} file", self.format),
+        }
+    }
+}

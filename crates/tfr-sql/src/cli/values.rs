@@ -1,0 +1,116 @@
+//! From the text of an option to its value.
+
+use std::ffi::OsString;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+
+use arrow_tfrecord::Choice;
+use bytesize::ByteSize;
+use tfrecord_framing::Level;
+use tfrecord_shards::check_prefix;
+use url::Url;
+
+/// Parses `128MiB`, `1.5GB` or a plain number of bytes.
+pub fn size(text: &str) -> Result<NonZeroU64, String> {
+    let size: ByteSize = text.parse().map_err(|_| "expected a size such as 512KiB, 128MiB or 4GB".to_owned())?;
+    NonZeroU64::new(size.as_u64()).ok_or_else(|| "expected a size above zero".to_owned())
+}
+
+/// Least memory that a query starts with.
+const MIN_MEMORY: u64 = 8 << 20;
+
+pub fn memory(text: &str) -> Result<NonZeroU64, String> {
+    let size = size(text)?;
+    match size.get() < MIN_MEMORY {
+        true => Err("expected 8MiB or more: rows are sorted and written some thousands at a time".to_owned()),
+        false => Ok(size),
+    }
+}
+
+pub fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// How many of something to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample(Option<NonZeroUsize>);
+
+impl Sample {
+    /// At most this many; all of them if `None`.
+    pub fn limit(self) -> Option<usize> {
+        self.0.map(NonZeroUsize::get)
+    }
+}
+
+/// Parses a count or `all`.
+pub fn sample(text: &str) -> Result<Sample, String> {
+    match text {
+        "all" => Ok(Sample(None)),
+        _ => text
+            .parse()
+            .map(|count| Sample(Some(count)))
+            .map_err(|_| "expected a whole number, 1 or more, or all".to_owned()),
+    }
+}
+
+/// Takes a local path, or a `file://` URL for one.
+pub fn out(out: OsString) -> Result<PathBuf, String> {
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    match out.to_str().and_then(|text| text.split_once("://")) {
+        Some(("file", path)) => {
+            // Characters of the path, as where URLs name inputs.
+            let escaped = path.replace('?', "%3F").replace('#', "%23");
+            let url = Url::parse(&format!("file://{escaped}")).ok();
+            url.and_then(|url| url.to_file_path().ok())
+                .ok_or_else(|| "expected file:// and an absolute path".to_owned())
+        }
+        Some((scheme, _)) if is_scheme(scheme) => {
+            Err(format!("writing to {scheme}:// is not supported: give a local path"))
+        }
+        _ if out.is_empty() => Err("expected a path".to_owned()),
+        _ => Ok(out.into()),
+    }
+}
+
+/// Shard names must be single names that readers' globs see and file systems take.
+pub fn prefix(text: &str) -> Result<String, String> {
+    check_prefix(text)
+        .map_err(|error| error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))?;
+    Ok(text.to_owned())
+}
+
+pub fn level(text: &str) -> Result<Level, String> {
+    let number: u32 = text.parse().map_err(|_| "expected a number from 0 to 9".to_owned())?;
+    Level::try_from(number).map_err(|_| "expected a number from 0 to 9".to_owned())
+}
+
+/// Parses `column: choice` or `"column": choice`, where `""` stands for a quote inside quotes.
+pub fn map(text: &str) -> Result<(String, Choice), String> {
+    let expected = || "expected 'column: choice', or '\"column\": choice' for a name with a colon".to_owned();
+    let (column, choice) = match text.trim_start().strip_prefix('"') {
+        Some(quoted) => unquote(quoted).ok_or_else(expected)?,
+        None => text.split_once(':').map(|(column, rest)| (column.trim().to_owned(), rest)).ok_or_else(expected)?,
+    };
+    if column.is_empty() {
+        return Err(expected());
+    }
+    let choice = choice.trim().parse::<Choice>().map_err(|error| error.to_string())?;
+    Ok((column, choice))
+}
+
+/// Splits `na""me": rest` (the opening quote taken off) into the name and what follows the colon.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        name.push_str(before);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                name.push('"');
+                rest = after;
+            }
+            None => return Some((name, after.trim_start().strip_prefix(':')?)),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `verify`: whether files and sets are whole.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::display::ReportFormat;
+use super::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  tfr-sql verify shards/
+  tfr-sql verify --report json 'downloads/*.tfrecord.gz'
+
+Exit codes: 0 all is whole, 1 damage was found or something could not be read.";
+
+/// `verify`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct VerifyArgs {
+    /// Files, directories or patterns
+    ///
+    /// Every checksum of every record is checked, and that files end where a record ends. A directory that tfr-sql has
+    /// written is held against its manifest too: files, sizes, rows and checksums, and what else is there.
+    #[arg(value_name = "PATHS", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Print a machine-readable result (json) instead of a line for each damage
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub report: Option<ReportFormat>,
+
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub threads: Option<NonZeroUsize>,
+}

@@ -1,0 +1,313 @@
+//! [`Explanation`]: any chain of errors, told once.
+//!
+//! The crates below keep the source of every error. The engine wraps them on their way up, in variants that say nothing
+//! a user can use (`External error:`), or that print their source again. [`Explanation::of`] walks the chain, takes from each
+//! link what it alone says, and leaves out what has been said.
+
+use std::collections::BTreeSet;
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, SchemaError};
+use datafusion::error::DataFusionError;
+use datafusion::object_store;
+use datafusion::parquet::errors::ParquetError;
+use datafusion_tfrecord::directory;
+
+use super::{Error, listed};
+
+/// An error in words: causes from the outermost in, each said once, and the way out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// What happened, then why; at least one.
+    pub causes: Vec<String>,
+    /// What the user can do.
+    pub hint: Option<String>,
+}
+
+impl Explanation {
+    /// Explains `error` and everything under it.
+    pub fn of(error: &(dyn StdError + 'static)) -> Self {
+        let mut explanation = Self::default();
+        let mut partial_rows = false;
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let link = Link::of(error);
+            if let Some(text) = link.text {
+                partial_rows |= text.ends_with("which counts its own rows");
+                explanation.add(&text);
+            }
+            // The innermost hint is the most precise one.
+            explanation.hint = link.hint.or(explanation.hint);
+            next = link.source;
+        }
+        if explanation.causes.is_empty() {
+            explanation.causes.push(error.to_string());
+        }
+        if partial_rows {
+            let hint = explanation.hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
+            explanation.hint = Some(format!("{hint}run with --threads 1 to count rows, from 0, over the whole query"));
+        }
+        explanation
+    }
+
+    fn add(&mut self, text: &str) {
+        let text = without_prefixes(text.trim());
+        if !text.is_empty() && !self.causes.iter().any(|said| said.contains(text)) {
+            self.causes.push(text.to_owned());
+        }
+    }
+}
+
+/// What one error of a chain says by itself.
+struct Link<'a> {
+    text: Option<String>,
+    hint: Option<String>,
+    source: Option<&'a (dyn StdError + 'static)>,
+}
+
+impl<'a> Link<'a> {
+    fn of(error: &'a (dyn StdError + 'static)) -> Self {
+        if let Some(shared) = error.downcast_ref::<Arc<DataFusionError>>() {
+            return Self::engine(shared);
+        }
+        if let Some(engine) = error.downcast_ref::<DataFusionError>() {
+            return Self::engine(engine);
+        }
+        if let Some(arrow) = error.downcast_ref::<ArrowError>() {
+            return Self::arrow(arrow);
+        }
+        if let Some(parquet) = error.downcast_ref::<ParquetError>() {
+            return Self::parquet(parquet);
+        }
+        if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            return Self { text: None, hint: None, source: Some(inner) };
+        }
+        if let Some(object_store::Error::Generic { source, .. }) = error.downcast_ref() {
+            return Self { text: None, hint: None, source: Some(source.as_ref()) };
+        }
+        if let Some(SchemaError::FieldNotFound { field, valid_fields }) = error.downcast_ref::<SchemaError>() {
+            return Self::unknown_column(&error.to_string(), field, valid_fields);
+        }
+        let hint = if let Some(own) = error.downcast_ref::<Error>() {
+            if let Some(source) = own.transparent() {
+                return Self { text: None, hint: None, source: Some(source) };
+            }
+            if let Error::Records { error: records, .. } = own {
+                return Self {
+                    text: Some(error.to_string()),
+                    hint: records.hint().map(str::to_owned),
+                    source: records.source(),
+                };
+            }
+            own.hint()
+        } else {
+            library_hint(error)
+        };
+        Self { text: Some(error.to_string()), hint, source: error.source() }
+    }
+
+    fn engine(error: &'a DataFusionError) -> Self {
+        let source = error.source();
+        match error {
+            DataFusionError::Context(context, _) => {
+                // The engine goes on to name settings, where we have options: see `memory_hint`.
+                let context = context
+                    .split_once(" Consider increasing the memory limit")
+                    .map_or(&**context, |(said, _)| said.trim_end_matches('.'));
+                let text = (!names_a_rule(context)).then(|| context.to_owned());
+                Self { text, hint: None, source }
+            }
+            DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
+                let (text, hint) = split_suggestion(text);
+                Self { text: Some(text), hint, source }
+            }
+            DataFusionError::NotImplemented(text) => {
+                Self { text: Some(format!("not supported: {text}")), hint: None, source }
+            }
+            DataFusionError::ResourcesExhausted(text) => {
+                Self { text: Some(memory_text(text)), hint: Some(memory_hint(text)), source }
+            }
+            DataFusionError::Internal(text) => Self {
+                text: Some(format!("the query engine broke one of its own rules: {}", first_line(text))),
+                hint: None,
+                source,
+            },
+            DataFusionError::Substrait(text) | DataFusionError::Ffi(text) => {
+                Self { text: Some(text.clone()), hint: None, source }
+            }
+            DataFusionError::ExecutionJoin(_) => {
+                Self { text: Some("a task of the query was stopped".to_owned()), hint: None, source }
+            }
+            DataFusionError::SQL(error, _) => {
+                let text = sql_text(&error.to_string());
+                let hint = text
+                    .contains("found: /")
+                    .then(|| "put a path in single quotes: FROM 'events/*.parquet'".to_owned());
+                Self { text: Some(text), hint, source: None }
+            }
+            // Wrappers, which add a prefix and nothing else.
+            _ => Self { text: None, hint: None, source },
+        }
+    }
+
+    fn arrow(error: &'a ArrowError) -> Self {
+        let text = match error {
+            ArrowError::ExternalError(_) | ArrowError::IoError(..) => None,
+            ArrowError::DivideByZero => Some("division by zero".to_owned()),
+            ArrowError::NotYetImplemented(text) => Some(format!("not supported: {text}")),
+            ArrowError::CastError(text)
+            | ArrowError::ParseError(text)
+            | ArrowError::SchemaError(text)
+            | ArrowError::ComputeError(text)
+            | ArrowError::CsvError(text)
+            | ArrowError::JsonError(text)
+            | ArrowError::AvroError(text)
+            | ArrowError::IpcError(text)
+            | ArrowError::InvalidArgumentError(text)
+            | ArrowError::MemoryError(text)
+            | ArrowError::ParquetError(text) => Some(one_line(text)),
+            other => Some(other.to_string()),
+        };
+        Self { text, hint: None, source: error.source() }
+    }
+
+    fn parquet(error: &'a ParquetError) -> Self {
+        let text = match error {
+            ParquetError::External(_) => None,
+            ParquetError::General(text) | ParquetError::ArrowError(text) => Some(one_line(text)),
+            ParquetError::EOF(text) => Some(format!("the file ends too early: {}", one_line(text))),
+            ParquetError::NYI(text) => Some(format!("not supported: {}", one_line(text))),
+            other => Some(other.to_string()),
+        };
+        Self { text, hint: None, source: error.source() }
+    }
+
+    /// `engine_text` is the engine's own message, of which the guess is kept.
+    fn unknown_column(engine_text: &str, field: &Column, valid_fields: &[Column]) -> Self {
+        let relations: BTreeSet<_> = valid_fields.iter().map(|column| &column.relation).collect();
+        let name = |column: &Column| column_name(column, relations.len() > 1);
+        let guess = engine_text
+            .split_once("Did you mean '")
+            .and_then(|(_, rest)| rest.split_once("'?"))
+            .and_then(|(guess, _)| valid_fields.iter().find(|column| column.quoted_flat_name() == guess))
+            .map(|guess| format!("did you mean {}? ", name(guess)))
+            .unwrap_or_default();
+        let hint = match valid_fields {
+            [] => None,
+            columns => Some(format!("{guess}the columns are {}", listed(columns.iter().map(name)))),
+        };
+        Self { text: Some(format!("no column named {}", column_name(field, true))), hint, source: None }
+    }
+}
+
+impl Error {
+    fn transparent(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Engine(error) => Some(error),
+            Self::Mapping(error) => Some(error),
+            Self::Shards(error) => Some(error),
+            Self::Sidecar(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The hint that one of our libraries gives with its error.
+fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
+    error
+        .downcast_ref::<arrow_tfrecord::Error>()
+        .map(arrow_tfrecord::Error::hint)
+        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
+        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
+        .or_else(|| error.downcast_ref::<directory::Error>().map(directory::Error::hint))
+        .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
+        .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
+        .flatten()
+}
+
+fn memory_hint(text: &str) -> String {
+    if text.contains("HashJoin") || text.contains("NestedLoopJoin") {
+        "a hash join does not spill: raise --memory-limit, or put \
+         SET datafusion.optimizer.prefer_hash_join = false; before the query"
+            .to_owned()
+    } else if text.contains("disk") {
+        "free space in --temp-dir, or raise datafusion.runtime.max_temp_directory_size with SET".to_owned()
+    } else {
+        "raise --memory-limit, or lower --threads so that each has a larger share".to_owned()
+    }
+}
+
+/// `Additional allocation failed for ... consumers ... as:`, a line for each, then what was asked for: which is the
+/// sentence that names the operator.
+fn memory_text(text: &str) -> String {
+    let asked = text.lines().find_map(|line| line.trim().strip_prefix("Error: "));
+    asked.map(str::to_owned).unwrap_or_else(|| first_line(text))
+}
+
+/// The engine's analyzer and optimizer say which of their rules met an error, which helps nobody outside.
+fn names_a_rule(context: &str) -> bool {
+    context.contains("ptimizer rule '") || context.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+/// Text in which the engine guesses what was meant: the text, and the guess as a hint.
+fn split_suggestion(text: &str) -> (String, Option<String>) {
+    // Every signature that did not fit is told before the sentence that counts.
+    if let Some((_, call)) = text.split_once("No function matches the given name and argument types ") {
+        let (call, candidates) = call.split_once(". You might need to add explicit type casts.").unwrap_or((call, ""));
+        let candidates = one_line(candidates).replace("Candidate functions:", "the candidates are");
+        return (format!("no function matches {}", one_line(call)), Some(format!("cast the arguments: {candidates}")));
+    }
+    match text.split_once("Did you mean ") {
+        Some((text, guess)) => {
+            (one_line(text).trim_end_matches('.').to_owned(), Some(format!("did you mean {}", one_line(guess))))
+        }
+        None => (one_line(text), None),
+    }
+}
+
+/// A column as it can be typed: in quotes where the parser needs them.
+fn column_name(column: &Column, qualified: bool) -> String {
+    let quoted = |name: &str| match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
+        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+    };
+    match &column.relation {
+        Some(relation) if qualified => format!("{}.{}", quoted(relation.table()), quoted(&column.name)),
+        _ => quoted(&column.name),
+    }
+}
+
+fn sql_text(text: &str) -> String {
+    let text = text.trim_start_matches("sql parser error: ");
+    format!("SQL: {}", one_line(text))
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Takes off the names of error types that texts begin with when they were made from another error's text.
+fn without_prefixes(mut text: &str) -> &str {
+    const PREFIXES: [&str; 9] = [
+        "Arrow error: ",
+        "Arrow: ",
+        "EOF: ",
+        "Error during planning: ",
+        "Execution error: ",
+        "External error: ",
+        "External: ",
+        "Parquet argument error: ",
+        "Parquet error: ",
+    ];
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    text
+}

@@ -1,0 +1,30 @@
+//! `index`: where each record starts, in a file beside the records.
+
+use tfrecord_shards::index;
+
+use crate::cli::IndexArgs;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::inputs;
+use crate::printer::counted;
+use crate::tool::Work;
+
+/// Writes an index for each file, and says which.
+pub fn run(args: &IndexArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+    let paths = inputs::expand(&args.paths)?;
+    let name = args.name();
+    let written = work.with_progress(args.threads, move |progress, _| index(&paths, name, progress))?;
+    let written = match written {
+        Ok(written) => written,
+        Err(status) => {
+            work.printer.note("stopped");
+            return Ok(status);
+        }
+    };
+    let names: String = written.iter().map(|index| format!("{}\n", index.path.display())).collect();
+    work.printer.data(names.as_bytes()).map_err(Error::Stdout)?;
+    let records = written.iter().map(|index| index.records).sum();
+    let (records, files) = (counted(records, "record"), counted(written.len() as u64, "file"));
+    work.printer.note(format!("{records} in {files}, {:.1} s", work.started.elapsed().as_secs_f64()));
+    Ok(ExitStatus::Done)
+}

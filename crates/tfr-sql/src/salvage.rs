@@ -1,0 +1,39 @@
+//! `salvage`: the sound records of damaged files as a new set, and a line for each finding.
+
+use std::sync::Arc;
+
+use tfrecord_shards::{Salvage, salvage};
+
+use crate::cli::SalvageArgs;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::inputs;
+use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
+use crate::reshard::rewrite_options;
+use crate::tool::Work;
+use crate::verify::{finding, lines};
+
+/// Saves what is sound.
+pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+    let paths = inputs::expand(&args.paths)?;
+    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
+    let saved = work.with_progress(args.threads, move |progress, pool| {
+        options.pool = Some(Arc::clone(pool));
+        salvage(&paths, &out, &options, progress)
+    })?;
+    let Salvage { manifest, findings, .. } = match saved {
+        Ok(saved) => saved,
+        Err(status) => {
+            work.printer.note("stopped; nothing was written");
+            return Ok(status);
+        }
+    };
+    let text = lines(&findings);
+    let findings = findings.iter().map(finding).collect();
+    let outcome = SalvageReport { shards: ShardsReport::new(&args.out, &manifest, Vec::new()), findings };
+    let report = Report::new(Outcome::Salvage(outcome), work.started.elapsed());
+    let text = if args.report.is_some() { report.to_json() } else { text };
+    work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
+    work.printer.note(report.summary());
+    Ok(ExitStatus::Done)
+}

@@ -1,0 +1,217 @@
+//! `--out x.parquet` and its kin: the rows of a query as a table in another format, there whole or not at all.
+//!
+//! [`WriteTable`] runs the plan and hands each partition's batches to a thread of its own, which has a [`TableFile`]; the
+//! [`TableCommit`] keeps the files where nobody looks until the last one is on disk.
+
+mod commit;
+mod dictionaries;
+mod file;
+mod parquet;
+mod rotation;
+mod types;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::common::runtime::{JoinSet, SpawnedTask};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlanProperties as _, execute_stream};
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::write::{local_inputs, spread};
+use futures::StreamExt as _;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tfrecord_shards::SaveMode;
+use tokio::sync::mpsc;
+
+use crate::cli::{TableFormat, TableTarget};
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::query::Query;
+use crate::report::{Outcome, Report, TableReport};
+use crate::session::Limits;
+use commit::TableCommit;
+use file::{FileStats, TableFile};
+use types::FileTypes;
+
+/// Batches that wait for the thread that writes them.
+const WAITING_BATCHES: usize = 2;
+
+/// A run that writes a table.
+pub struct WriteTable<'a> {
+    /// Where it goes.
+    pub target: &'a TableTarget,
+    /// What to do with what is there.
+    pub mode: SaveMode,
+    /// What the run may use.
+    pub limits: Limits,
+    /// Who is told.
+    pub printer: &'a Printer,
+    /// When the command started.
+    pub started: Instant,
+}
+
+impl WriteTable<'_> {
+    /// Runs the query and publishes its rows. The report is for the caller to give; there is none after a signal.
+    pub async fn run(
+        self,
+        context: &SessionContext,
+        query: Query,
+        interrupt: &mut Interrupt,
+    ) -> Result<Result<Report, ExitStatus>> {
+        let plan = self.plan(context, &query)?;
+        let inputs = local_inputs(&plan, &query.inputs.iter().cloned().collect::<Vec<_>>());
+        let commit = TableCommit::begin(self.target, self.mode, &inputs)?;
+        for leftover in commit.leftovers() {
+            let state = if leftover.live { "still going on" } else { "killed" };
+            self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
+        }
+        let ended = {
+            let _progress = Progress::watch(self.printer, Arc::clone(&plan));
+            tokio::select! {
+                files = self.write(context, plan, &commit) => Ok(files?),
+                status = interrupt.received() => Err(status),
+            }
+        };
+        let files = match ended {
+            Ok(files) => files,
+            Err(status) => return Ok(Err(status)),
+        };
+        let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
+        let published = commit.run().to_string();
+        SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)??;
+        let table = TableReport {
+            out: self.target.path.display().to_string(),
+            format: self.target.suffix(),
+            run: published,
+            rows: totals.rows,
+            files: files.len() as u64,
+            file_bytes: totals.bytes,
+        };
+        Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
+    }
+
+    /// The plan whose partitions become files, of which an ordered query has one.
+    fn plan(&self, context: &SessionContext, query: &Query) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = Arc::clone(&query.physical);
+        if !query.is_ordered() {
+            return Ok(spread(plan, &context.state())?);
+        }
+        Ok(match plan.output_ordering().cloned() {
+            Some(order) if plan.output_partitioning().partition_count() > 1 => {
+                Arc::new(SortPreservingMergeExec::new(order, plan))
+            }
+            _ => plan,
+        })
+    }
+
+    async fn write(
+        &self,
+        context: &SessionContext,
+        plan: Arc<dyn ExecutionPlan>,
+        commit: &TableCommit,
+    ) -> Result<Vec<FileStats>> {
+        let partitions = plan.output_partitioning().partition_count();
+        let streams: Vec<SendableRecordBatchStream> = match self.target.is_directory {
+            true => (0..partitions).map(|i| plan.execute(i, context.task_ctx())).collect::<Result<_, _>>()?,
+            false if partitions > 1 => vec![rotation::rotate(&plan, &context.task_ctx())?],
+            false => vec![execute_stream(plan, context.task_ctx())?],
+        };
+        let total = streams.len();
+        let encoder = Encoder {
+            session: context.state(),
+            pool: self.pool()?,
+            row_group_bytes: row_group_bytes(self.limits.memory, total),
+        };
+        let held = MemoryConsumer::new("table files").register(&context.runtime_env().memory_pool);
+        if self.target.format == TableFormat::Parquet {
+            // A share that no sort will count on.
+            held.grow(encoder.row_group_bytes.saturating_mul(total));
+        }
+        let encoder = Arc::new(encoder);
+        let mut writes = JoinSet::new();
+        for (index, rows) in streams.into_iter().enumerate() {
+            let types = FileTypes::new(&rows.schema(), self.target.format);
+            let (path, shown) = commit.file(index, total);
+            let file = TableFile::create(path, shown, self.target, types, &encoder)?;
+            writes.spawn(async move { (index, write_file(rows, file).await) });
+        }
+        let mut files = vec![FileStats::default(); total];
+        while let Some(written) = writes.join_next().await {
+            let (index, stats) = written.map_err(Error::stopped)?;
+            files[index] = stats?;
+        }
+        Ok(files)
+    }
+
+    /// The threads that encode columns.
+    fn pool(&self) -> Result<ThreadPool> {
+        ThreadPoolBuilder::new()
+            .num_threads(self.limits.threads.get())
+            .thread_name(|thread| format!("table-{thread}"))
+            .build()
+            .map_err(|error| Error::Start { what: "the threads that write", source: std::io::Error::other(error) })
+    }
+}
+
+/// How columns are encoded, by all files of a table.
+pub struct Encoder {
+    /// Its settings have a say in what Parquet files are like.
+    session: SessionState,
+    /// The threads that encode.
+    pool: ThreadPool,
+    /// Bytes of encoded columns at which a row group ends, if not by its rows: they stay in memory until then.
+    row_group_bytes: usize,
+}
+
+/// An eighth of the memory is for the row groups of all files.
+fn row_group_bytes(memory: u64, files: usize) -> usize {
+    const LEAST: usize = 1 << 20;
+    const MOST: usize = 256 << 20;
+    let share = usize::try_from(memory / 8).unwrap_or(usize::MAX) / files.max(1);
+    share.clamp(LEAST, MOST)
+}
+
+/// Hands batches to a thread that writes them, since encoding and the disk take their time.
+async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) -> Result<FileStats> {
+    let (sender, mut receiver) = mpsc::channel(WAITING_BATCHES);
+    let writer = SpawnedTask::spawn_blocking(move || {
+        while let Some(next) = receiver.blocking_recv() {
+            match next {
+                Some(batch) => file.write(&batch)?,
+                None => return file.finish().map(Some),
+            }
+        }
+        // The query has failed, or nobody wants its rows any more.
+        Ok(None)
+    });
+    let mut failed = None;
+    while let Some(batch) = rows.next().await {
+        let sent = match batch {
+            Ok(batch) => sender.send(Some(batch)).await.is_ok(),
+            Err(error) => {
+                failed = Some(error);
+                false
+            }
+        };
+        // If it was the writer that has ended, it will say why.
+        if !sent {
+            break;
+        }
+    }
+    if failed.is_none() {
+        let _ = sender.send(None).await;
+    }
+    drop(sender);
+    let written = writer.await.map_err(Error::stopped)?;
+    match (failed, written?) {
+        (None, Some(stats)) => Ok(stats),
+        (Some(error), _) => Err(error.into()),
+        (None, None) => Err(Error::Panic("a table file was given up without an error".to_owned())),
+    }
+}

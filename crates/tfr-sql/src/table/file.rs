@@ -1,0 +1,192 @@
+//! [`TableFile`]: one file of a table, from its first row to the disk.
+
+use std::error::Error as StdError;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
+use arrow::record_batch::RecordBatch;
+use tfrecord_framing::{Level, gzip_member};
+
+use super::Encoder;
+use super::dictionaries::Dictionaries;
+use super::parquet::ParquetFile;
+use super::types::FileTypes;
+use crate::cli::{RowFormat, TableFormat, TableTarget};
+use crate::error::{Error, Result};
+use crate::rows::RowWriter;
+
+/// Bytes of text that are written, and compressed, at once.
+const TEXT_BLOCK: usize = 1 << 20;
+
+/// A file of a table that is being written.
+pub struct TableFile {
+    form: Form,
+    types: FileTypes,
+    /// The same file, to sync it.
+    file: File,
+    /// Its name in messages.
+    shown: PathBuf,
+    rows: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStats {
+    /// Rows in the file.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl FileStats {
+    /// Both together.
+    pub fn with(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// Why a file could not be written: the disk, or a type that the format does not have.
+type Cause = Box<dyn StdError + Send + Sync>;
+
+enum Form {
+    Text(Box<TextFile>),
+    Arrow(Box<ArrowFile>),
+    Parquet(Box<ParquetFile>),
+}
+
+impl Form {
+    fn create(file: File, target: &TableTarget, schema: &SchemaRef, encoder: &Arc<Encoder>) -> Result<Self, Cause> {
+        let text = |file, format| {
+            let rows = RowWriter::new(format, Arc::clone(schema));
+            Self::Text(Box::new(TextFile { file, rows, text: Vec::new(), gzip: target.gzip }))
+        };
+        Ok(match target.format {
+            TableFormat::Csv => text(file, RowFormat::Csv),
+            TableFormat::Json => text(file, RowFormat::Json),
+            TableFormat::JsonLines => text(file, RowFormat::Jsonl),
+            TableFormat::Arrow => Self::Arrow(Box::new(ArrowFile::create(file, schema)?)),
+            TableFormat::Parquet => Self::Parquet(Box::new(ParquetFile::create(file, schema, encoder)?)),
+        })
+    }
+
+    fn write(&mut self, batch: RecordBatch) -> Result<(), Cause> {
+        match self {
+            Self::Text(text) => text.write(&batch),
+            Self::Arrow(arrow) => Ok(arrow.write(batch)?),
+            Self::Parquet(parquet) => Ok(parquet.write(&batch)?),
+        }
+    }
+
+    fn finish(self) -> Result<(), Cause> {
+        match self {
+            Self::Text(text) => text.finish(),
+            Self::Arrow(arrow) => Ok(arrow.finish()?),
+            Self::Parquet(parquet) => Ok(parquet.finish()?),
+        }
+    }
+}
+
+impl TableFile {
+    /// Creates the file at `path`; in messages it is called `shown`.
+    pub fn create(
+        path: PathBuf,
+        shown: PathBuf,
+        target: &TableTarget,
+        types: FileTypes,
+        encoder: &Arc<Encoder>,
+    ) -> Result<Self> {
+        let create = || {
+            let file = File::create_new(path)?;
+            let form = Form::create(file.try_clone()?, target, types.schema(), encoder)?;
+            Ok((file, form))
+        };
+        let (file, form) = create().map_err(|source: Cause| Error::WriteFile { path: shown.clone(), source })?;
+        Ok(Self { form, types, file, shown, rows: 0 })
+    }
+
+    /// Appends the rows of `batch`.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows += batch.num_rows() as u64;
+        let mut write = || self.types.apply(batch)?.into_iter().try_for_each(|piece| self.form.write(piece));
+        write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })
+    }
+
+    /// Writes what is still due and syncs the file.
+    pub fn finish(self) -> Result<FileStats> {
+        let Self { form, file, shown, rows, .. } = self;
+        let finish = || {
+            form.finish()?;
+            file.sync_all()?;
+            Ok(FileStats { rows, bytes: file.metadata()?.len() })
+        };
+        finish().map_err(|source| Error::WriteFile { path: shown, source })
+    }
+}
+
+/// CSV and JSON, as they are printed.
+struct TextFile {
+    file: File,
+    rows: RowWriter,
+    /// What is not written yet.
+    text: Vec<u8>,
+    gzip: bool,
+}
+
+impl TextFile {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Cause> {
+        self.rows.write(batch, &mut self.text)?;
+        if self.text.len() >= TEXT_BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Cause> {
+        if self.gzip {
+            let mut member = Vec::with_capacity(self.text.len() / 2);
+            gzip_member(&self.text, Level::default(), &mut member);
+            self.file.write_all(&member)?;
+        } else {
+            self.file.write_all(&self.text)?;
+        }
+        self.text.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Cause> {
+        self.rows.finish(&mut self.text)?;
+        // Even without text: a gzip file without a member is none.
+        self.flush()
+    }
+}
+
+/// An Arrow IPC file, its buffers compressed with LZ4 as readers have it.
+struct ArrowFile {
+    writer: FileWriter<BufWriter<File>>,
+    dictionaries: Dictionaries,
+}
+
+impl ArrowFile {
+    fn create(file: File, schema: &SchemaRef) -> Result<Self, ArrowError> {
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::LZ4_FRAME))?
+            .with_dictionary_handling(DictionaryHandling::Delta);
+        let writer = FileWriter::try_new_with_options(BufWriter::new(file), schema, options)?;
+        Ok(Self { writer, dictionaries: Dictionaries::new(schema)? })
+    }
+
+    fn write(&mut self, batch: RecordBatch) -> Result<(), ArrowError> {
+        self.writer.write(&self.dictionaries.merge(batch)?)
+    }
+
+    fn finish(mut self) -> Result<(), ArrowError> {
+        self.writer.finish()?;
+        Ok(self.writer.get_mut().flush()?)
+    }
+}

@@ -1,0 +1,112 @@
+//! One Parquet file, its columns encoded in parallel.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::error::DataFusionError;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::file::writer::SerializedFileWriter;
+use rayon::prelude::*;
+
+use super::Encoder;
+
+/// A Parquet file that is being written.
+pub struct ParquetFile {
+    writer: SerializedFileWriter<File>,
+    groups: ArrowRowGroupWriterFactory,
+    fields: Vec<FieldRef>,
+    /// The row group that is being filled.
+    open: Option<RowGroup>,
+    /// Row groups before that.
+    closed: usize,
+    max_rows: usize,
+    max_bytes: usize,
+    encoder: Arc<Encoder>,
+}
+
+struct RowGroup {
+    columns: Vec<ArrowColumnWriter>,
+    rows: usize,
+}
+
+impl ParquetFile {
+    /// An empty file of this schema, which the file keeps; compression and the like are the session's.
+    pub fn create(file: File, schema: &SchemaRef, encoder: &Arc<Encoder>) -> Result<Self, DataFusionError> {
+        let options = encoder.session.default_table_options().parquet.global;
+        let properties = options
+            .into_writer_properties_builder()?
+            .set_created_by(concat!("tfr-sql version ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let (max_rows, max_bytes) = (properties.max_row_group_row_count(), properties.max_row_group_bytes());
+        let (writer, groups) =
+            ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?.into_serialized_writer()?;
+        Ok(Self {
+            writer,
+            groups,
+            fields: schema.fields().to_vec(),
+            open: None,
+            closed: 0,
+            max_rows: max_rows.unwrap_or(usize::MAX).max(1),
+            max_bytes: max_bytes.unwrap_or(usize::MAX).min(encoder.row_group_bytes),
+            encoder: Arc::clone(encoder),
+        })
+    }
+
+    /// Appends the rows of `batch`.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let mut group = match self.open.take() {
+                Some(group) => group,
+                None => RowGroup { columns: self.groups.create_column_writers(self.closed)?, rows: 0 },
+            };
+            let len = (self.max_rows - group.rows).min(batch.num_rows() - start);
+            self.encode(&mut group, &batch.slice(start, len))?;
+            start += len;
+            let bytes: usize = group.columns.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
+            match group.rows >= self.max_rows || bytes >= self.max_bytes {
+                true => self.close(group)?,
+                false => self.open = Some(group),
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(&self, group: &mut RowGroup, rows: &RecordBatch) -> Result<(), ParquetError> {
+        group.rows += rows.num_rows();
+        let mut leaves = Vec::with_capacity(group.columns.len());
+        for (field, column) in self.fields.iter().zip(rows.columns()) {
+            leaves.extend(compute_leaves(field, column)?);
+        }
+        self.encoder
+            .pool
+            .install(|| group.columns.par_iter_mut().zip(leaves).try_for_each(|(column, leaf)| column.write(&leaf)))
+    }
+
+    fn close(&mut self, group: RowGroup) -> Result<(), ParquetError> {
+        let columns = group.columns.into_par_iter();
+        let chunks: Vec<ArrowColumnChunk> =
+            self.encoder.pool.install(|| columns.map(ArrowColumnWriter::close).collect::<Result<_, _>>())?;
+        let mut written = self.writer.next_row_group()?;
+        for chunk in chunks {
+            chunk.append_to_row_group(&mut written)?;
+        }
+        written.close()?;
+        self.closed += 1;
+        Ok(())
+    }
+
+    /// Writes what is left, and the footer.
+    pub fn finish(mut self) -> Result<(), ParquetError> {
+        if let Some(group) = self.open.take() {
+            self.close(group)?;
+        }
+        self.writer.close().map(drop)
+    }
+}

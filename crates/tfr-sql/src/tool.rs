@@ -1,0 +1,179 @@
+//! The toolbox: what the tools have in common, and which is which.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use futures::future::{Either, select};
+use indicatif::{ProgressBar, ProgressStyle as BarStyle};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tfrecord_shards::{ErrorKind, Progress};
+use tokio::sync::oneshot;
+
+use crate::cli::Tool;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::{self, Interrupt};
+use crate::printer::{Printer, ProgressStyle, bytes};
+use crate::{index, records, reshard, salvage, schema, verify};
+
+/// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
+pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
+    let work = Work { printer, interrupt: interrupt::watch(kill)?, started: Instant::now() };
+    match tool {
+        Tool::Head(args) => records::print(args.source, Some(args.limit), work),
+        Tool::Cat(args) => records::print(args.source, args.limit, work),
+        Tool::Schema(args) => schema::print(&args, work),
+        Tool::Verify(args) => verify::run(&args, work),
+        Tool::Salvage(args) => salvage::run(&args, work),
+        Tool::Reshard(args) => reshard::run(&args, work),
+        Tool::Index(args) => index::run(&args, work),
+    }
+}
+
+/// A tool at work: whom it tells, and how it is stopped.
+pub struct Work<'a> {
+    /// Who is told.
+    pub printer: &'a Printer,
+    /// Ctrl-C and SIGTERM.
+    pub interrupt: Interrupt,
+    /// When the command started.
+    pub started: Instant,
+}
+
+impl Work<'_> {
+    /// Runs a job that leaves nothing behind wherever it stands when a signal comes: it is not waited for then.
+    pub fn until_signal<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<Result<T, ExitStatus>> {
+        let job = Job::start(job)?;
+        let received = Box::pin(self.interrupt.received());
+        match block_on(select(job.done, received)) {
+            Either::Left((done, _)) => done.unwrap_or_else(|_| Err(panicked(job.thread))).map(Ok),
+            Either::Right((status, _)) => Ok(Err(status)),
+        }
+    }
+
+    /// Runs a job over the bytes of files, with its progress shown. At a signal it is told to stop, and waited for.
+    pub fn with_progress<T: Send + 'static>(
+        &mut self,
+        threads: Option<NonZeroUsize>,
+        job: impl FnOnce(&Progress, &Arc<ThreadPool>) -> tfrecord_shards::Result<T> + Send + 'static,
+    ) -> Result<Result<T, ExitStatus>> {
+        let pool = pool(threads)?;
+        let progress = Arc::new(Progress::default());
+        let shown = Shown::start(self.printer, &progress, self.started)?;
+        let watched = Arc::clone(&progress);
+        let job = Job::start(move || Ok(pool.install(|| job(&watched, &pool))?))?;
+        let received = Box::pin(self.interrupt.received());
+        let (done, status) = match block_on(select(job.done, received)) {
+            Either::Left((done, _)) => (done, None),
+            Either::Right((status, done)) => {
+                progress.stop();
+                (block_on(done), Some(status))
+            }
+        };
+        drop(shown);
+        let done = done.unwrap_or_else(|_| Err(panicked(job.thread)));
+        match (done, status) {
+            (Err(Error::Shards(error)), Some(status)) if matches!(error.kind(), ErrorKind::Stopped) => Ok(Err(status)),
+            // Also if the signal came when all was as good as done.
+            (done, _) => done.map(Ok),
+        }
+    }
+}
+
+/// A job on a thread of its own.
+struct Job<T> {
+    done: oneshot::Receiver<Result<T>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Job<T> {
+    fn start(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Self> {
+        let (sender, done) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("tool".to_owned())
+            // After a signal nobody listens any more.
+            .spawn(move || drop(sender.send(job())))
+            .map_err(|source| Error::Start { what: "a thread", source })?;
+        Ok(Self { done, thread })
+    }
+}
+
+/// The error of a job that ended without a result.
+fn panicked(thread: thread::JoinHandle<()>) -> Error {
+    match thread.join() {
+        Err(panic) => Error::panic(panic.as_ref()),
+        Ok(()) => Error::Panic("a job went away without a result".to_owned()),
+    }
+}
+
+fn pool(threads: Option<NonZeroUsize>) -> Result<Arc<ThreadPool>> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads.map_or(0, NonZeroUsize::get))
+        .thread_name(|thread| format!("tool-{thread}"))
+        .build()
+        .map(Arc::new)
+        .map_err(|error| Error::Start { what: "the threads", source: io::Error::other(error) })
+}
+
+/// Progress that is shown until this is dropped.
+struct Shown {
+    bar: ProgressBar,
+    /// Hangs up to end the thread.
+    _end: Option<mpsc::Sender<()>>,
+}
+
+impl Shown {
+    fn start(printer: &Printer, progress: &Arc<Progress>, started: Instant) -> Result<Self> {
+        let bar = ProgressBar::new(100);
+        let every = match printer.progress_style() {
+            ProgressStyle::Hidden => return Ok(Self { bar, _end: None }),
+            ProgressStyle::Bar => Duration::from_millis(200),
+            ProgressStyle::Lines => Duration::from_secs(1),
+        };
+        if let Ok(style) = BarStyle::with_template("{bar:24} {msg}") {
+            bar.set_style(style);
+        }
+        let bar = printer.add_bar(bar);
+        let (end, ended) = mpsc::channel();
+        let (printer, progress, shown) = (printer.clone(), Arc::clone(progress), bar.clone());
+        show(&printer, &progress, &shown, started);
+        let watch = move || {
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                show(&printer, &progress, &shown, started);
+            }
+        };
+        thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(watch)
+            .map_err(|source| Error::Start { what: "a thread", source })?;
+        Ok(Self { bar, _end: Some(end) })
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn show(printer: &Printer, progress: &Progress, bar: &ProgressBar, started: Instant) {
+    let (read, total) = (progress.bytes_read(), progress.bytes_total());
+    let speed = (read as f64 / started.elapsed().as_secs_f64().max(0.001)) as u64;
+    let share = if total == 0 { 0.0 } else { (read as f64 / total as f64).min(1.0) };
+    let message = format!("{} of {}, {}/s, {:.0} %", bytes(read), bytes(total), bytes(speed), share * 100.0);
+    match printer.progress_style() {
+        ProgressStyle::Lines => printer.progress_line(&message),
+        ProgressStyle::Bar | ProgressStyle::Hidden => {
+            bar.set_position((share * 100.0) as u64);
+            bar.set_message(message);
+        }
+    }
+}

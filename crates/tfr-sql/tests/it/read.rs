@@ -1,0 +1,199 @@
+//! Shards as tables of a query.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::workbench::{Workbench, assert_told};
+
+/// Four records in two shards, in `shards`.
+fn with_shards(bench: &Workbench) {
+    let query = "SELECT UserId, label, score, price FROM 'events.parquet' ORDER BY score";
+    assert_eq!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--quiet"]), "exit 0\n");
+}
+
+#[test]
+fn shards_are_a_table() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    // By the manifest, in the types they had.
+    assert_told!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
+    exit 0
+    -- stdout
+    UserId,label,score,price
+    7,,0.10000000149011612,0.99
+    8,view,0.25,
+    7,click,0.5,10.50
+    9,view,1.0,-0.01
+    "##);
+    assert_told!(bench.tell(&["SELECT label, count(*) AS n FROM 'shards' GROUP BY label ORDER BY n, label"]), @r##"
+    exit 0
+    -- stdout
+    label,n
+    click,1
+    ,1
+    view,2
+    "##);
+    assert_told!(bench.tell(&["SELECT userid FROM 'shards/part-00001*' ORDER BY 1"]), @r##"
+    exit 0
+    -- stdout
+    UserId
+    7
+    9
+    "##);
+    assert_told!(bench.tell(&["SELECT count(*) AS n FROM t", "--table", "t=shards,format=tfrecord,crc=skip"]), @r##"
+    exit 0
+    -- stdout
+    n
+    4
+    "##);
+    let external = "CREATE EXTERNAL TABLE t (label VARCHAR, \"UserId\" INT) STORED AS TFRECORD LOCATION 'shards/';
+        SELECT * FROM t WHERE label IS NOT NULL ORDER BY \"UserId\"";
+    assert_told!(bench.tell(&[external]), @r##"
+    exit 0
+    -- stdout
+    label,UserId
+    click,7
+    view,8
+    view,9
+    "##);
+}
+
+#[test]
+fn records_without_a_schema_tell_their_columns() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    fs::remove_file(bench.path().join("shards/_manifest.json")).unwrap();
+    fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
+    assert_told!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
+    exit 0
+    -- stdout
+    UserId,label,price,score
+    7,,0.99,0.1
+    8,view,,0.25
+    7,click,10.5,0.5
+    9,view,-0.01,1.0
+    "##);
+    // The first record has no label, and no price.
+    let first = ["--infer-files", "1", "--infer-records", "1"];
+    assert_told!(bench.tell(&[&["SELECT * FROM 'shards/' LIMIT 1"], first.as_slice()].concat()), @r##"
+    exit 0
+    -- stdout
+    UserId,price,score
+    7,0.99,0.1
+    "##);
+    assert_told!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'none' for '--infer-records <N>': expected a whole number, 1 or more, or all
+
+    For more information, try '--help'.
+    "##);
+}
+
+#[test]
+fn a_set_that_is_not_whole_is_not_read() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    fs::remove_file(bench.path().join("shards/part-00000-of-00002.tfrecord")).unwrap();
+    assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
+    exit 1
+    -- stderr
+    error: shards: the set of shards is not whole: part-00000-of-00002.tfrecord is missing
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'shards/*.tfrecord*'
+    "##);
+    assert_told!(bench.tell_tool(&["cat", "shards"]), @r##"
+    exit 1
+    -- stdout
+    {"UserId": [7], "label": ["click"], "price": [10.5], "score": [0.5]}
+    {"UserId": [9], "label": ["view"], "price": [-0.01], "score": [1.0]}
+    -- stderr
+    warning: shards/part-00000-of-00002.tfrecord: missing, though _manifest.json lists it
+    "##);
+    fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
+    assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
+    exit 1
+    -- stderr
+    error: shards: the set of shards is not whole: _SUCCESS is missing
+
+    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'shards/*.tfrecord*'
+    "##);
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    let shard = bench.path().join("shards/part-00000-of-00002.tfrecord");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    assert_told!(bench.tell(&["SELECT * FROM 'shards/'", "--out", "x.csv"]), @r##"
+    exit 1
+    -- stderr
+    error: shards/part-00000-of-00002.tfrecord: record 1 at byte 73: payload of 57 bytes has the checksum 0xac3c5c6e, expected 0xa71b8111
+
+    hint: the file was damaged after it was written: fetch or write it again
+    "##);
+    assert_eq!(bench.leftovers(), [std::path::Path::new("shards")]);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    let query = "SELECT label FROM 'shards/'";
+    for out in ["shards", "shards/more", "shards/x.csv", "shards/part-00000-of-00002.tfrecord/"] {
+        let told = bench.tell(&[query, "--out", out, "--mode", "overwrite"]);
+        assert!(told.starts_with("exit 1\n") && told.contains("overlaps with input"), "{told}");
+    }
+    assert_eq!(fs::read_dir(bench.path().join("shards")).unwrap().count(), 4);
+}
+
+#[test]
+fn the_manifest_tells_what_was_read() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    let query = "SELECT t.label FROM t JOIN 'shards/part-*' s ON t.label = s.label";
+    let table = "t=shards/,crc=skip,infer_files=all,map=score: bits";
+    assert_eq!(bench.tell(&[query, "--table", table, "--out", "out", "--quiet"]), "exit 0\n");
+    let manifest: Value = serde_json::from_slice(&fs::read(bench.path().join("out/_manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["inputs"], json!(["shards/", "shards/part-*"]));
+    let recorded = &manifest["options"]["tables"]["t"];
+    assert_eq!(recorded, &json!({"path": ["shards/"], "crc": "skip", "infer_files": "all", "map": ["score: bits"]}));
+}
+
+#[test]
+fn a_word_is_no_query() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    assert_told!(bench.tell(&["shards/"]), @r##"
+    exit 2
+    -- stderr
+    error: not a query: shards/
+      cause: SQL: Expected: an SQL statement, found: shards at Line: 1, Column: 1
+
+    hint: a path stands in a query: tfr-sql "SELECT * FROM 'shards/'"
+    "##);
+    assert_told!(bench.tell(&["Verfy"]), @r##"
+    exit 2
+    -- stderr
+    error: not a query: Verfy
+      cause: SQL: Expected: an SQL statement, found: Verfy at Line: 1, Column: 1
+
+    hint: did you mean the tool? it needs to be told what to work on: verify PATH
+    "##);
+    assert_told!(bench.tell(&["SELECT", "*", "FROM", "events.parquet"]), @r##"
+    exit 2
+    -- stderr
+    error: unexpected argument '*' behind the query 'SELECT'
+
+    hint: the whole query is one argument: put it in quotes
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
+}

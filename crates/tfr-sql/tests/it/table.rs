@@ -1,0 +1,387 @@
+//! Rows to a table in another format.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array as _, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int64Array, ListArray, StringArray, StructArray,
+    TimestampMicrosecondArray, UInt64Array,
+};
+use arrow::datatypes::{DataType, Float32Type, Int8Type, Schema};
+use arrow::ipc::reader::FileReader;
+use arrow::record_batch::RecordBatch;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+
+use crate::workbench::{Workbench, assert_told, tell};
+
+const QUERY: &str = "SELECT UserId, label FROM 'events.parquet'";
+
+fn read_parquet(path: PathBuf) -> (Schema, Vec<RecordBatch>) {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let schema = reader.schema().as_ref().clone();
+    (schema, reader.build().unwrap().collect::<Result<_, _>>().unwrap())
+}
+
+fn read_arrow(path: PathBuf) -> (Schema, Vec<RecordBatch>) {
+    let reader = FileReader::try_new(File::open(path).unwrap(), None).unwrap();
+    (reader.schema().as_ref().clone(), reader.collect::<Result<_, _>>().unwrap())
+}
+
+fn ids(batches: &[RecordBatch]) -> Vec<i64> {
+    let columns = batches.iter().map(|batch| batch["id"].as_any().downcast_ref::<Int64Array>().unwrap().clone());
+    columns.flat_map(|ids| ids.values().to_vec()).collect()
+}
+
+/// Columns of many types, in `types.parquet`.
+fn with_types(bench: &Workbench) {
+    let struct_fields = StructArray::try_from(vec![("x", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef)]).unwrap();
+    let list = ListArray::from_iter_primitive::<Float32Type, _, _>([Some(vec![Some(0.5), None]), None]);
+    let dictionary: DictionaryArray<Int8Type> = [Some("a"), None].into_iter().collect();
+    let time = TimestampMicrosecondArray::from(vec![Some(1), None]).with_timezone("Europe/Zurich");
+    bench.parquet(
+        "types.parquet",
+        [
+            ("flag", Arc::new(BooleanArray::from(vec![Some(true), None])) as ArrayRef),
+            ("big", Arc::new(UInt64Array::from(vec![u64::MAX, 0]))),
+            ("text", Arc::new(StringArray::from(vec![Some("a,\"b\"\nc"), Some("")]))),
+            ("bytes", Arc::new(BinaryArray::from_opt_vec(vec![Some(b"\xff\x00".as_slice()), None]))),
+            ("time", Arc::new(time)),
+            ("dictionary", Arc::new(dictionary)),
+            ("list", Arc::new(list)),
+            ("struct", Arc::new(struct_fields)),
+        ],
+    );
+}
+
+#[test]
+fn a_query_becomes_one_file() {
+    let bench = Workbench::new();
+    for (name, content) in [
+        ("x.csv", "UserId,label\n7,click\n8,view\n7,\n9,view\n"),
+        (
+            "x.json",
+            "[{\"UserId\":7,\"label\":\"click\"},\n {\"UserId\":8,\"label\":\"view\"},\n {\"UserId\":7,\"label\":null},\n \
+             {\"UserId\":9,\"label\":\"view\"}]\n",
+        ),
+        (
+            "x.jsonl",
+            "{\"UserId\":7,\"label\":\"click\"}\n{\"UserId\":8,\"label\":\"view\"}\n{\"UserId\":7,\"label\":null}\n\
+             {\"UserId\":9,\"label\":\"view\"}\n",
+        ),
+    ] {
+        assert_eq!(bench.tell(&[QUERY, "--out", name, "--quiet"]), "exit 0\n");
+        assert_eq!(fs::read_to_string(bench.path().join(name)).unwrap(), content);
+        let zipped = format!("{name}.gz");
+        assert_eq!(bench.tell(&[QUERY, "--out", &zipped, "--quiet"]), "exit 0\n");
+        let mut text = String::new();
+        let file = File::open(bench.path().join(zipped)).unwrap();
+        flate2::read::MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+        assert_eq!(text, content);
+    }
+    assert_told!(bench.tell(&[QUERY, "--out", "new/dir/x.csv"]), @r##"
+    exit 0
+    -- stderr
+    4 rows, 38 B, [seconds]: new/dir/x.csv
+    "##);
+}
+
+#[test]
+fn types_survive() {
+    let bench = Workbench::new();
+    with_types(&bench);
+    let (schema, batches) = read_parquet(bench.path().join("types.parquet"));
+    for (name, read) in [("x.parquet", read_parquet as fn(PathBuf) -> _), ("x.arrow", read_arrow)] {
+        assert_eq!(bench.tell(&["SELECT * FROM 'types.parquet'", "--out", name, "--quiet"]), "exit 0\n");
+        let (found, rows) = read(bench.path().join(name));
+        let types = |schema: &Schema| -> Vec<_> {
+            schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+        };
+        assert_eq!(types(&found), types(&schema), "{name}");
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].columns(), batches[0].columns(), "{name}");
+    }
+}
+
+#[test]
+fn text_files_hold_what_is_printed() {
+    let bench = Workbench::new();
+    with_types(&bench);
+    let query = "SELECT * FROM 'types.parquet'";
+    for (name, format) in [("x.csv", "csv"), ("x.json", "json"), ("x.jsonl", "jsonl")] {
+        assert_eq!(bench.tell(&[query, "--out", name, "--quiet"]), "exit 0\n");
+        let printed = bench.run(&[query, "--format", format]).stdout;
+        assert_eq!(
+            String::from_utf8_lossy(&fs::read(bench.path().join(name)).unwrap()),
+            String::from_utf8_lossy(&printed)
+        );
+    }
+}
+
+#[test]
+fn a_slash_asks_for_a_directory_of_files() {
+    let bench = Workbench::new();
+    fs::create_dir(bench.path().join("in")).unwrap();
+    for part in 0..2 {
+        let values = Arc::new(Int64Array::from_iter_values(part * 1000..(part + 1) * 1000)) as ArrayRef;
+        bench.parquet(&format!("in/{part}.parquet"), [("id", values)]);
+    }
+    let told = bench.tell(&["SELECT id FROM 'in/'", "--out", "out.parquet/"]);
+    assert!(told.starts_with("exit 0\n-- stderr\n2,000 rows in 2 files, "), "{told}");
+    let names = || -> Vec<_> {
+        let entries = fs::read_dir(bench.path().join("out.parquet")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["_SUCCESS", "part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]);
+    let part = |i| ids(&read_parquet(bench.path().join(format!("out.parquet/part-0000{i}-of-00002.parquet"))).1);
+    assert_eq!([part(0), part(1)].concat(), (0..2000).collect::<Vec<_>>());
+
+    // The directory is there now, so its name is enough.
+    let again = ["SELECT id FROM 'in/' ORDER BY id DESC", "--out", "out.parquet", "--mode", "overwrite", "--quiet"];
+    assert_eq!(bench.tell(&again), "exit 0\n");
+    assert_eq!(names(), ["_SUCCESS", "part-00000-of-00001.parquet"]);
+    let rows = read_parquet(bench.path().join("out.parquet/part-00000-of-00001.parquet")).1;
+    assert_eq!(ids(&rows), (0..2000).rev().collect::<Vec<_>>());
+    assert_eq!(bench.leftovers(), [PathBuf::from("in"), PathBuf::from("out.parquet")]);
+    // And it is read as a table.
+    let count = bench.run(&["SELECT count(*) AS n FROM 'out.parquet'"]);
+    assert_eq!(count.stdout, b"n\n2000\n");
+}
+
+#[test]
+fn an_ordered_query_keeps_its_order() {
+    let bench = Workbench::new();
+    let query = "SELECT id FROM 'many.parquet' ORDER BY id % 7, id";
+    let mut expected: Vec<i64> = (0..10_000).collect();
+    expected.sort_by_key(|id| (id % 7, *id));
+    for name in ["x.parquet", "x.arrow"] {
+        assert_eq!(bench.tell(&[query, "--out", name, "--quiet"]), "exit 0\n");
+    }
+    assert_eq!(ids(&read_parquet(bench.path().join("x.parquet")).1), expected);
+    assert_eq!(ids(&read_arrow(bench.path().join("x.arrow")).1), expected);
+}
+
+#[test]
+fn equal_runs_give_equal_files() {
+    let bench = Workbench::new();
+    fs::create_dir(bench.path().join("in")).unwrap();
+    for part in 0..3 {
+        let values = Arc::new(Int64Array::from_iter_values(part * 20_000..(part + 1) * 20_000)) as ArrayRef;
+        bench.parquet(&format!("in/{part}.parquet"), [("id", values)]);
+    }
+    let runs = ["a.jsonl", "b.jsonl"].map(|name| {
+        assert_eq!(bench.tell(&["SELECT id FROM 'in/' WHERE id % 3 = 0", "--out", name, "--quiet"]), "exit 0\n");
+        fs::read(bench.path().join(name)).unwrap()
+    });
+    assert_eq!(runs[0].iter().filter(|byte| **byte == b'\n').count(), 20_000);
+    assert!(runs[0] == runs[1]);
+}
+
+#[test]
+fn no_rows_are_a_whole_file() {
+    let bench = Workbench::new();
+    let query = "SELECT UserId, label FROM 'events.parquet' WHERE false";
+    for (name, content) in [("x.csv", "UserId,label\n"), ("x.json", "[]\n"), ("x.jsonl", "")] {
+        assert!(bench.run(&[query, "--out", name]).status.success());
+        assert_eq!(fs::read_to_string(bench.path().join(name)).unwrap(), content);
+    }
+    let told = bench.tell(&[query, "--out", "x.parquet"]);
+    assert!(told.starts_with("exit 0\n-- stderr\nthe query yields no rows\n0 rows, "), "{told}");
+    let (schema, rows) = read_parquet(bench.path().join("x.parquet"));
+    assert_eq!((schema.field(1).data_type(), rows.len()), (&DataType::Utf8, 0));
+    assert!(bench.run(&[query, "--out", "x.arrow"]).status.success());
+    assert_eq!(read_arrow(bench.path().join("x.arrow")).0.fields().len(), 2);
+}
+
+#[test]
+fn what_is_there_is_kept_unless_told_otherwise() {
+    let bench = Workbench::new();
+    bench.text("x.csv", "mine");
+    assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
+    exit 1
+    -- stderr
+    error: x.csv: is there already
+
+    hint: choose another name, or replace what is there with --mode overwrite
+    "##);
+    assert_eq!(fs::read_to_string(bench.path().join("x.csv")).unwrap(), "mine");
+    assert_eq!(bench.tell(&[QUERY, "--out", "x.csv", "--mode", "overwrite", "--quiet"]), "exit 0\n");
+    assert!(fs::read_to_string(bench.path().join("x.csv")).unwrap().starts_with("UserId"));
+    assert_eq!(bench.leftovers(), [PathBuf::from("x.csv")]);
+}
+
+#[test]
+fn a_directory_with_other_files_is_not_replaced() {
+    let bench = Workbench::new();
+    fs::create_dir(bench.path().join("x.csv")).unwrap();
+    // Empty, it may be written to.
+    assert_eq!(bench.tell(&[QUERY, "--out", "x.csv", "--quiet"]), "exit 0\n");
+    assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
+    exit 1
+    -- stderr
+    error: x.csv: is there already
+
+    hint: choose another name, or replace what is there with --mode overwrite
+    "##);
+    bench.text("x.csv/notes.txt", "mine");
+    assert_told!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
+    exit 1
+    -- stderr
+    error: x.csv/: not replaced, for it holds what tfr-sql did not put there: notes.txt
+
+    hint: choose another name, or move what is there away
+    "##);
+    assert!(bench.path().join("x.csv/notes.txt").exists());
+    bench.text("y.csv", "mine");
+    assert_told!(bench.tell(&[QUERY, "--out", "y.csv/", "--mode", "overwrite"]), @r##"
+    exit 1
+    -- stderr
+    error: y.csv/: expected a directory, found a file
+
+    hint: choose another name, or move what is there away
+    "##);
+}
+
+#[test]
+fn an_input_is_not_written_over() {
+    let bench = Workbench::new();
+    let overwrite = ["--mode", "overwrite"];
+    assert_told!(bench.tell(&[&[QUERY, "--out", "events.parquet"], overwrite.as_slice()].concat()), @r##"
+    exit 1
+    -- stderr
+    error: [dir]/events.parquet: overlaps with input [dir]/events.parquet
+
+    hint: choose a directory beside the input
+    "##);
+    fs::create_dir(bench.path().join("in")).unwrap();
+    fs::rename(bench.path().join("events.parquet"), bench.path().join("in/a.parquet")).unwrap();
+    assert_told!(bench.tell(&["SELECT * FROM 'in/'", "--out", "in/b.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: [dir]/in/b.parquet: overlaps with input [dir]/in
+
+    hint: choose a directory beside the input
+    "##);
+}
+
+#[test]
+fn a_failure_leaves_nothing() {
+    let bench = Workbench::new();
+    let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
+    for out in ["x.parquet", "x.csv", "x.json", "x.arrow", "x.parquet/", "new/x.csv"] {
+        assert_eq!(bench.tell(&[query, "--out", out]), "exit 1\n-- stderr\nerror: division by zero\n");
+        assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let bench = Workbench::new();
+    for out in ["x.csv", "x.parquet", "x.arrow"] {
+        let query = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 100000)";
+        let command = bench.command(&[query, "--out", out, "--quiet"]);
+        // Files of at most 16 or 32 KiB, by the block size of the shell.
+        let output = std::process::Command::new("sh")
+            .current_dir(bench.path())
+            .args(["-c", "ulimit -f 32; exec \"$0\" \"$@\""])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .output()
+            .unwrap();
+        let told = tell(&output);
+        assert!(told.starts_with("exit 1\n"), "{told}");
+        assert!(
+            told.contains(&format!("error: {out}: cannot be written\n")) && told.contains("File too large"),
+            "{told}"
+        );
+        assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    }
+}
+
+#[test]
+fn a_type_that_a_format_lacks_is_told() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&["SELECT INTERVAL '1 month 2 days' AS i", "--out", "x.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: x.parquet: cannot be written
+      cause: not supported: Attempting to write an Arrow interval type MonthDayNano to parquet that is not yet implemented
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn dictionaries_of_many_batches_become_one() {
+    let bench = Workbench::new();
+    for (day, value) in [("1", 10), ("2", 20), ("3", 30)] {
+        let dir = bench.path().join(format!("in/day=2026-01-0{day}"));
+        fs::create_dir_all(&dir).unwrap();
+        let values = Arc::new(Int64Array::from_iter_values(value..value + 3)) as ArrayRef;
+        bench.parquet(&format!("in/day=2026-01-0{day}/a.parquet"), [("id", values)]);
+    }
+    let query = "SELECT id, arrow_cast(CAST(day AS VARCHAR), 'Dictionary(Int8, Utf8)') AS day FROM 'in/' ORDER BY id";
+    let small = format!("SET datafusion.execution.batch_size = 2; {query}");
+    assert_eq!(bench.tell(&[&small, "--out", "x.arrow", "--quiet"]), "exit 0\n");
+    let (schema, rows) = read_arrow(bench.path().join("x.arrow"));
+    assert_eq!(schema.field(1).data_type(), &DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)));
+    let days = rows.iter().flat_map(|batch| {
+        let days = arrow::compute::cast(&batch["day"], &DataType::Utf8).unwrap();
+        let days = days.as_any().downcast_ref::<StringArray>().unwrap().clone();
+        (0..days.len()).map(|i| days.value(i).to_owned()).collect::<Vec<_>>()
+    });
+    let expected = ["2026-01-01", "2026-01-02", "2026-01-03"].iter().flat_map(|day| [*day; 3]);
+    assert!(days.eq(expected));
+}
+
+#[test]
+fn long_values_make_short_row_groups() {
+    let bench = Workbench::new();
+    let query = "SET datafusion.execution.parquet.max_row_group_size = 1000; SELECT id FROM 'many.parquet'";
+    assert_eq!(bench.tell(&[query, "--out", "x.parquet", "--quiet"]), "exit 0\n");
+    let file = File::open(bench.path().join("x.parquet")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    assert_eq!(reader.metadata().num_row_groups(), 10);
+    assert_eq!(
+        reader.metadata().file_metadata().created_by(),
+        Some(concat!("tfr-sql version ", env!("CARGO_PKG_VERSION")))
+    );
+}
+
+#[test]
+fn the_report_is_as_its_schema_says() {
+    let bench = Workbench::new();
+    let output = bench.run(&[QUERY, "--out", "x.csv.gz", "--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::workbench::check_report(&report);
+    assert_eq!((&report["report"], &report["rows"], &report["files"]), (&"table".into(), &4.into(), &1.into()));
+    assert_eq!(report["file_bytes"], fs::metadata(bench.path().join("x.csv.gz")).unwrap().len());
+}
+
+#[test]
+fn options_of_shards_are_refused_by_name() {
+    let bench = Workbench::new();
+    for option in [
+        &["--shards", "2"] as &[&str],
+        &["--shard-size", "1MiB"],
+        &["--shard-rows", "2"],
+        &["--prefix", "train"],
+        &["--compression", "gzip"],
+        &["--level", "9"],
+        &["--map", "label: string"],
+        &["--null", "error"],
+        &["--strict"],
+        &["--dry-run"],
+    ] {
+        let told = bench.tell(&[&[QUERY, "--out", "x.parquet"], option].concat());
+        assert!(told.starts_with("exit 2\n-- stderr\nerror: the argument '"), "{told}");
+        assert!(
+            told.contains(option[0]) && told.contains("cannot be used with '--out x.parquet', a Parquet file"),
+            "{told}"
+        );
+    }
+    assert!(bench.leftovers().is_empty());
+}

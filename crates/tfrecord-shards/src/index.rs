@@ -1,0 +1,153 @@
+//! [`index`]: where each record of a file is, for readers that go to a record at once.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use tfrecord_framing::Compression;
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::finding::FindingKind;
+use crate::frames::{FrameReader, OnDamage, hop};
+use crate::input::{InputFile, Inputs};
+use crate::names::RunId;
+use crate::progress::Progress;
+
+/// What index files are called. What is in them is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum IndexName {
+    /// `train.tfrecord.idx`, as users of NVIDIA DALI have it.
+    #[default]
+    Idx,
+    /// `train.tfindex`, as users of the PyTorch reader `tfrecord` have it.
+    TfIndex,
+}
+
+impl IndexName {
+    /// The index of a file: beside it.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use tfrecord_shards::IndexName;
+    ///
+    /// let file = Path::new("shards/train-00000-of-00002.tfrecord");
+    /// assert_eq!(IndexName::Idx.beside(file), Path::new("shards/train-00000-of-00002.tfrecord.idx"));
+    /// assert_eq!(IndexName::TfIndex.beside(file), Path::new("shards/train-00000-of-00002.tfindex"));
+    /// ```
+    pub fn beside(self, file: &Path) -> PathBuf {
+        match self {
+            Self::TfIndex if file.extension().is_some_and(|extension| extension == "tfrecord") => {
+                file.with_extension("tfindex")
+            }
+            Self::TfIndex => with_suffix(file, ".tfindex"),
+            Self::Idx => with_suffix(file, ".idx"),
+        }
+    }
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut path = OsString::from(file);
+    path.push(suffix);
+    path.into()
+}
+
+/// An index that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Index {
+    /// The index.
+    pub path: PathBuf,
+    /// Number of records in it.
+    pub records: u64,
+}
+
+/// Writes an index beside each file: a line for each record, with the byte that its frame starts at and the frame's
+/// length, `9034112 187`. An index that is there is replaced.
+///
+/// Lengths are held against their checksums, and nothing else is read; [`verify`](fn@crate::verify) looks at everything.
+/// Files are found as there, and read in parallel, on the rayon pool that the call runs in.
+///
+/// ```
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{IndexName, Progress, index};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let file = dir.path().join("a.tfrecord");
+/// let mut writer = RecordWriter::new(std::fs::File::create(&file)?);
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// writer.finish()?;
+///
+/// let written = index(&[file], IndexName::Idx, &Progress::default())?;
+/// assert_eq!(written[0].records, 2);
+/// assert_eq!(std::fs::read_to_string(&written[0].path)?, "0 21\n21 22\n");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When a file is compressed ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or
+/// cannot be read, an index cannot be written, or the run was stopped. No index is put in its place before all are
+/// written.
+pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Vec<Index>> {
+    let Inputs { files, findings, .. } = Inputs::find(inputs)?;
+    if let Some(finding) = findings.into_iter().find(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
+        return Err(finding.into_error());
+    }
+    if files.is_empty() {
+        return Err(ErrorKind::NoFiles { path: inputs.first().cloned().unwrap_or_default() }.into());
+    }
+    progress.expect(files.iter().map(|file| file.len).sum());
+    let run = RunId::new();
+    let written: Vec<_> = files
+        .par_iter()
+        .map(|file| NewIndex::write(file, name.beside(&file.path), &run, progress))
+        .collect::<Result<_>>()?;
+    written.into_iter().map(NewIndex::put_in_place).collect()
+}
+
+/// An index under a hidden name, removed again if it is not put in its place.
+struct NewIndex {
+    hidden: PathBuf,
+    path: PathBuf,
+    records: u64,
+}
+
+impl NewIndex {
+    fn write(input: &InputFile, path: PathBuf, run: &RunId, progress: &Progress) -> Result<Self> {
+        let compression = FrameReader::open(input, OnDamage::Refuse, &Progress::default())?.compression();
+        if compression != Compression::None {
+            return Err(ErrorKind::CompressedIndex { path: input.path.clone(), compression }.into());
+        }
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{run}"));
+        let mut index = Self { hidden: path.with_file_name(name), path, records: 0 };
+        let mut lines = BufWriter::new(File::create_new(&index.hidden).at("create", &index.hidden)?);
+        let mut start = 0;
+        hop(input, progress, |len| {
+            writeln!(lines, "{start} {len}").at("write", &index.path)?;
+            start += len;
+            index.records += 1;
+            Ok(())
+        })?;
+        lines.flush().at("write", &index.path)?;
+        Ok(index)
+    }
+
+    fn put_in_place(self) -> Result<Index> {
+        fs::rename(&self.hidden, &self.path).at("rename to", &self.path)?;
+        Ok(Index { path: self.path.clone(), records: self.records })
+    }
+}
+
+impl Drop for NewIndex {
+    fn drop(&mut self) {
+        // Where it was put in place there is nothing to remove; else there is nobody left to tell.
+        let _unremoved = fs::remove_file(&self.hidden);
+    }
+}

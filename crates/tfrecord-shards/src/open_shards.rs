@@ -1,0 +1,135 @@
+//! [`OpenShards`]: the shards of a set that records can still go to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::prelude::*;
+use tfrecord_framing::{Compression, Level};
+
+use crate::commit::StagedShard;
+use crate::error::{ErrorKind, Result};
+use crate::local::{LocalCommit, ShardFile};
+use crate::shard_writer::ShardWriter;
+use crate::sharding::Piece;
+
+/// The shards of one write partition that records can still go to, by their number.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// # use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::{LocalCommit, OpenShards, RunId, SaveMode, SetDescription, ShardRule, Sharding};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// # let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)])?;
+/// # let options = MappingOptions::default();
+/// # let mapping = Mapping::try_new(&batch.schema(), &options)?;
+/// # let mut records = RecordBuffer::default();
+/// # Encoder::new(Arc::new(mapping.clone())).encode(&batch, &mut records)?;
+/// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
+/// let mut shards = OpenShards::new(commit.clone(), 0, Compression::None, Level::default());
+/// let mut rule = ShardRule::new(Sharding::Rows(2));
+///
+/// let pieces = rule.place(records.len(), |record| records.record_end(record));
+/// shards.append(&records, &pieces)?;
+/// let staged = shards.take_before(usize::MAX).into_iter().map(|shard| shard.seal()).collect::<Result<_, _>>()?;
+/// let manifest = commit.publish(staged, SetDescription::new(&mapping, &options)?)?;
+/// assert_eq!(manifest.shards[1].rows, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct OpenShards {
+    commit: LocalCommit,
+    partition: u32,
+    compression: Compression,
+    level: Level,
+    open: BTreeMap<usize, OpenShard>,
+}
+
+/// A shard that records can still go to.
+#[derive(Debug)]
+pub struct OpenShard(ShardWriter<ShardFile>);
+
+impl OpenShards {
+    /// Pieces that are appended in one go while shards are still to be completed, at most: shards of a row each would
+    /// otherwise need a file handle for each row.
+    pub const MAX_PIECES: usize = 16;
+
+    /// No shards yet, of this write partition.
+    pub fn new(commit: LocalCommit, partition: u32, compression: Compression, level: Level) -> Self {
+        Self { commit, partition, compression, level, open: BTreeMap::new() }
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether a shard is open.
+    pub fn is_open(&self, shard: usize) -> bool {
+        self.open.contains_key(&shard)
+    }
+
+    /// Opens a shard, if it is not open yet.
+    ///
+    /// # Errors
+    /// When it cannot be created, or was open before.
+    pub fn open(&mut self, shard: usize) -> Result<()> {
+        if !self.is_open(shard) {
+            let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
+            let file = self.commit.create_shard(self.partition, sequence)?;
+            self.open.insert(shard, OpenShard(ShardWriter::new(file, self.compression, self.level)));
+        }
+        Ok(())
+    }
+
+    /// Adds records of a buffer to their shards, which are opened if need be: several at a time, on the rayon pool that
+    /// the call runs in.
+    ///
+    /// # Errors
+    /// When a shard cannot be created or written to. The set is of no use then.
+    pub fn append(&mut self, records: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
+        let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+        for Piece { shard, records } in pieces {
+            ranges.entry(*shard).or_default().push(records.clone());
+        }
+        ranges.keys().try_for_each(|&shard| self.open(shard))?;
+        let open = self.open.iter_mut();
+        let mut work: Vec<_> = open.filter_map(|(shard, open)| Some((&mut open.0, ranges.remove(shard)?))).collect();
+        work.par_iter_mut()
+            .try_for_each(|(writer, ranges)| ranges.iter().try_for_each(|range| writer.append(records, range.clone())))
+    }
+
+    /// Hands out the shards before this one, which no more records go to.
+    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard> {
+        let rest = self.open.split_off(&shard);
+        std::mem::replace(&mut self.open, rest).into_values().collect()
+    }
+}
+
+impl OpenShard {
+    /// Finishes the shard and syncs it to disk, which may take a while.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn seal(self) -> Result<StagedShard> {
+        let (file, stats) = self.0.finish()?;
+        file.seal(stats)
+    }
+}
+
+impl fmt::Debug for OpenShards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenShards").field("commit", &self.commit).field("open", &self.open.keys()).finish()
+    }
+}

@@ -1,0 +1,91 @@
+//! [`verify`]: everything that is wrong with files and sets.
+
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+
+use crate::error::{ErrorKind, Result};
+use crate::finding::{Finding, FindingKind, ShardFigures};
+use crate::frames::{OnDamage, read_through};
+use crate::input::{InputFile, Inputs};
+use crate::progress::Progress;
+
+/// What [`verify`] has seen.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Verification {
+    /// Number of TFRecord files that were read.
+    pub files: u64,
+    /// Number of sound records in them.
+    pub records: u64,
+    /// Bytes of the sound records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes of the files.
+    pub file_bytes: u64,
+    /// What is wrong, directories first, then files in their order. Empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks for all that is wrong with files and directories.
+///
+/// * In a file: checksums, lengths, what is cut or left over, zero padding, the ends of compressed streams. All damage
+///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
+///   looked at.
+/// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
+///   manifest tells by records, bytes and CRC-32C; a missing `_SUCCESS`, and what killed runs have left.
+/// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
+///   there is a manifest it tells which files are shards.
+///
+/// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about that
+/// of the longest record.
+///
+/// ```
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{Progress, verify};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&dir)?;
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// let mut file = writer.finish()?;
+/// file.extend([0; 5]);
+/// std::fs::write("a.tfrecord", file)?;
+///
+/// let seen = verify(&["a.tfrecord".into()], &Progress::default())?;
+/// assert_eq!(seen.records, 2);
+/// let lines: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
+/// assert_eq!(lines, ["a.tfrecord: record 2 at byte 43: zero bytes where a record should start, 5 bytes lost"]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When a path leads nowhere, there is no file to read, or the run was stopped. All else is findings.
+pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
+    let Inputs { files, findings, .. } = Inputs::find(paths)?;
+    if files.is_empty() && findings.is_empty() {
+        return Err(ErrorKind::NoFiles { path: paths.first().cloned().unwrap_or_default() }.into());
+    }
+    progress.expect(files.iter().map(|file| file.len).sum());
+    let seen: Vec<_> = files.par_iter().map(|file| verify_file(file, progress)).collect::<Result<_>>()?;
+    let mut verification = Verification { findings, ..Verification::default() };
+    for (figures, findings) in seen {
+        verification.files += 1;
+        verification.records += figures.rows;
+        verification.framed_bytes += figures.framed_bytes;
+        verification.file_bytes += figures.file_bytes;
+        verification.findings.extend(findings);
+    }
+    Ok(verification)
+}
+
+fn verify_file(input: &InputFile, progress: &Progress) -> Result<(ShardFigures, Vec<Finding>)> {
+    match read_through(input, OnDamage::PassOver, progress, &mut ()) {
+        Err(error) if !matches!(error.kind(), ErrorKind::Stopped) => {
+            Ok((ShardFigures::default(), vec![Finding::new(&input.path, FindingKind::Unreadable(error))]))
+        }
+        read => read,
+    }
+}

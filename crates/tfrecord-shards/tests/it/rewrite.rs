@@ -1,0 +1,410 @@
+//! Records moved to a new set.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tfrecord_framing::{Compression, Level, RecordWriter};
+use tfrecord_shards::{
+    ErrorKind, IndexName, Manifest, Progress, RewriteOptions, SaveMode, ShardedWriterBuilder, Sharding, check, index,
+    reshard, salvage, verify,
+};
+
+use crate::support::{count, files, ids, names, payloads, write};
+
+const CODECS: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zlib];
+
+fn options(sharding: Sharding, compression: Compression) -> RewriteOptions {
+    let mut options = RewriteOptions::default();
+    (options.sharding, options.compression) = (sharding, compression);
+    options
+}
+
+fn refusal(inputs: &[PathBuf], out: &Path) -> tfrecord_shards::Error {
+    let before = files(out.parent().unwrap());
+    let error = reshard(inputs, out, &RewriteOptions::default(), &Progress::default()).unwrap_err();
+    assert_eq!(files(out.parent().unwrap()), before, "{error}");
+    error
+}
+
+fn write_file(path: &Path, records: &[Vec<u8>], compression: Compression) {
+    let mut writer = RecordWriter::with_compression(Vec::new(), compression, Level::default());
+    records.iter().for_each(|record| writer.write_record(record).unwrap());
+    fs::write(path, writer.finish().unwrap()).unwrap();
+}
+
+fn write_set(out: &Path, values: std::ops::Range<i64>, sharding: Sharding, compression: Compression) -> Manifest {
+    let batch = ids(values);
+    let builder = ShardedWriterBuilder::new(batch.schema())
+        .with_sharding(sharding)
+        .with_compression(compression, Level::default())
+        .with_query("SELECT id FROM t");
+    let mut writer = builder.build(out).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap()
+}
+
+/// Rows of each shard, as the rules tell them one record at a time.
+fn expected_rows(records: &[Vec<u8>], sharding: Sharding) -> Vec<u64> {
+    match sharding {
+        Sharding::Count(shards) => {
+            let (rows, shards) = (records.len() as u64, shards.get() as u64);
+            (0..shards).map(|shard| rows * (shard + 1) / shards - rows * shard / shards).collect()
+        }
+        Sharding::Rows(max) => records.chunks(max as usize).map(|chunk| chunk.len() as u64).collect(),
+        Sharding::Bytes(max) => {
+            let mut shards: Vec<(u64, u64)> = Vec::new();
+            for record in records {
+                let len = record.len() as u64 + 16;
+                match shards.last_mut() {
+                    Some((rows, bytes)) if *bytes + len <= max => (*rows, *bytes) = (*rows + 1, *bytes + len),
+                    _ => shards.push((1, len)),
+                }
+            }
+            shards.into_iter().map(|(rows, _)| rows).collect()
+        }
+        _ => unreachable!(),
+    }
+}
+
+fn sharding() -> impl Strategy<Value = Sharding> {
+    prop_oneof![
+        (1usize..9).prop_map(count),
+        (1u64..40).prop_map(Sharding::Rows),
+        (1u64..200_000).prop_map(Sharding::Bytes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn records_keep_their_order_and_every_byte(
+        inputs in vec((0usize..3, vec(prop_oneof![9 => 0usize..500, 1 => 0usize..900_000], 0..40)), 1..4),
+        sharding in sharding(),
+        codec in 0usize..3,
+        by_salvage in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut all, mut paths) = (Vec::new(), Vec::new());
+        for (index, (codec, lens)) in inputs.into_iter().enumerate() {
+            let record = |(i, len)| (0..len).map(|at: usize| (at * at / 7 + i * 31 + index) as u8).collect();
+            let records: Vec<Vec<u8>> = lens.into_iter().enumerate().map(record).collect();
+            // The name tells nothing, the content does.
+            let path = dir.path().join(format!("input-{index}"));
+            write_file(&path, &records, CODECS[codec]);
+            all.extend(records);
+            paths.push(path);
+        }
+        let out = dir.path().join("out");
+        let (options, progress) = (options(sharding, CODECS[codec]), Progress::default());
+        let manifest = if by_salvage {
+            let salvaged = salvage(&paths, &out, &options, &progress).unwrap();
+            prop_assert!(salvaged.findings.is_empty());
+            salvaged.manifest
+        } else {
+            reshard(&paths, &out, &options, &progress).unwrap()
+        };
+        prop_assert!(payloads(&out) == all);
+        let rows: Vec<_> = manifest.shards.iter().map(|shard| shard.rows).collect();
+        let expected = expected_rows(&all, sharding);
+        prop_assert_eq!(rows, if expected.is_empty() { vec![0] } else { expected });
+        prop_assert_eq!((manifest.sharding, manifest.compression), (sharding, CODECS[codec]));
+        prop_assert_eq!(progress.bytes_read(), progress.bytes_total());
+        prop_assert!(verify(&[out], &progress).unwrap().findings.is_empty());
+    }
+}
+
+#[test]
+fn what_a_manifest_tells_is_carried_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = dir.path().join("old");
+    let before = write_set(&old, 0..1000, Sharding::Rows(300), Compression::Gzip);
+    let out = dir.path().join("new");
+    let after = reshard(from_ref(&old), &out, &options(count(3), Compression::None), &Progress::default()).unwrap();
+    assert_eq!(
+        (&after.schema, &after.mapping, after.record_type),
+        (&before.schema, &before.mapping, before.record_type)
+    );
+    assert_eq!(after.mapping_options().unwrap(), before.mapping_options().unwrap());
+    assert_eq!(after.query, before.query);
+    assert_eq!(after.inputs, [old.display().to_string()]);
+    assert_eq!(after.options.get("level"), None);
+    assert_eq!(Manifest::read(&out).unwrap(), after);
+    assert_eq!(payloads(&out), payloads(&old));
+    // And of files that the manifest beside them lists.
+    let listed = old.join(&before.shards[1].path);
+    let third = dir.path().join("third");
+    let after = reshard(&[listed], &third, &RewriteOptions::default(), &Progress::default()).unwrap();
+    assert_eq!((after.schema, after.totals.rows), (before.schema, 300));
+}
+
+#[test]
+fn sets_that_differ_have_only_in_common_what_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let [one, other, foreign] = ["one", "other", "foreign"].map(|name| dir.path().join(name));
+    write_set(&one, 0..10, count(1), Compression::None);
+    write(&other, SaveMode::Error, "another query").unwrap();
+    let mixed =
+        reshard(&[one.clone(), other], &dir.path().join("mixed"), &RewriteOptions::default(), &Progress::default());
+    let mixed = mixed.unwrap();
+    assert_eq!((mixed.query.clone(), mixed.schema.is_some()), (None, true));
+
+    write_file(&foreign, &[b"?".to_vec()], Compression::None);
+    let out = dir.path().join("unknown");
+    let unknown = reshard(&[one, foreign], &out, &RewriteOptions::default(), &Progress::default()).unwrap();
+    assert!(unknown.schema.is_none() && unknown.mapping.is_none() && unknown.record_type.is_none());
+    assert!(Manifest::read(&out).unwrap().arrow_schema().unwrap().is_none());
+}
+
+#[test]
+fn damage_is_refused_by_file_record_and_byte() {
+    for compression in CODECS {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b.tfrecord");
+        let records = vec![vec![7; 100]; 50_000];
+        write_file(&dir.path().join("a.tfrecord"), &records, Compression::None);
+        write_file(&path, &records, compression);
+        let mut file = fs::read(&path).unwrap();
+        let middle = file.len() / 2;
+        file[middle] ^= 0x10;
+        fs::write(&path, &file).unwrap();
+        let error = refusal(&[dir.path().join("a.tfrecord"), path.clone()], &dir.path().join("out"));
+        let ErrorKind::Damaged { path: named, .. } = error.kind() else { panic!("{error:?}") };
+        assert_eq!(*named, path);
+        if compression == Compression::None {
+            let record = middle / 116;
+            assert!(
+                error.to_string().contains(&format!("b.tfrecord: record {record} at byte {}: ", record * 116)),
+                "{error}"
+            );
+        }
+        assert!(error.hint().is_some_and(|hint| hint.contains("salvage")));
+    }
+}
+
+#[test]
+fn a_cut_file_is_refused_while_records_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tfrecord");
+    write_file(&path, &vec![vec![7; 100]; 9], Compression::None);
+    for (len, expected) in
+        [(9 * 116 - 1, "truncated, expected 116 bytes"), (8 * 116 + 5, "truncated, expected 12 bytes")]
+    {
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(len).unwrap();
+        let out = dir.path().join("out");
+        let error =
+            reshard(from_ref(&path), &out, &options(count(2), Compression::None), &Progress::default()).unwrap_err();
+        assert!(error.to_string().contains(&format!("a.tfrecord: record 8 at byte 928: {expected}")), "{error}");
+        assert_eq!(names(dir.path()), ["a.tfrecord"]);
+    }
+}
+
+#[test]
+fn a_set_that_is_not_whole_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (set, out) = (dir.path().join("set"), dir.path().join("out"));
+    let manifest = write_set(&set, 0..100, count(3), Compression::None);
+    let shard = set.join(&manifest.shards[1].path);
+
+    // As long as it was, and sound, but another.
+    let bytes = fs::read(&shard).unwrap();
+    let mut writer = RecordWriter::new(Vec::new());
+    writer.write_record(&vec![7; bytes.len() - 16]).unwrap();
+    fs::write(&shard, writer.finish().unwrap()).unwrap();
+    let error = refusal(from_ref(&set), &out);
+    assert!(error.to_string().ends_with(&format!("found 1 in {}", bytes.len())), "{error}");
+    let named = dir.path().join("named");
+    let options = options(count(2), Compression::None);
+    let manifest_of_one = reshard(from_ref(&shard), &named, &options, &Progress::default()).unwrap();
+    assert_eq!(manifest_of_one.shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [0, 1]);
+
+    fs::remove_file(&shard).unwrap();
+    let error = refusal(from_ref(&set), &out);
+    assert!(error.to_string().contains("part-00001-of-00003.tfrecord: missing"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("verify")));
+    fs::write(&shard, bytes).unwrap();
+
+    fs::remove_file(set.join("_SUCCESS")).unwrap();
+    assert!(refusal(from_ref(&set), &out).to_string().ends_with("set: _SUCCESS is missing"));
+    // What is named is read.
+    let named: Vec<_> = manifest.shards.iter().map(|shard| set.join(&shard.path)).collect();
+    assert_eq!(reshard(&named, &out, &RewriteOptions::default(), &Progress::default()).unwrap().totals.rows, 100);
+}
+
+#[test]
+fn records_of_different_partitions_are_not_mixed() {
+    let dir = tempfile::tempdir().unwrap();
+    for day in ["dt=2026-01-01", "dt=2026-01-02"] {
+        fs::create_dir_all(dir.path().join("in").join(day)).unwrap();
+        write_file(&dir.path().join("in").join(day).join("part-0.tfrecord"), &[vec![1]], Compression::None);
+    }
+    let error = refusal(&[dir.path().join("in")], &dir.path().join("out"));
+    assert_eq!(error.to_string(), "records of \"dt=2026-01-01\" and of \"dt=2026-01-02\" would be mixed");
+    let days = ["dt=2026-01-01", "dt=2026-01-02"].map(|day| dir.path().join("in").join(day));
+    assert!(matches!(refusal(&days, &dir.path().join("out")).kind(), ErrorKind::MixedGroups { .. }));
+    let files = days.clone().map(|day| day.join("part-0.tfrecord"));
+    for (inputs, out) in [(&days[..1], "one"), (&files[..], "named")] {
+        let manifest = reshard(inputs, &dir.path().join(out), &RewriteOptions::default(), &Progress::default());
+        assert_eq!(manifest.unwrap().totals.rows, inputs.len() as u64);
+    }
+}
+
+#[test]
+fn files_are_taken_once_and_sidecars_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("in/deeper");
+    fs::create_dir_all(&set).unwrap();
+    for name in ["b.tfrecord", "a"] {
+        write_file(&set.join(name), &[name.into()], Compression::None);
+    }
+    for name in ["features.json", "a.idx", ".hidden", "_part"] {
+        fs::write(set.join(name), "no records").unwrap();
+    }
+    let link = set.join("loop");
+    std::os::unix::fs::symlink(dir.path().join("in"), &link).unwrap();
+    let inputs = [set.join("b.tfrecord"), dir.path().join("in"), set.join("b.tfrecord")];
+    let out = dir.path().join("out");
+    reshard(&inputs, &out, &RewriteOptions::default(), &Progress::default()).unwrap();
+    assert_eq!(payloads(&out), [b"b.tfrecord".to_vec(), b"a".to_vec()]);
+    fs::remove_file(link).unwrap();
+
+    let empty = dir.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    fs::write(empty.join("features.json"), "no records").unwrap();
+    let error = refusal(from_ref(&empty), &dir.path().join("none"));
+    assert!(matches!(error.kind(), ErrorKind::NoFiles { .. }), "{error}");
+    assert!(error.hint().is_some());
+    assert!(matches!(verify(&[empty], &Progress::default()).unwrap_err().kind(), ErrorKind::NoFiles { .. }));
+    let error = refusal(&[dir.path().join("nowhere")], &dir.path().join("none"));
+    assert!(error.to_string().ends_with("nowhere: cannot open"), "{error}");
+}
+
+#[test]
+fn the_target_is_treated_as_every_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let (set, out) = (dir.path().join("set"), dir.path().join("out"));
+    write_set(&set, 0..100, count(3), Compression::None);
+    assert!(matches!(refusal(from_ref(&set), &set).kind(), ErrorKind::Overlap { .. }));
+    write(&out, SaveMode::Error, "old").unwrap();
+    assert!(matches!(refusal(from_ref(&set), &out).kind(), ErrorKind::NotEmpty { .. }));
+    let mut options = RewriteOptions::default();
+    options.mode = SaveMode::Overwrite;
+    options.prefix = "train".to_owned();
+    let manifest = reshard(&[set], &out, &options, &Progress::default()).unwrap();
+    assert_eq!(names(&out), ["_SUCCESS", "_manifest.json", "train-00000-of-00001.tfrecord"]);
+    assert_eq!(manifest.totals.rows, 100);
+}
+
+#[test]
+fn threads_do_not_change_a_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..5).map(|file| dir.path().join(format!("{file}.tfrecord"))).collect();
+    for (file, path) in paths.iter().enumerate() {
+        write_file(path, &vec![vec![file as u8; 1_000]; 2_000], CODECS[file % 3]);
+    }
+    let of_threads = |threads: usize| {
+        let out = dir.path().join(threads.to_string());
+        let mut options = options(count(3), Compression::Gzip);
+        options.pool = Some(rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().into());
+        let mut manifest = reshard(&paths, &out, &options, &Progress::default()).unwrap();
+        manifest.run.clear();
+        manifest.created = chrono::DateTime::UNIX_EPOCH;
+        manifest
+    };
+    assert_eq!(of_threads(1), of_threads(4));
+}
+
+#[test]
+fn salvage_of_nothing_sound_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("a.tfrecord"), dir.path().join("out"));
+    fs::write(&file, "version https://git-lfs.github.com/spec/v1\n").unwrap();
+    let error = salvage(from_ref(&file), &out, &RewriteOptions::default(), &Progress::default()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NothingSound { findings, .. } if !findings.is_empty()), "{error}");
+    assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), ["a.tfrecord"]);
+    // A sound file of no records is another matter.
+    fs::write(&file, "").unwrap();
+    let saved = salvage(from_ref(&file), &out, &RewriteOptions::default(), &Progress::default()).unwrap();
+    assert_eq!((saved.manifest.totals.rows, saved.findings.len()), (0, 0));
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let inputs: Vec<_> = (0..4).map(|file| dir.path().join(format!("{file}.tfrecord"))).collect();
+    inputs.iter().for_each(|path| write_file(path, &vec![vec![7; 1_000]; 3_000], Compression::None));
+    let before = files(dir.path());
+    let out = dir.path().join("out");
+    type Run<'a> = &'a dyn Fn(&Progress) -> tfrecord_shards::Result<()>;
+    let options = options(Sharding::Rows(500), Compression::Gzip);
+    let runs: [(&str, Run<'_>); 5] = [
+        ("reshard", &|progress| reshard(&inputs, &out, &options, progress).map(drop)),
+        ("reshard", &|progress| {
+            reshard(&inputs, &out, &self::options(count(3), Compression::None), progress).map(drop)
+        }),
+        ("salvage", &|progress| salvage(&inputs, &out, &options, progress).map(drop)),
+        ("index", &|progress| index(&inputs, IndexName::Idx, progress).map(drop)),
+        ("verify", &|progress| verify(&inputs, progress).map(drop)),
+    ];
+    for (name, run) in runs {
+        for bytes in [1, 2_000_000, 11_000_000] {
+            let progress = Progress::default();
+            progress.stop_after(bytes);
+            let error = run(&progress).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Stopped), "{name}: {error}");
+            assert_eq!(files(dir.path()), before, "{name} stopped after {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn an_index_tells_where_records_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("set");
+    let manifest = write_set(&set, 0..1000, count(2), Compression::None);
+    let written = index(from_ref(&set), IndexName::TfIndex, &Progress::default()).unwrap();
+    assert_eq!(written.iter().map(|index| index.records).sum::<u64>(), 1000);
+    for (shard, index) in manifest.shards.iter().zip(&written) {
+        let path = set.join(&shard.path);
+        assert_eq!(index.path, path.with_extension("tfindex"));
+        let (file, records) = (fs::read(&path).unwrap(), payloads(&path));
+        let lines = fs::read_to_string(&index.path).unwrap();
+        assert_eq!(lines.lines().count(), records.len());
+        for (line, record) in lines.lines().zip(records) {
+            let (start, len) = line.split_once(' ').unwrap();
+            let (start, len): (usize, usize) = (start.parse().unwrap(), len.parse().unwrap());
+            assert_eq!(file[start + 12..start + len - 4], record);
+        }
+    }
+    // An index does not make the set another.
+    assert!(matches!(check(&set).unwrap(), tfrecord_shards::SetState::Whole(_)));
+    assert!(verify(from_ref(&set), &Progress::default()).unwrap().findings.is_empty());
+    assert_eq!(index(&[set], IndexName::TfIndex, &Progress::default()).unwrap(), written);
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused_and_nothing_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = dir.path().join("a.tfrecord");
+    write_file(&good, &vec![vec![7; 100]; 9], Compression::None);
+    let refused = |path: &Path| {
+        let before = files(dir.path());
+        let error = index(&[good.clone(), path.to_owned()], IndexName::Idx, &Progress::default()).unwrap_err();
+        assert_eq!(files(dir.path()), before);
+        error
+    };
+    let compressed = dir.path().join("b.tfrecord");
+    write_file(&compressed, &[vec![7; 100]], Compression::Zlib);
+    let error = refused(&compressed);
+    assert!(
+        error.to_string().ends_with("b.tfrecord: an index is for uncompressed files, found compression zlib"),
+        "{error}"
+    );
+    let mut bytes = fs::read(&good).unwrap();
+    bytes[116 * 3] ^= 1;
+    let damaged = dir.path().join("c.tfrecord");
+    fs::write(&damaged, bytes).unwrap();
+    assert!(refused(&damaged).to_string().contains("c.tfrecord: record 3 at byte 348: length 101 has"), "");
+}

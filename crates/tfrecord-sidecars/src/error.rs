@@ -1,0 +1,125 @@
+//! [`Error`]: what can go wrong between a table and a description of it.
+
+use std::fmt;
+
+use arrow_tfrecord::RecordType;
+use prost_reflect::DescriptorError;
+use prost_reflect::prost::DecodeError;
+use prost_reflect::text_format::ParseError;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, where, and, through [`Error::hint`], the way out.
+pub struct Error(Box<ErrorKind>);
+
+/// The kinds of [`Error`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A record is no `tf.train.Example` and no `tf.train.SequenceExample`.
+    #[error("no tf.train.Example: at byte {at} of the record, {reason}")]
+    Malformed {
+        /// Where, from the record's first byte.
+        at: usize,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// A text is no schema of TensorFlow Metadata.
+    #[error("line {line}, column {column}: no schema of TensorFlow Metadata")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong there.
+        source: ParseError,
+    },
+    /// Messages within messages, more than any schema has.
+    #[error(
+        "line {line}, column {column}: no schema of TensorFlow Metadata, for more than {most} messages lie one in the other"
+    )]
+    TooDeep {
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// How many may.
+        most: usize,
+    },
+    /// A feature of a schema has no column.
+    #[error("feature {feature:?}: {problem}")]
+    Feature {
+        /// Its name.
+        feature: String,
+        /// Why not.
+        problem: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// A description of Examples was asked for, and the records are something else.
+    #[error("expected records of type example, found {found}")]
+    RecordType {
+        /// What they are.
+        found: RecordType,
+    },
+    /// The built-in descriptors are damaged.
+    #[error("the descriptors of TensorFlow's messages are damaged")]
+    Descriptors(#[from] DescriptorError),
+    /// The built-in descriptors lack a message.
+    #[error("the descriptors of TensorFlow's messages have no schema")]
+    NoDescriptor,
+    /// A message does not become another of the same type.
+    #[error("a schema of TensorFlow Metadata cannot be decoded")]
+    Decode(#[from] DecodeError),
+    /// A schema has no form in a manifest.
+    #[error(transparent)]
+    Manifest(#[from] tfrecord_shards::Error),
+    /// Something has no form in JSON.
+    #[error("cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The way out, where there is one: a sentence without a full stop.
+    pub fn hint(&self) -> Option<String> {
+        match self.kind() {
+            ErrorKind::Malformed { .. } => Some("the records may be of another type: print them as hex".to_owned()),
+            ErrorKind::Feature { hint, .. } => Some(hint.clone()),
+            ErrorKind::RecordType { .. } => {
+                Some("ask for another form: arrow, ddl and json have all records".to_owned())
+            }
+            ErrorKind::Manifest(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl<E: Into<ErrorKind>> From<E> for Error {
+    fn from(kind: E) -> Self {
+        Self(Box::new(kind.into()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}

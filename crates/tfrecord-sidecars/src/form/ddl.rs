@@ -1,0 +1,178 @@
+//! A table as a statement of DataFusion's SQL.
+
+use std::iter;
+
+use arrow_schema::{DataType, FieldRef, TimeUnit};
+use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureShape, NullPolicy};
+
+use super::TableDescription;
+
+/// What SQL makes of `TIMESTAMP WITH TIME ZONE` unless a session has another zone.
+const SESSION_ZONE: &str = "+00:00";
+
+pub(super) fn statement(table: &TableDescription<'_>) -> String {
+    let fields = table.mapping.schema().fields();
+    let columns: Vec<Column> = fields.iter().zip(table.mapping.columns()).map(Column::new).collect();
+    let last = columns.iter().rposition(|column| column.definition.is_some());
+    let mut lines = Vec::new();
+    for (position, column) in columns.iter().enumerate() {
+        // Names of columns and fields may hold line feeds, which would end the comment.
+        let comment = column.comment.as_ref().map(|text| format!("-- {}", text.replace(char::is_control, " ")));
+        let definition = column.definition.as_ref().map(|definition| {
+            let comma = if Some(position) == last { "" } else { "," };
+            format!("{definition}{comma}")
+        });
+        lines.push(format!("  {}\n", definition.into_iter().chain(comment).collect::<Vec<_>>().join(" ")));
+    }
+    let options = options(&columns, table);
+    let options = if options.is_empty() { String::new() } else { format!("\nOPTIONS ({})", options.join(", ")) };
+    // Without a column to name, the types are those that the records have.
+    let columns = if last.is_some() { format!(" (\n{})", lines.concat()) } else { String::new() };
+    format!(
+        "CREATE EXTERNAL TABLE {}{columns}\nSTORED AS TFRECORD\nLOCATION {}{options};\n",
+        identifier(&table.name),
+        literal(&table.location),
+    )
+}
+
+fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
+    let choices: Vec<&str> = columns.iter().filter_map(|column| column.choice.as_deref()).collect();
+    let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
+    let map = (!choices.is_empty()).then(|| option("map", &choices.join(", ")));
+    let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error);
+    map.into_iter().chain(refused.then(|| option("null", "error"))).collect()
+}
+
+/// A column of the statement.
+struct Column {
+    /// None if SQL has no name for its type.
+    definition: Option<String>,
+    comment: Option<String>,
+    /// The column's part of the option `map`.
+    choice: Option<String>,
+}
+
+impl Column {
+    fn new((field, column): (&FieldRef, &ColumnMapping)) -> Self {
+        let name = identifier(field.name());
+        let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+        let data_type = field.data_type();
+        if let Some((sql, named)) = named(data_type) {
+            return Self {
+                definition: Some(format!("{name} {sql}{not_null}")),
+                comment: (named != *data_type).then(|| data_type.to_string()),
+                choice: column.choice.map(|choice| format!("{}: {choice}", in_map(field.name()))),
+            };
+        }
+        match stored(column) {
+            Some(sql) => Self {
+                definition: Some(format!("{name} {sql}{not_null}")),
+                comment: Some(match &column.form {
+                    Some(form) => format!("{data_type}, as stored: {form}"),
+                    None => format!("{data_type}, as stored"),
+                }),
+                choice: None,
+            },
+            None => Self {
+                definition: None,
+                comment: Some(format!("{name} is {data_type}, which SQL cannot name")),
+                choice: None,
+            },
+        }
+    }
+}
+
+/// The SQL name of a type, with the type that it names: of the same values, but not always the same.
+fn named(data_type: &DataType) -> Option<(String, DataType)> {
+    use DataType as T;
+
+    let (sql, named) = match data_type {
+        T::Boolean => ("BOOLEAN", T::Boolean),
+        T::Int8 => ("TINYINT", T::Int8),
+        T::Int16 => ("SMALLINT", T::Int16),
+        T::Int32 => ("INT", T::Int32),
+        T::Int64 => ("BIGINT", T::Int64),
+        T::UInt8 => ("TINYINT UNSIGNED", T::UInt8),
+        T::UInt16 => ("SMALLINT UNSIGNED", T::UInt16),
+        T::UInt32 => ("INT UNSIGNED", T::UInt32),
+        T::UInt64 => ("BIGINT UNSIGNED", T::UInt64),
+        T::Float16 | T::Float32 => ("REAL", T::Float32),
+        T::Float64 => ("DOUBLE", T::Float64),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => ("VARCHAR", T::Utf8View),
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => ("BYTEA", T::Binary),
+        T::Date32 => ("DATE", T::Date32),
+        T::Time64(TimeUnit::Nanosecond) => ("TIME", T::Time64(TimeUnit::Nanosecond)),
+        T::Timestamp(unit, zone) => {
+            let digits = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            let (with_zone, zone) = match zone {
+                Some(_) => (" WITH TIME ZONE", Some(SESSION_ZONE.into())),
+                None => ("", None),
+            };
+            return Some((format!("TIMESTAMP({digits}){with_zone}"), T::Timestamp(*unit, zone)));
+        }
+        T::Decimal32(precision, scale)
+        | T::Decimal64(precision, scale)
+        | T::Decimal128(precision, scale)
+        | T::Decimal256(precision, scale)
+            if *scale >= 0 =>
+        {
+            let sql = format!("DECIMAL({precision}, {scale})");
+            let wide = *precision > arrow_schema::DECIMAL128_MAX_PRECISION;
+            return Some((
+                sql,
+                if wide { T::Decimal256(*precision, *scale) } else { T::Decimal128(*precision, *scale) },
+            ));
+        }
+        T::Dictionary(_, values) => return named(values),
+        T::RunEndEncoded(_, values) => return named(values.data_type()),
+        T::List(item) | T::LargeList(item) | T::ListView(item) | T::LargeListView(item) => {
+            let (sql, item) = named(item.data_type())?;
+            return Some((format!("{sql}[]"), T::new_list(item, true)));
+        }
+        T::FixedSizeList(item, len) => {
+            let (sql, item) = named(item.data_type())?;
+            return Some((format!("{sql}[{len}]"), T::new_fixed_size_list(item, *len, true)));
+        }
+        _ => return None,
+    };
+    Some((sql.to_owned(), named))
+}
+
+/// The SQL type of what is in the column's only feature.
+fn stored(column: &ColumnMapping) -> Option<String> {
+    let [feature] = column.features.as_slice() else { return None };
+    let sql = match feature.kind {
+        FeatureKind::Int64 => "BIGINT",
+        FeatureKind::Float => "REAL",
+        FeatureKind::Bytes if column.choice == Some(Choice::String) => "VARCHAR",
+        FeatureKind::Bytes => "BYTEA",
+    };
+    Some(match feature.shape {
+        FeatureShape::Scalar => sql.to_owned(),
+        FeatureShape::List => format!("{sql}[]"),
+        FeatureShape::Fixed(len) => format!("{sql}[{len}]"),
+    })
+}
+
+fn identifier(name: &str) -> String {
+    quoted(name, '"')
+}
+
+fn literal(text: &str) -> String {
+    quoted(text, '\'')
+}
+
+fn quoted(text: &str, quote: char) -> String {
+    let doubled = text.chars().flat_map(|letter| iter::repeat_n(letter, if letter == quote { 2 } else { 1 }));
+    iter::once(quote).chain(doubled).chain(iter::once(quote)).collect()
+}
+
+/// A column's name in the option `map`.
+fn in_map(name: &str) -> String {
+    if name.contains([':', ',', ' ']) { format!("\"{name}\"") } else { name.to_owned() }
+}

@@ -1,0 +1,129 @@
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy};
+
+use super::*;
+
+/// A column of every kind that the forms tell apart.
+fn everything() -> Mapping {
+    let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("label", DataType::Int32, true),
+        Field::new("flag", DataType::Boolean, true),
+        Field::new("hash", DataType::UInt64, false),
+        Field::new("half", DataType::Float16, true),
+        Field::new("price", DataType::Float64, true),
+        Field::new("exact", DataType::Float64, true),
+        Field::new("shown", DataType::Float64, true),
+        Field::new("proto", DataType::Float64, false),
+        Field::new("amount", DataType::Decimal128(10, 2), true),
+        Field::new("cents", DataType::Decimal128(10, 2), false),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("title", DataType::Utf8View, false),
+        Field::new("image", DataType::Binary, false),
+        Field::new("kind", DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true),
+        Field::new("day", DataType::Date32, true),
+        Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into())), false),
+        Field::new("seen", DataType::Timestamp(TimeUnit::Nanosecond, None), true),
+        Field::new("clock", DataType::Time64(TimeUnit::Microsecond), true),
+        Field::new("tags", DataType::List(item(DataType::Utf8)), true),
+        Field::new("counts", DataType::LargeList(item(DataType::UInt16)), false),
+        Field::new("vector", DataType::FixedSizeList(item(DataType::Float32), 3), false),
+        Field::new("pair", DataType::FixedSizeList(item(DataType::Int8), 2), true),
+        Field::new("nothing", DataType::Null, true),
+        Field::new("it's \"a, b: c\"\n", DataType::Int64, true),
+    ]);
+    let options = MappingOptions::default()
+        .with_choice("hash", Choice::Wrap)
+        .with_choice("exact", Choice::Bits)
+        .with_choice("shown", Choice::String)
+        .with_choice("proto", Choice::Tensor)
+        .with_choice("cents", Choice::Unscaled)
+        .with_choice("seen", Choice::Millis);
+    Mapping::try_new(&Arc::new(schema), &options).unwrap()
+}
+
+#[test]
+fn every_form() -> Result<()> {
+    let mapping = everything();
+    let table = TableDescription::new(&mapping, "s3://bucket/it's/shards-*.tfrecord");
+    for form in SchemaForm::ALL {
+        let text = table.render(*form)?;
+        assert!(text.ends_with('\n'), "{form}");
+        // The IPC form says what the fields say, and changes with Arrow's version.
+        insta::with_settings!({ filters => vec![(r#""ipc": "[^"]*""#, r#""ipc": "...""#)] }, {
+            insta::assert_snapshot!(form.to_string(), text);
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn without_nulls_nothing_is_optional() -> Result<()> {
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+    let mapping = Mapping::try_new(&schema, &MappingOptions::default().with_nulls(NullPolicy::Error)).unwrap();
+    let table = TableDescription::new(&mapping, "ids/").with_name("Ids");
+    assert!(table.render(SchemaForm::Python)?.contains(r#""id": tf.io.FixedLenFeature([], tf.int64)"#));
+    assert!(!table.render(SchemaForm::FeaturesJson)?.contains("optional"));
+    assert!(table.render(SchemaForm::Pbtxt)?.contains("min_fraction: 1.0"));
+    let ddl = table.render(SchemaForm::Ddl)?;
+    assert!(ddl.starts_with("CREATE EXTERNAL TABLE \"Ids\" ") && ddl.contains("('tfrecord.null' 'error')"), "{ddl}");
+    Ok(())
+}
+
+#[test]
+fn a_table_without_columns_has_every_form() -> Result<()> {
+    let mapping = Mapping::try_new(&Arc::new(Schema::empty()), &MappingOptions::default()).unwrap();
+    let table = TableDescription::new(&mapping, "none/");
+    for form in SchemaForm::ALL {
+        table.render(*form)?;
+    }
+    assert_eq!(
+        table.render(SchemaForm::Ddl)?,
+        "CREATE EXTERNAL TABLE \"none\"\nSTORED AS TFRECORD\nLOCATION 'none/';\n"
+    );
+    Ok(())
+}
+
+/// What TensorFlow Metadata can say of a table comes back from its `schema.pbtxt`.
+#[test]
+fn pbtxt_reads_back() -> Result<()> {
+    let mapping = everything();
+    let schema = tfmd::schema_from_pbtxt(&TableDescription::new(&mapping, "").render(SchemaForm::Pbtxt)?)?;
+    let columns = mapping.schema().fields().iter().filter(|field| *field.data_type() != DataType::Null);
+    let lines: String = columns
+        .zip(schema.fields())
+        .map(|(written, read)| {
+            assert_eq!((written.name(), written.is_nullable()), (read.name(), read.is_nullable()));
+            format!("{} -> {}\n", written.data_type(), read.data_type())
+        })
+        .collect();
+    insta::assert_snapshot!(lines);
+    Ok(())
+}
+
+#[test]
+fn forms_have_the_words_of_the_command() {
+    for form in SchemaForm::ALL {
+        assert_eq!(form.to_string().parse(), Ok(*form));
+    }
+    let error = "yaml".parse::<SchemaForm>().unwrap_err();
+    assert_eq!(error.to_string(), r#"unknown form "yaml": expected arrow, ddl, pbtxt, features.json, python, json"#);
+}
+
+#[test]
+fn tables_are_named_by_their_place() {
+    for (location, expected) in [
+        ("shards/", "shards"),
+        ("s3://bucket/events/part-*.tfrecord", "events"),
+        ("data/events.tfrecord.gz", "events"),
+        ("events/dt=2026-01-01/", "events"),
+        ("s3://bucket", "bucket"),
+        ("/", "records"),
+        (".", "records"),
+    ] {
+        assert_eq!(name_of(location), expected, "{location}");
+    }
+}

@@ -1,0 +1,37 @@
+//! What a TFRecord data set says of itself, in the words of those who read it.
+//!
+//! TFRecord does not describe itself, and every consumer wants a description of its own. Given what the columns of a
+//! table became ([`Mapping`](arrow_tfrecord::Mapping)), this crate writes them; and it reads those that others wrote.
+//!
+//! | you want | use |
+//! |---|---|
+//! | a table described for Arrow, SQL, TensorFlow, TensorFlow Metadata or TensorFlow Datasets | [`TableDescription`], [`SchemaForm`] |
+//! | the columns that a `schema.pbtxt` tells of | [`tfmd::schema_from_pbtxt`] |
+//! | one record as text, without a schema | [`json_line`], [`textproto`] |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow_tfrecord::Mapping;
+//! use tfrecord_sidecars::{SchemaForm, TableDescription, tfmd};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let schema = tfmd::schema_from_pbtxt(r#"
+//!     feature { name: "tags" type: BYTES annotation { tag: "utf8" } }
+//! "#)?;
+//! let mapping = Mapping::try_new(&Arc::new(schema), &Default::default())?;
+//! let python = TableDescription::new(&mapping, "shards/").render(SchemaForm::Python)?;
+//! assert!(python.contains(r#""tags": tf.io.RaggedFeature(tf.string),"#));
+//! # Ok(())
+//! # }
+//! ```
+
+mod columns;
+mod error;
+mod form;
+mod record;
+mod textproto;
+pub mod tfmd;
+
+pub use error::{Error, ErrorKind, Result};
+pub use form::{ParseSchemaFormError, SchemaForm, TableDescription};
+pub use record::{json_line, textproto};

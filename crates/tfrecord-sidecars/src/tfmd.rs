@@ -1,0 +1,117 @@
+//! `schema.pbtxt` of TensorFlow Metadata: what TFX, TensorFlow Data Validation, Transform and Merlin know of a table.
+//!
+//! # Reading
+//!
+//! | in the schema | column |
+//! |---|---|
+//! | `INT` | `Int64`; with `bool_domain` `Boolean`; with `time_domain` `Timestamp` in UTC of its unit, or `Date32` |
+//! | `FLOAT` | `Float32` |
+//! | `BYTES` | `Binary`; `Utf8` with a domain of text: `string_domain` or the name of one, `natural_language_domain`, `url_domain`, `mid_domain`, a `string_format` of time, `true_value` and `false_value`; or with the tag `utf8` |
+//! | no type | the one of its domain |
+//! | `shape {}`, `value_count` of exactly 1 | one value |
+//! | `shape` of known dimensions | `FixedSizeList` of their product, row by row |
+//! | anything else | `List` |
+//! | `presence` of `min_fraction: 1`, in all environments and of a stage that is validated | not null |
+//!
+//! A dense `tensor_representation` gives its shape to a feature that has none. The features that a sparse one is made
+//! of are columns of their own, as they are stored. What is refused, by name: features of type `STRUCT`, more than one
+//! level of `value_counts`, ragged tensors of more than one ragged dimension.
+//!
+//! Bounds and vocabularies of domains do not decide types, and values are not checked against them.
+//!
+//! # Writing
+//!
+//! Every feature has its type, presence, shape or value count, and a tensor representation; domains say what the Arrow
+//! type says: the bounds of integers, truth values, units of time, and the tag `utf8` for text.
+
+mod read;
+mod write;
+
+use miette::Diagnostic;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use tfr_proto::tensorflow::metadata::v0;
+
+use crate::error::{ErrorKind, Result};
+use crate::textproto::Textproto;
+
+pub use read::schema_from_pbtxt;
+pub use write::schema_to_pbtxt;
+
+/// The tag of bytes that are text, where no domain says so. [`schema_to_pbtxt`] writes it, for a domain of text would
+/// claim more: a `string_domain` that its values are all there are.
+pub const TEXT_TAG: &str = "utf8";
+
+/// Messages one in the other. Schemas have about ten; the parser goes as deep as it is told to.
+const MAX_DEPTH: usize = 64;
+
+fn descriptor() -> Result<MessageDescriptor> {
+    let pool = DescriptorPool::decode(tfr_proto::FILE_DESCRIPTOR_SET)?;
+    Ok(pool.get_message_by_name("tensorflow.metadata.v0.Schema").ok_or(ErrorKind::NoDescriptor)?)
+}
+
+/// Reads protobuf text.
+fn parse(text: &str) -> Result<v0::Schema> {
+    // What Windows editors begin a file with is no part of it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some(at) = too_deep(text) {
+        let (line, column) = position(text, at);
+        return Err(ErrorKind::TooDeep { line, column, most: MAX_DEPTH }.into());
+    }
+    let message = DynamicMessage::parse_text_format(descriptor()?, text).map_err(|source| {
+        let label = source.labels().and_then(|mut labels| labels.next());
+        let (line, column) = position(text, label.map_or(text.len(), |label| label.offset()));
+        ErrorKind::Syntax { line, column, source }
+    })?;
+    Ok(message.transcode_to()?)
+}
+
+/// Prints protobuf text.
+fn print(schema: &v0::Schema) -> Result<String> {
+    let mut message = DynamicMessage::new(descriptor()?);
+    message.transcode_from(schema)?;
+    let mut text = Textproto::default();
+    text.fields(&message);
+    Ok(text.finish())
+}
+
+/// Line and column of a byte, as editors count them.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (before.matches('\n').count() + 1, column)
+}
+
+/// Where messages nest deeper than [`MAX_DEPTH`].
+fn too_deep(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut bytes = text.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'{' | b'<' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Some(at);
+                }
+            }
+            b'}' | b'>' => depth = depth.saturating_sub(1),
+            b'#' => {
+                bytes.find(|(_, byte)| *byte == b'\n');
+            }
+            b'"' | b'\'' => {
+                while let Some((_, inner)) = bytes.next() {
+                    if inner == b'\\' {
+                        bytes.next();
+                    } else if inner == byte {
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

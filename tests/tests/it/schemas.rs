@@ -1,0 +1,193 @@
+//! What `schema` prints of a set is what its readers need: TensorFlow, TensorFlow Metadata, TensorFlow Datasets, SQL.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, Float32Array, Float64Array, Int64Array, ListArray,
+    RecordBatch, StringArray, UInt8Array,
+};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Field, Int8Type, Int32Type, Schema};
+use serde_json::{Value, json};
+use tfr_tests::{Scratch, golden_table, run, tfr_sql};
+
+use crate::checker::with_tensorflow;
+use crate::interop::{CHOICES, GOLDEN, refused, table_of_choices};
+use crate::session;
+
+/// A set of one shard and the table that it was made of.
+struct Set {
+    name: String,
+    table: RecordBatch,
+    source: PathBuf,
+    out: PathBuf,
+    choices: BTreeMap<&'static str, &'static str>,
+}
+
+impl Set {
+    fn write(scratch: &Scratch, name: &str, table: RecordBatch, choices: BTreeMap<&'static str, &'static str>) -> Self {
+        let (source, out) = (scratch.arrow(&format!("{name}.arrow"), &table), scratch.join(format!("{name}.shards")));
+        let parquet = scratch.parquet(&format!("{name}.parquet"), &table, 1024);
+        let mut command = tfr_sql();
+        command.arg(format!("SELECT * FROM '{}'", parquet.display())).arg("--out").arg(&out).args(["--shards", "1"]);
+        for (column, choice) in &choices {
+            command.arg("--map").arg(format!("{column}: {choice}"));
+        }
+        run(&mut command).success();
+        Self { name: name.to_owned(), table, source, out, choices }
+    }
+
+    /// What `schema --as` prints.
+    fn described(&self, form: &str) -> String {
+        run(tfr_sql().arg("schema").arg(&self.out).args(["--as", form])).success().stdout
+    }
+
+    fn job(&self, scratch: &Scratch) -> Value {
+        let file = |form: &str| scratch.text(&format!("{}.{form}", self.name), &self.described(form));
+        json!({
+            "name": self.name, "source": self.source, "out": self.out, "choices": self.choices,
+            "python": file("python"), "pbtxt": file("pbtxt"), "features": file("features.json"),
+        })
+    }
+}
+
+/// Every golden table that is written, every choice of a form, and columns that are never null.
+fn sets(scratch: &Scratch) -> Vec<Set> {
+    let golden = GOLDEN.iter().filter(|table| refused(table) == "converted");
+    let mut sets: Vec<_> =
+        golden.map(|table| Set::write(scratch, table, golden_table(table), BTreeMap::new())).collect();
+    let most = CHOICES.iter().map(|(_, choices)| choices.len()).max().unwrap();
+    sets.extend((0..most).map(|turn| {
+        let choices = CHOICES.map(|(column, choices)| (column, choices[turn % choices.len()]));
+        Set::write(scratch, &format!("choices-{turn}"), table_of_choices(), choices.into())
+    }));
+    sets.push(Set::write(scratch, "not-null", never_null(), BTreeMap::new()));
+    sets
+}
+
+fn never_null() -> RecordBatch {
+    let columns: [(&str, ArrayRef); 9] = [
+        ("int64", Arc::new(Int64Array::from(vec![1, i64::MIN]))),
+        ("bool", Arc::new(BooleanArray::from(vec![true, false]))),
+        ("uint8", Arc::new(UInt8Array::from(vec![0, u8::MAX]))),
+        ("half", cast(&Float32Array::from(vec![1.5, -2.5]), &DataType::Float16).unwrap()),
+        ("double", Arc::new(Float64Array::from(vec![0.1, f64::NAN]))),
+        ("text", Arc::new(StringArray::from(vec!["a", "é"]))),
+        ("bytes", Arc::new(BinaryArray::from(vec![&b"\xff\0"[..], b""]))),
+        ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), Some(vec![])]))),
+        (
+            "pair",
+            Arc::new(FixedSizeListArray::from_iter_primitive::<Int8Type, _, _>(
+                [Some(vec![Some(1), Some(-2)]), Some(vec![Some(3), Some(4)])],
+                2,
+            )),
+        ),
+    ];
+    let fields: Vec<_> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), false)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+/// The Python module parses every value; TensorFlow Metadata and TensorFlow Datasets load theirs, and these say what
+/// the records hold.
+#[test]
+fn every_description_is_read_by_the_reader_it_is_for() {
+    let scratch = Scratch::default();
+    let jobs: Vec<Value> = sets(&scratch).iter().map(|set| set.job(&scratch)).collect();
+    let input = scratch.text("jobs.json", &Value::from(jobs).to_string());
+    let Some(output) = with_tensorflow("tests/interop/check_schemas.py", |command| {
+        command.stdin(Stdio::from(File::open(input).unwrap()))
+    }) else {
+        return;
+    };
+    let answers: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout));
+    let wrong: Vec<_> = answers.as_array().unwrap().iter().filter(|answer| answer["problems"] != json!([])).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The statement gives a column the type that it had, unless a comment says that SQL has no name for it; and the same
+/// values.
+#[tokio::test]
+async fn the_statement_reads_back_the_same_types() {
+    let scratch = Scratch::default();
+    let mut wrong = Vec::new();
+    for set in sets(&scratch) {
+        let statement = set.described("ddl");
+        match differences(&set, &statement).await {
+            Ok(differences) => {
+                wrong.extend(differences.into_iter().map(|difference| format!("{}: {difference}", set.name)))
+            }
+            Err(error) => wrong.push(format!("{}: {error}\n{statement}", set.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn differences(set: &Set, statement: &str) -> datafusion::common::Result<Vec<String>> {
+    let context = session::of_command(1);
+    context.sql(statement).await?.collect().await?;
+    let name = context.catalog("datafusion").unwrap().schema("public").unwrap().table_names().remove(0);
+    let found = context.table(format!("\"{}\"", name.replace('"', "\"\""))).await?;
+    let schema = Arc::clone(found.schema().inner());
+    let found = concat_batches(&schema, &found.collect().await?)?;
+    let expected = session::select_all(&context, &set.out).await?;
+    let mut wrong = Vec::new();
+    for (field, column) in expected.schema().fields().iter().zip(expected.columns()) {
+        let quoted = format!("\"{}\"", field.name().replace('"', "\"\""));
+        let line = statement.lines().find(|line| line.trim_start().starts_with(&quoted));
+        let renamed = line.is_none_or(|line| line.contains(" -- "));
+        match found.column_by_name(field.name()) {
+            Some(column) if renamed && column.len() == expected.num_rows() => {}
+            Some(read) if read == column => {}
+            Some(read) => wrong.push(format!("{line:?}: {} instead of {}", read.data_type(), column.data_type())),
+            None if statement.contains(&format!("-- {quoted} is")) => {}
+            None => wrong.push(format!("no column {quoted}")),
+        }
+    }
+    Ok(wrong)
+}
+
+/// A `schema.pbtxt` that is put beside the shards tells the same types once the manifest is gone, and neither it nor
+/// other descriptions are taken for records.
+#[tokio::test]
+async fn the_pbtxt_gives_types_where_there_is_no_manifest() {
+    let scratch = Scratch::default();
+    let set = Set::write(&scratch, "not-null", never_null(), BTreeMap::new());
+    fs::write(set.out.join("schema.pbtxt"), set.described("pbtxt")).unwrap();
+    fs::write(set.out.join("features.json"), set.described("features.json")).unwrap();
+    fs::write(set.out.join("dataset_info.json"), "{}").unwrap();
+    fs::write(set.out.join("text.labels.txt"), "a\né\n").unwrap();
+    run(tfr_sql().arg("index").arg(&set.out)).success();
+    fs::remove_file(set.out.join("_manifest.json")).unwrap();
+    fs::remove_file(set.out.join("_SUCCESS")).unwrap();
+    let read = session::select_all(&session::of_command(1), &set.out).await.unwrap();
+    let types: Vec<_> = read
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| {
+            format!("{} {}{}", field.name(), field.data_type(), if field.is_nullable() { "" } else { " not null" })
+        })
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "int64 Int64 not null",
+            "bool Boolean not null",
+            "uint8 Int64 not null",
+            "half Float32 not null",
+            "double Float32 not null",
+            "text Utf8 not null",
+            "bytes Binary not null",
+            "list List(Int64) not null",
+            "pair FixedSizeList(2 x Int64) not null",
+        ]
+    );
+    assert_eq!(read.num_rows(), set.table.num_rows());
+}

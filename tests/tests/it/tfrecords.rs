@@ -1,0 +1,226 @@
+//! TFRecord files that other systems wrote, sound and damaged: what a query makes of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, Field, Schema};
+use serde_json::{Map, Value, json};
+use tfr_tests::{Corpus, Feature, Record, read_file, records, repository};
+
+use crate::round_trip::{inferred, report};
+use crate::session;
+
+/// Files of the corpus with records of other types, which protobuf takes for Examples: a sound one, passing over what it
+/// does not know. They are read by columns that are declared, and refused without.
+const OTHER_MESSAGES: [&str; 5] = [
+    "tfrecord/agents/antmaze-medium-play-v0_0.tfrecord.spec",
+    "tfrecord/ranking/examples/data/eval_elwc.tfrecord",
+    "tfrecord/tfx/iris_native_keras_custom_splits/StatisticsGen/statistics/4/training/stats_tfrecord",
+    "tfrecord/tfx/tfrecord_sequence/Split-eval/data_tfrecord_eval.gz",
+    "tfrecord/torchdata/tfrecord/sequence_example.tfrecord",
+];
+
+#[tokio::test]
+async fn sound_files_of_the_corpus() {
+    let Some(corpus) = Corpus::find() else { return };
+    let context = session::of_command(2);
+    let mut wrong = BTreeMap::new();
+    for entry in corpus.entries(&["tfrecord", "tfds"]) {
+        let is_data = entry.kind == "tfrecord" || entry.path.contains(".tfrecord");
+        if entry.expect != "ok" || !is_data || OTHER_MESSAGES.contains(&entry.path.as_str()) {
+            continue;
+        }
+        let path = corpus.join(&entry.path);
+        let differences = match session::select_all(&context, &path).await {
+            Ok(found) => {
+                let mut wrong = inferred(&read_file(&path), &found);
+                if Some(found.num_rows() as u64) != entry.rows {
+                    wrong.push(format!("{} rows instead of {:?}", found.num_rows(), entry.rows));
+                }
+                let expected = expectation(&corpus.join(&entry.expected));
+                let found = records(&found);
+                wrong.extend(found.iter().zip(&expected).enumerate().find_map(|(row, (found, expected))| {
+                    let found = in_words_of_the_corpus(found);
+                    (found != *expected).then(|| format!("row {row}: {found:.300} instead of {expected:.300}"))
+                }));
+                wrong
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        wrong.insert(entry.path, differences);
+    }
+    assert!(wrong.len() >= 36, "{}", wrong.len());
+    report(wrong);
+}
+
+/// Directories as TensorFlow Datasets leaves them: the shards of all splits, and not what describes them.
+#[tokio::test]
+async fn datasets() {
+    let Some(corpus) = Corpus::find() else { return };
+    let context = session::of_command(2);
+    let mut datasets = BTreeMap::<String, u64>::new();
+    for entry in corpus.entries(&["tfds"]).iter().filter(|entry| entry.path.contains(".tfrecord")) {
+        let (directory, _) = entry.path.rsplit_once('/').unwrap();
+        *datasets.entry(directory.to_owned()).or_default() += entry.rows.unwrap();
+    }
+    assert_eq!(datasets.len(), 4);
+    for (directory, rows) in datasets {
+        let found = session::select_all(&context, &corpus.join(&directory)).await.unwrap();
+        assert_eq!(found.num_rows() as u64, rows, "{directory}");
+    }
+}
+
+#[tokio::test]
+async fn records_of_other_types_are_refused() {
+    let Some(corpus) = Corpus::find() else { return };
+    let context = session::of_command(2);
+    for name in OTHER_MESSAGES {
+        let path = corpus.join(name);
+        let error = session::select_all(&context, &path).await.map(|rows| rows.schema()).unwrap_err().to_string();
+        assert!(error.contains("record 0 at byte 0: ") && error.contains("tf.train.Example"), "{error}");
+    }
+}
+
+/// The context of a `tf.train.SequenceExample` stands where an Example has its features.
+#[tokio::test]
+async fn the_context_of_a_sequence_is_read_by_name() {
+    let Some(corpus) = Corpus::find() else { return };
+    let columns = Arc::new(Schema::new(vec![Field::new("x_byte", DataType::Utf8, false)]));
+    let path = corpus.join(OTHER_MESSAGES[4]);
+    let rows = session::select_declared(&session::of_command(2), &path, columns).await.unwrap();
+    assert_eq!(rows.num_rows(), 4);
+    assert_eq!(rows.column(0).as_string::<i32>().value(0), "test str");
+}
+
+/// The records of an expectation, features without a kind left out: they are nulls, as those that are not there.
+fn expectation(path: &Path) -> Vec<Value> {
+    let lines = if path.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
+    lines.lines().map(|line| normalised(&serde_json::from_str::<Value>(line).unwrap()["features"])).collect()
+}
+
+/// Floats as text of their 32 bits: parsing JSON may be off by one in the last of 64.
+fn normalised(features: &Value) -> Value {
+    let mut normal = Map::new();
+    for (name, feature) in features.as_object().expect("features by name") {
+        let (kind, values) = feature.as_object().unwrap().iter().next().expect("a feature has a kind");
+        let float = |value: &Value| match value.as_str() {
+            Some("Infinity") => json!("inf"),
+            Some("-Infinity") => json!("-inf"),
+            Some(_) => json!("NaN"),
+            None => json!(format!("{:?}", value.as_f64().unwrap() as f32)),
+        };
+        match kind.as_str() {
+            "none" => {}
+            "float" => {
+                let values: Vec<_> = values.as_array().unwrap().iter().map(float).collect();
+                normal.insert(name.clone(), json!({ "float": values }));
+            }
+            _ => {
+                normal.insert(name.clone(), feature.clone());
+            }
+        }
+    }
+    normal.into()
+}
+
+fn in_words_of_the_corpus(record: &Record) -> Value {
+    let feature = |feature: &Feature| match feature {
+        Feature::Int64(values) => json!({ "int64": values }),
+        Feature::Float(values) => {
+            json!({ "float": values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>() })
+        }
+        Feature::Bytes(values) => json!({ "bytes": values.iter().map(|value| blob(value)).collect::<Vec<_>>() }),
+        Feature::Unset => json!({ "none": [] }),
+    };
+    record.iter().map(|(name, value)| (name.clone(), feature(value))).collect::<Map<_, _>>().into()
+}
+
+fn blob(bytes: &[u8]) -> Value {
+    use base64::prelude::{BASE64_STANDARD, Engine};
+    use sha2::{Digest, Sha256};
+
+    if bytes.len() <= 2048 {
+        return BASE64_STANDARD.encode(bytes).into();
+    }
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({ "len": bytes.len(), "sha256": digest })
+}
+
+/// Tables as TensorFlow, tfx_bsl and Spark write them, against what TensorFlow's own protobufs say of every record.
+#[tokio::test]
+async fn golden_files_of_three_writers() {
+    let golden = repository().join("../shared/golden");
+    let Ok(readback) = fs::read_to_string(golden.join("readback/tf.json")) else {
+        eprintln!("skipped: {} is not there", golden.display());
+        return;
+    };
+    let readback: BTreeMap<String, Vec<Value>> = serde_json::from_str(&readback).unwrap();
+    let context = session::of_command(2);
+    let mut wrong = BTreeMap::new();
+    for (name, expected) in readback {
+        let path = golden.join(format!("{name}.tfrecord"));
+        if expected.iter().any(|record| record.get("lists").is_some()) {
+            continue;
+        }
+        let differences = match session::select_all(&context, &path).await {
+            Ok(found) => {
+                let mut wrong = inferred(&read_file(&path), &found);
+                let found: Vec<_> = records(&found).iter().map(in_words_of_the_readback).collect();
+                let expected: Vec<_> = expected.iter().map(without_kindless).collect();
+                if found != expected {
+                    wrong.push(format!("{found:.500?} instead of {expected:.500?}"));
+                }
+                wrong
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        wrong.insert(name, differences);
+    }
+    for compressed in ["mixed.tfrecord.gzip", "mixed.tfrecord.zlib"] {
+        let path: PathBuf = golden.join("tf").join(compressed);
+        let found = session::select_all(&context, &path).await.unwrap();
+        wrong.insert(compressed.to_owned(), inferred(&read_file(&golden.join("tf/mixed.tfrecord")), &found));
+    }
+    assert_eq!(wrong.len(), 65);
+    report(wrong);
+}
+
+fn without_kindless(record: &Value) -> Value {
+    let features = record.as_object().expect("features by name").iter().filter(|(_, feature)| !feature.is_null());
+    features.map(|(name, feature)| (name.clone(), feature.clone())).collect::<Map<_, _>>().into()
+}
+
+/// `{feature: [kind, values]}`, with long values cut short.
+fn in_words_of_the_readback(record: &Record) -> Value {
+    let float = |value: &f32| match value {
+        value if value.is_nan() => json!("nan"),
+        value if value.is_infinite() => json!(if *value > 0.0 { "inf" } else { "-inf" }),
+        value if *value == 0.0 && value.is_sign_negative() => json!("-0.0"),
+        value => json!(f64::from(*value)),
+    };
+    let feature = |feature: &Feature| match feature {
+        Feature::Int64(values) => json!(["int64_list", abbreviated(values, |value| json!(value))]),
+        Feature::Float(values) => json!(["float_list", abbreviated(values, float)]),
+        Feature::Bytes(values) => json!(["bytes_list", abbreviated(values, |value| hex(value))]),
+        Feature::Unset => Value::Null,
+    };
+    record.iter().map(|(name, value)| (name.clone(), feature(value))).collect::<Map<_, _>>().into()
+}
+
+fn abbreviated<T>(values: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
+    if values.len() <= 12 {
+        return values.iter().map(shown).collect();
+    }
+    values[..4].iter().map(shown).chain([json!(format!("..({})", values.len()))]).collect()
+}
+
+fn hex(bytes: &[u8]) -> Value {
+    let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match bytes.len() {
+        0..=40 => json!(format!("hex:{}", digits(bytes))),
+        len => json!(format!("hex:{}..({len})", digits(&bytes[..8]))),
+    }
+}
