@@ -32,6 +32,12 @@ impl From<NullPolicy> for NullRule {
     }
 }
 
+impl PartialEq<NullPolicy> for NullRule {
+    fn eq(&self, policy: &NullPolicy) -> bool {
+        self.is(*policy)
+    }
+}
+
 impl NullRule {
     pub(crate) fn is(&self, policy: NullPolicy) -> bool {
         *self == Self::Policy(policy)
