@@ -39,7 +39,7 @@ fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
     let choices: Vec<&str> = columns.iter().filter_map(|column| column.choice.as_deref()).collect();
     let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
     let map = (!choices.is_empty()).then(|| option("map", &choices.join(", ")));
-    let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error.into());
+    let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error);
     map.into_iter().chain(refused.then(|| option("null", "error"))).collect()
 }
 

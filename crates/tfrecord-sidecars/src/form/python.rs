@@ -200,7 +200,7 @@ impl Entry<'_> {
 
     /// Whether a null can be read as a value: not where it is written as a list without one.
     fn is_nullable_scalar(&self) -> bool {
-        self.spec.starts_with("tf.io.VarLenFeature(") && self.column.nulls != NullPolicy::Empty.into()
+        self.spec.starts_with("tf.io.VarLenFeature(") && self.column.nulls != NullPolicy::Empty
     }
 
     fn is_nullable_list(&self) -> bool {
