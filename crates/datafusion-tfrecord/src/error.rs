@@ -71,6 +71,9 @@ pub enum ErrorKind {
         /// What to do instead.
         instead: &'static str,
     },
+    /// Records of sequences without a schema.
+    #[error("the columns of tf.train.SequenceExample records are not inferred")]
+    UndeclaredSequences,
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
@@ -164,6 +167,11 @@ impl Error {
                 Some("write to a local directory, then copy the directory as a whole".to_owned())
             }
             ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
+            ErrorKind::UndeclaredSequences => Some(
+                "name them: CREATE EXTERNAL TABLE t (id BIGINT, frames REAL[]) STORED AS TFRECORD LOCATION '...' \
+                 OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames')"
+                    .to_owned(),
+            ),
             ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
             ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
             ErrorKind::End { .. } => {

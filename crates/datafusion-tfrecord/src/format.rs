@@ -1,8 +1,9 @@
 //! [`TfRecordFormat`]: TFRecord as a file format of the engine.
 
 mod options;
+mod rules;
 
-pub use options::parse_choices;
+pub use rules::{parse_columns, parse_rule, parse_rules, set_mapping_option};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -72,12 +73,16 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.compression` | `none`, `gzip`, `zlib` | `none` |
 /// | `tfrecord.level` | 0 to 9 | `6` |
 /// | `tfrecord.mode` | `error`, `overwrite` | `error` |
-/// | `tfrecord.null` | `absent`, `error` | `absent` |
-/// | `tfrecord.map` | other forms for some columns: `price: string, id: wrap` | |
+/// | `tfrecord.record_type` | `example`, `sequence-example`, `bytes` | `example` |
+/// | `tfrecord.null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` | `absent` |
+/// | `tfrecord.map` | rules for some columns or parts of them: `price: string, id: wrap, null=mask` | |
+/// | `tfrecord.sequence` | lists whose elements are steps of a sequence: `a, b` | |
+/// | `tfrecord.separator` | what stands between the name of a column and that of its part | `/` |
 /// | `tfrecord.strict` | `true` refuses columns that would lose information | `false` |
 /// | `tfrecord.expected_rows` | the number of rows, for an ordered query with `tfrecord.shards` | |
 ///
-/// Options of `CREATE EXTERNAL TABLE`, and `tfrecord.map`:
+/// Options of `CREATE EXTERNAL TABLE`, beside `tfrecord.record_type`, `null`, `map`, `sequence` and `separator`, which say how
+/// the records were written:
 ///
 /// | option | value | default |
 /// |---|---|---|

@@ -23,6 +23,6 @@ pub mod read;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
-pub use format::{TfRecordFormat, TfRecordFormatFactory, parse_choices};
+pub use format::{TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, set_mapping_option};
 pub use read::{ReadOptions, TfRecordSource};
 pub use write::{DealExec, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use datafusion_tfrecord::{ReadOptions, parse_choices};
+use datafusion_tfrecord::{ReadOptions, set_mapping_option};
 
 use crate::csv::{Compression, CsvOptions, Encoding, Types};
 use crate::detect::InputFormat;
@@ -36,7 +36,11 @@ use crate::error::{ErrorKind, Result};
 /// | key | meaning (default) |
 /// |---|---|
 /// | `schema` | a `schema.pbtxt` with the columns: a path or URL (the manifest, or one beside the files, or the records) |
-/// | `map` | `column: choice`, the form in which a column was written; may be repeated, or hold several, with commas (that in the manifest) |
+/// | `map` | `column: rule`, how a column was written; may be repeated, or hold several, with commas (as in the manifest) |
+/// | `null` | `absent`, `unset`, `empty`, `error`, `mask` or `drop`: what nulls were written as (as in the manifest) |
+/// | `record_type` | `example`, `sequence-example`, whose columns have to be declared, or `bytes`: one column `record` (as in the manifest) |
+/// | `sequence` | columns whose elements are steps of a sequence: `a, b`; may be repeated (as in the manifest) |
+/// | `separator` | what stands between the names of a column and of its part (as in the manifest) |
 /// | `crc` | `verify` or `skip`: whether checksums are checked (`verify`) |
 /// | `infer_files` | how many files tell the columns, evenly spaced, or `all` (256) |
 /// | `infer_records` | how many records of each file tell the columns, or `all` (1000) |
@@ -73,6 +77,9 @@ const KEYS: &[&str] = &[
     "newlines_in_values",
     "schema",
     "map",
+    "record_type",
+    "sequence",
+    "separator",
     "crc",
     "infer_files",
     "infer_records",
@@ -95,6 +102,7 @@ impl InputOptions {
                 return Ok(());
             }
             "compression" => self.set_compression(value)?,
+            "null" | "null_value" => self.set_null(value)?,
             key if set_csv(&mut self.csv, key, value)? => CSV,
             key if set_tfrecord(&mut self.tfrecord, key, value)? => TFRECORD,
             _ => return Err(ErrorKind::UnknownOption { key: key.to_owned(), known: KEYS }.into()),
@@ -107,6 +115,12 @@ impl InputOptions {
     pub(crate) fn foreign_to(&self, format: InputFormat) -> Option<(&str, &'static [InputFormat])> {
         let (key, formats) = self.given.iter().find(|(_, formats)| !formats.contains(&format))?;
         Some((key, formats))
+    }
+
+    /// Sets the text of a null cell and, if the value is one, the policy of the mapping; returns the formats that have it.
+    fn set_null(&mut self, value: &str) -> Result<&'static [InputFormat]> {
+        self.csv.nulls.get_or_insert_default().push(value.to_owned());
+        Ok(if set_mapping(&mut self.tfrecord, "null", value).is_ok() { BOTH } else { CSV })
     }
 
     /// Sets the compression in the formats that have it, and returns these.
@@ -138,7 +152,6 @@ fn set_csv(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> {
         "comment" => csv.comment = optional_byte("comment", value)?,
         "terminator" => csv.terminator = Some(byte("terminator", value)?),
         "header" | "has_header" => csv.header = boolean("header", value)?,
-        "null" | "null_value" => csv.nulls.get_or_insert_default().push(value.to_owned()),
         "encoding" => {
             csv.encoding = Encoding::parse(value)
                 .ok_or_else(|| invalid("encoding", value, "utf-8, utf-16, utf-16le, utf-16be or latin1"))?;
@@ -167,19 +180,25 @@ fn set_csv(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> {
 fn set_tfrecord(tfrecord: &mut ReadOptions, key: &str, value: &str) -> Result<bool> {
     match key {
         "schema" => tfrecord.schema_file = Some(value.to_owned()),
-        "map" => {
-            let choices = parse_choices(value).map_err(|expected| invalid("map", value, &expected))?;
-            tfrecord.mapping.get_or_insert_default().choices.extend(choices);
-        }
         "crc" => tfrecord.crc = value.parse().map_err(|_| invalid("crc", value, "verify or skip"))?,
         "infer_files" => tfrecord.infer_files = number_or_all("infer_files", value, "a number of files or all")?,
         "infer_records" => {
             tfrecord.infer_records = number_or_all("infer_records", value, "a number of records or all")?;
         }
         "fixed_size_lists" => tfrecord.fixed_size_lists = boolean("fixed_size_lists", value)?,
-        _ => return Ok(false),
+        _ => return set_mapping(tfrecord, key, value),
     }
     Ok(true)
+}
+
+/// Sets an option of the mapping, if it is one.
+fn set_mapping(tfrecord: &mut ReadOptions, key: &str, value: &str) -> Result<bool> {
+    let mut mapping = tfrecord.mapping.clone().unwrap_or_default();
+    let is_known = set_mapping_option(&mut mapping, key, value).map_err(|expected| invalid(key, value, &expected))?;
+    if is_known {
+        tfrecord.mapping = Some(mapping);
+    }
+    Ok(is_known)
 }
 
 fn invalid(key: &str, value: &str, expected: &str) -> ErrorKind {
@@ -272,7 +291,7 @@ mod tests {
         let choices: Vec<_> = mapping.choices.iter().map(|(column, choice)| format!("{column}: {choice}")).collect();
         assert_eq!(choices, ["a, b: bits", "id: wrap", "price: string"]);
         let message = InputOptions::default().set("map", "price").expect_err("no choice").to_string();
-        assert!(message.starts_with("option map=\"price\": expected 'column: choice, ...'"), "{message}");
+        assert!(message.starts_with("option map=\"price\": expected 'column: rule, ...'"), "{message}");
         Ok(())
     }
 

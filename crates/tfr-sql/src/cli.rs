@@ -25,7 +25,7 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
-pub use query::{QueryArgs, QuerySource, Resources, RowFormat};
+pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;
@@ -99,8 +99,22 @@ pub enum Tool {
 }
 
 /// Options that say how shards or records are written; alone they would do nothing.
-const WRITING: [&str; 10] =
-    ["shards", "shard_size", "shard_rows", "prefix", "compression", "level", "mode", "maps", "nulls", "strict"];
+const WRITING: [&str; 14] = [
+    "shards",
+    "shard_size",
+    "shard_rows",
+    "prefix",
+    "compression",
+    "level",
+    "mode",
+    "maps",
+    "map_file",
+    "nulls",
+    "record_type",
+    "sequences",
+    "separator",
+    "strict",
+];
 
 fn writing_needs_a_target(option: Arg) -> Arg {
     match WRITING.contains(&option.get_id().as_str()) {

@@ -6,7 +6,10 @@
 use std::fmt;
 
 use arrow::datatypes::DataType;
-use arrow_tfrecord::{ColumnMapping, FeatureKind, FeatureShape, Mapping};
+use arrow_tfrecord::{
+    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions, NullPolicy,
+    NullRule, RecordType,
+};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
@@ -31,8 +34,8 @@ pub struct DryRun {
 
 impl DryRun {
     /// Plans what `args` ask for with the rows of `query`.
-    pub fn new(args: &QueryArgs, query: &Query) -> Result<Self> {
-        let mapping = Mapping::try_new(&query.physical.schema(), &args.mapping.options(&query.physical.schema()))?;
+    pub fn new(args: &QueryArgs, query: &Query, options: &MappingOptions) -> Result<Self> {
+        let mapping = Mapping::try_new(&query.physical.schema(), options)?;
         let statistics = query.statistics()?;
         let size = SizeEstimate::of(&mapping, &statistics);
         let sharding = args.output.shards.sharding();
@@ -124,11 +127,18 @@ impl SizeEstimate {
     fn of(mapping: &Mapping, statistics: &Statistics) -> Self {
         let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
         let mut estimate = Self { exact_rows: statistics.num_rows.is_exact().unwrap_or(false), ..Self::default() };
-        // Around its features an Example has their tag and length (example.proto, field 1), of one byte or more.
         let frame = (HEADER_LEN + FOOTER_LEN) as u64;
         let longest = mapping.columns().iter().map(|column| row_bounds(column).1).fold(0, u64::saturating_add);
-        let mut least = rows.map(|rows| rows.saturating_mul(frame + field_len(0)));
-        let mut most = rows.map(|rows| rows.saturating_mul(frame + field_len(longest) - longest));
+        // Around its features an Example has their tag and length (example.proto, field 1), of one byte or more; a
+        // SequenceExample has them around each of its two parts.
+        let around = |content| field_len(content) - content;
+        let (shortest, longest) = match mapping.record_type() {
+            RecordType::Bytes => (0, 0),
+            RecordType::SequenceExample => (0, 2 * around(longest)),
+            _ => (around(0), around(longest)),
+        };
+        let mut least = rows.map(|rows| rows.saturating_mul(frame + shortest));
+        let mut most = rows.map(|rows| rows.saturating_mul(frame + longest));
         for (i, column) in mapping.columns().iter().enumerate() {
             let statistics = statistics.column_statistics.get(i);
             let bounds = ColumnBounds::of(column, statistics, rows);
@@ -184,14 +194,17 @@ impl ColumnBounds {
     fn of(column: &ColumnMapping, statistics: Option<&ColumnStatistics>, rows: Option<u64>) -> Self {
         let rows = rows.unwrap_or_default();
         let nulls = statistics.map_or(Precision::Absent, |statistics| statistics.null_count);
+        // Some rules write something for a null, too.
+        let leaves_out =
+            matches!(column.nulls, NullRule::Policy(NullPolicy::Absent | NullPolicy::Error | NullPolicy::Drop));
         let present_most = match (column.nullable, nulls) {
-            (false, _) => rows,
-            (true, Precision::Exact(nulls)) => rows.saturating_sub(nulls as u64),
+            (true, Precision::Exact(nulls)) if leaves_out => rows.saturating_sub(nulls as u64),
             _ => rows,
         };
         let present_least = match (column.nullable, nulls) {
-            (true, Precision::Inexact(_) | Precision::Absent) => 0,
-            _ => present_most,
+            (false, _) => rows,
+            (true, Precision::Exact(nulls)) => rows.saturating_sub(nulls as u64),
+            _ => 0,
         };
         let (least, most, is_unknown) = row_bounds(column);
         Self { least: present_least.saturating_mul(least), most: present_most.saturating_mul(most), is_unknown }
@@ -203,22 +216,33 @@ impl ColumnBounds {
 fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
     let (mut least, mut most, mut is_unknown) = (0, 0, false);
     for feature in &column.features {
-        let value = match feature.kind {
-            FeatureKind::Float => Some((4, 4)),
-            FeatureKind::Int64 => Some((1, longest_varint(&column.data_type))),
-            FeatureKind::Bytes => None,
-        };
-        let values = match (feature.shape, value) {
-            (FeatureShape::Scalar, Some(value)) => Some(value),
-            (FeatureShape::Fixed(len), Some((least, most))) => Some((least * len as u64, most * len as u64)),
-            _ => None,
-        };
+        let values = value_bounds(column, feature);
         is_unknown |= values.is_none();
+        if feature.role == FeatureRole::Record {
+            continue;
+        }
         let (shortest, longest) = values.map_or((0, 0), |(least, most)| (field_len(least), field_len(most)));
-        least += entry_len(&feature.name, shortest);
+        // A part of a column may be left out for a null of its own.
+        let is_whole = column.features.len() == 1 && feature.name == column.column;
+        least += if is_whole { entry_len(&feature.name, shortest) } else { 0 };
         most += entry_len(&feature.name, longest);
     }
     (least, most, is_unknown)
+}
+
+/// Least and most bytes of a feature's values, if they do not have any length.
+fn value_bounds(column: &ColumnMapping, feature: &FeatureMapping) -> Option<(u64, u64)> {
+    let (least, most) = match feature.kind {
+        FeatureKind::Float => (4, 4),
+        FeatureKind::Int64 => (1, longest_varint(&column.data_type)),
+        FeatureKind::Bytes => return None,
+    };
+    match feature.shape {
+        _ if feature.in_steps => None,
+        FeatureShape::Scalar => Some((least, most)),
+        FeatureShape::Fixed(len) => Some((least * len as u64, most * len as u64)),
+        FeatureShape::List => None,
+    }
 }
 
 /// Bytes of the longest varint that values of a type become; negative numbers take all ten.

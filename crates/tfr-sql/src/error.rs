@@ -43,6 +43,18 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// A mapping file that says what cannot be.
+    #[error("{}: line {line}: {found}: {reason}", path.display())]
+    MapFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The line's text, which has the key.
+        found: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The text holds no statement.
     #[error("the SQL text is empty")]
     EmptyQuery,
@@ -221,7 +233,14 @@ impl Error {
 
     /// Whether the arguments are at fault rather than the query or the data.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::EmptyQuery | Self::Word { .. } | Self::SpillDirectory { .. } | Self::Pattern { .. })
+        matches!(
+            self,
+            Self::EmptyQuery
+                | Self::Word { .. }
+                | Self::SpillDirectory { .. }
+                | Self::Pattern { .. }
+                | Self::MapFile { .. }
+        )
     }
 
     /// The error of a task that did not come to its end.

@@ -8,6 +8,8 @@ mod exit;
 mod index;
 mod inputs;
 mod interrupt;
+mod map_file;
+mod mapping;
 mod names;
 mod printer;
 mod progress;

@@ -1,5 +1,6 @@
 //! What a manifest tells of how a query was asked, beside its text: the statements before it, and how tables are read.
 
+use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
 use serde_json::{Map, Value, json};
@@ -28,8 +29,14 @@ pub fn table(spec: &TableSpec) -> Value {
         (known, None) => known.map_or(Value::Null, |known| word(&known)),
     };
     let count = |count: Option<usize>| count.map_or_else(|| json!("all"), |count| json!(count));
-    let choices = records.mapping.iter().flat_map(|mapping| &mapping.choices);
-    let choices: Vec<_> = choices.map(|(column, choice)| format!("{column}: {choice}")).collect();
+    let mapping = records.mapping.clone().unwrap_or_default();
+    let usual_mapping = MappingOptions::default();
+    let rules: Vec<_> = mapping
+        .choices
+        .iter()
+        .map(|(column, choice)| format!("{column}: {choice}"))
+        .chain(mapping.column_nulls.iter().map(|(column, nulls)| format!("{column}: null={nulls}")))
+        .collect();
     let given = [
         (
             "format",
@@ -49,7 +56,10 @@ pub fn table(spec: &TableSpec) -> Value {
         ("infer_rows", csv.infer_rows != usual.infer_rows, json!(csv.infer_rows)),
         ("newlines_in_values", csv.newlines_in_values != usual.newlines_in_values, json!(csv.newlines_in_values)),
         ("schema", records.schema_file.is_some(), json!(records.schema_file)),
-        ("map", records.mapping.is_some(), json!(choices)),
+        ("map", !rules.is_empty(), json!(rules)),
+        ("record_type", mapping.record_type != usual_mapping.record_type, json!(mapping.record_type)),
+        ("sequence", !mapping.sequences.is_empty(), json!(mapping.sequences)),
+        ("separator", mapping.separator != usual_mapping.separator, json!(mapping.separator)),
         ("crc", records.crc != unsaid.crc, word(&records.crc)),
         ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
         ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),

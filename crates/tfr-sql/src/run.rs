@@ -18,6 +18,7 @@ use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::{self, Interrupt};
+use crate::mapping;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::query::Query;
@@ -79,16 +80,23 @@ async fn run(
         status = interrupt.received() => return Ok(status),
     };
     if args.output.dry_run {
+        let schema = query.physical.schema();
+        let options = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
         if let Some(Target::Shards(out)) = args.output.target() {
-            write::check(&context, &query, write::options(args, limits, &query, out))?;
+            write::check(&context, &query, write::options(args, limits, &query, out, options.clone()))?;
         }
-        let text = DryRun::new(args, &query)?.to_string();
+        let text = DryRun::new(args, &query, &options)?.to_string();
         printer.data(text.as_bytes()).map_err(Error::Stdout)?;
         return Ok(ExitStatus::Done);
     }
     let written = match args.output.target() {
         Some(Target::Shards(out)) => {
-            let options = write::options(args, limits, &query, out);
+            let mapping = mapping::options(&args.mapping, &query.physical.schema())?;
+            let mapping = tokio::select! {
+                mapping = mapping::with_vocabularies(mapping, &context, &query, printer) => mapping?,
+                status = interrupt.received() => return Ok(status),
+            };
+            let options = write::options(args, limits, &query, out, mapping);
             WriteShards { options, printer, started }.run(&context, query, &mut interrupt).await?
         }
         Some(Target::Table(target)) => {

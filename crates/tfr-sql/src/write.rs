@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow_tfrecord::MappingOptions;
 use datafusion::common::stats::Precision;
 use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::collect;
@@ -32,11 +33,11 @@ pub struct WriteShards<'a> {
     pub started: Instant,
 }
 
-/// What `args` say of a write to `out`.
-pub fn options(args: &QueryArgs, limits: Limits, query: &Query, out: &Path) -> WriteOptions {
+/// What `args` say of a write to `out`, with the options of the mapping.
+pub fn options(args: &QueryArgs, limits: Limits, query: &Query, out: &Path, mapping: MappingOptions) -> WriteOptions {
     let shards = &args.output.shards;
     WriteOptions {
-        mapping: args.mapping.options(&query.physical.schema()),
+        mapping,
         sharding: shards.sharding(),
         prefix: shards.prefix.clone(),
         compression: shards.compression,

@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use arrow_tfrecord::Choice;
 use datafusion_common::Result;
 use tfrecord_framing::Level;
 use tfrecord_shards::{SaveMode, Sharding};
 
+use super::rules::set_mapping_option;
 use crate::error::ErrorKind;
 use crate::read::ReadOptions;
 use crate::write::WriteOptions;
@@ -19,7 +19,7 @@ use crate::write::WriteOptions;
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
 
 /// Every option, without prefix.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 18] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -29,6 +29,9 @@ const NAMES: [&str; 15] = [
     "mode",
     "null",
     "map",
+    "record_type",
+    "sequence",
+    "separator",
     "strict",
     "expected_rows",
     "crc",
@@ -61,10 +64,11 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
                 write.level = level.map_err(|_| option.invalid("a number from 0 to 9"))?;
             }
             "mode" => write.mode = option.mode()?,
-            "null" => write.mapping.nulls = option.parse("absent or error")?,
-            "map" => {
-                write.mapping.choices = option.choices()?;
-                read.mapping.get_or_insert_default().choices.clone_from(&write.mapping.choices);
+            _ if set_mapping_option(&mut write.mapping, name, value)
+                .map_err(|expected| option.invalid(expected))? =>
+            {
+                set_mapping_option(read.mapping.get_or_insert_default(), name, value)
+                    .map_err(|expected| option.invalid(expected))?;
             }
             "strict" => write.mapping.strict = option.parse("true or false")?,
             "expected_rows" => write.expected_rows = Some(option.parse("a number of rows")?),
@@ -145,34 +149,6 @@ impl Named<'_> {
             _ => Err(self.invalid("error or overwrite").into()),
         }
     }
-
-    fn choices(self) -> Result<BTreeMap<String, Choice>> {
-        parse_choices(self.value).map_err(|expected| self.invalid(expected).into())
-    }
-}
-
-/// Reads the forms of columns: `column: choice, "a column, with: points": choice`.
-///
-/// # Errors
-/// What is expected instead.
-pub fn parse_choices(text: &str) -> Result<BTreeMap<String, Choice>, String> {
-    let invalid = || {
-        let words: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
-        format!("'column: choice, ...' with choices {}", words.join(", "))
-    };
-    let mut choices = BTreeMap::new();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let (column, after) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"').ok_or_else(invalid)?,
-            None => rest.split_at(rest.find(':').ok_or_else(invalid)?),
-        };
-        let after = after.trim_start().strip_prefix(':').ok_or_else(invalid)?;
-        let (choice, next) = after.split_once(',').unwrap_or((after, ""));
-        choices.insert(column.trim().to_owned(), choice.trim().parse().map_err(|_| invalid())?);
-        rest = next.trim_start();
-    }
-    Ok(choices)
 }
 
 #[cfg(test)]
@@ -205,14 +181,6 @@ mod tests {
         for text in ["0", "", "-1", "1.5g", "99999999999999g", "5 parsecs"] {
             assert!(parsed(&[("tfrecord.shard_size", text)]).is_err(), "{text}");
         }
-        Ok(())
-    }
-
-    #[test]
-    fn choices_take_quoted_columns() -> Result<()> {
-        let options = parsed(&[("tfrecord.map", r#"price: string, "a, b: c" : wrap,"#)])?;
-        let expected = [("price".to_owned(), Choice::String), ("a, b: c".to_owned(), Choice::Wrap)];
-        assert_eq!(options.mapping.choices, BTreeMap::from(expected));
         Ok(())
     }
 

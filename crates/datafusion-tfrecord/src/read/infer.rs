@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow_schema::Schema;
-use arrow_tfrecord::SchemaInference;
+use arrow_schema::{DataType, Field, Schema};
+use arrow_tfrecord::{RecordType, SchemaInference};
 use bytes::Bytes;
 use datafusion_common::Result;
 use datafusion_session::Session;
@@ -36,6 +36,13 @@ pub(crate) async fn infer(
     names: &FileNames,
     options: &ReadOptions,
 ) -> Result<Inferred> {
+    match options.mapping.as_ref().map(|mapping| mapping.record_type) {
+        Some(RecordType::SequenceExample) => return Err(ErrorKind::UndeclaredSequences.into()),
+        Some(RecordType::Bytes) => {
+            return Ok(Inferred { schema: raw_records(), compressions: vec![None; files.len()] });
+        }
+        _ => {}
+    }
     let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists);
     let mut compressions = vec![None; files.len()];
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -68,6 +75,11 @@ pub(crate) async fn infer(
         compressions[index] = head.decoder.compression();
     }
     Ok(Inferred { schema: inference.finish(), compressions })
+}
+
+/// The column of records that are taken as they are.
+pub(super) fn raw_records() -> Schema {
+    Schema::new(vec![Field::new("record", DataType::Binary, false)])
 }
 
 /// The positions of at most `most` files out of `files`, evenly spaced.

@@ -1,17 +1,18 @@
 //! [`Types`]: the columns of a table, and in which form they stand in the records.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema, SchemaRef};
-use arrow_tfrecord::{Choice, MappingOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_tfrecord::{MappingOptions, NullPolicy, NullRule, RecordType};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tfrecord_sidecars::tfmd::schema_from_pbtxt;
 
-use super::infer::{Inferred, infer};
+use super::infer::{Inferred, infer, raw_records};
 use super::options::ReadOptions;
 use super::sets::{Set, TableFiles};
 use crate::directory::listing::store_of;
@@ -70,6 +71,8 @@ pub(super) async fn settle(
     } else if let Some(file) = &options.schema_file {
         let text = read_file(session, file).await?;
         (parse_pbtxt(file, &text)?, ColumnOrigin::SchemaFile { file: file.clone() })
+    } else if is_raw(options) && written.options.record_type != RecordType::Bytes {
+        (Arc::new(raw_records()), ColumnOrigin::Declared)
     } else if let Some(schema) = written.schema.clone().filter(|_| files.are_all_known()) {
         (schema, ColumnOrigin::Manifest)
     } else if let Some((file, text)) = beside(files.listing.store(), locations, files).await? {
@@ -100,32 +103,72 @@ pub(super) async fn settle(
     Ok(Types { schema, mapping, inferred, origin })
 }
 
+/// Whether records are to be taken as they are.
+fn is_raw(options: &ReadOptions) -> bool {
+    options.mapping.as_ref().is_some_and(|mapping| mapping.record_type == RecordType::Bytes)
+}
+
 /// What the manifests say.
 struct Written {
     /// The columns of all sets together, if every one of them tells its own.
     schema: Option<SchemaRef>,
     options: MappingOptions,
-    /// Type and form of each column.
-    columns: BTreeMap<String, (DataType, Option<Choice>)>,
+    columns: BTreeMap<String, Form>,
+}
+
+/// How a column was written.
+struct Form {
+    data_type: DataType,
+    /// Those options that matter for it, and to readers.
+    options: MappingOptions,
+}
+
+impl Form {
+    fn new(field: &Field, options: &MappingOptions) -> Self {
+        let name = field.name();
+        let mut options = options.clone();
+        let part = format!("{name}{}", options.separator);
+        let is_said_of_it = |key: &str| key == name || key.starts_with(&part);
+        options.choices.retain(|key, _| is_said_of_it(key));
+        options.vocabularies.retain(|key, _| is_said_of_it(key));
+        options.sequences.retain(|key| is_said_of_it(key));
+        options.column_nulls.retain(|key, _| is_said_of_it(key));
+        options.column_nulls.entry(name.clone()).or_insert(options.nulls.into());
+        options.column_nulls.values_mut().for_each(|rule| *rule = as_read(rule.clone()));
+        options.nulls = NullPolicy::default();
+        options.strict = false;
+        Self { data_type: field.data_type().clone(), options }
+    }
+}
+
+/// A rule with the same meaning to readers.
+fn as_read(rule: NullRule) -> NullRule {
+    match rule {
+        NullRule::Policy(NullPolicy::Error | NullPolicy::Unset | NullPolicy::Drop) => NullPolicy::Absent.into(),
+        other => other,
+    }
 }
 
 impl Written {
     fn of(sets: &[Set], names: &FileNames) -> Result<Self> {
         let directory = |set: &Set| names.name(&set.directory);
         let mut schemas = Vec::with_capacity(sets.len());
-        let mut columns: BTreeMap<String, (DataType, Option<Choice>)> = BTreeMap::new();
+        let mut columns = BTreeMap::new();
         let mut first: Option<(&Set, MappingOptions)> = None;
         for set in sets {
             let Some(schema) = set.manifest.arrow_schema().map_err(shards_error)? else { continue };
             let mapping = set.manifest.mapping_options().map_err(shards_error)?;
             for field in schema.fields() {
-                let choice = mapping.choices.get(field.name()).copied();
-                let before = columns.insert(field.name().clone(), (field.data_type().clone(), choice));
-                if let (Some((_, other)), Some((first, _))) = (before, &first)
-                    && other != choice
-                {
-                    let (column, first, second) = (field.name().clone(), directory(first), directory(set));
-                    return Err(ErrorKind::FormConflict { column, first, second }.into());
+                let form = Form::new(field, &mapping);
+                match (columns.entry(field.name().clone()), &first) {
+                    (Entry::Vacant(entry), _) => {
+                        entry.insert(form);
+                    }
+                    (Entry::Occupied(before), Some((first, _))) if before.get().options != form.options => {
+                        let (column, first, second) = (field.name().clone(), directory(first), directory(set));
+                        return Err(ErrorKind::FormConflict { column, first, second }.into());
+                    }
+                    _ => {}
                 }
             }
             first.get_or_insert((set, mapping));
@@ -141,15 +184,33 @@ impl Written {
         Ok(Self { schema, options, columns })
     }
 
-    /// In which form the columns of `schema` stand: as they were written, where they have the types that they had.
+    /// In which form the columns of `schema` stand: as they were written. A choice is one for a type, and holds where the
+    /// column has the type that it had.
     fn mapping(&self, schema: &Schema) -> MappingOptions {
-        let choice = |name: &String| {
-            let (data_type, choice) = self.columns.get(name)?;
-            let field = schema.field_with_name(name).ok().filter(|field| field.data_type() == data_type)?;
-            Some((field.name().clone(), (*choice)?))
+        let mut mapping = MappingOptions {
+            choices: BTreeMap::new(),
+            vocabularies: BTreeMap::new(),
+            sequences: BTreeSet::new(),
+            column_nulls: BTreeMap::new(),
+            ..self.options.clone()
         };
-        let choices = schema.fields().iter().filter_map(|field| choice(field.name())).collect();
-        MappingOptions { choices, ..self.options.clone() }
+        let everywhere = as_read(self.options.nulls.into());
+        for field in schema.fields() {
+            let Some(Form { data_type, options }) = self.columns.get(field.name()) else { continue };
+            mapping.sequences.extend(options.sequences.iter().cloned());
+            for (key, rule) in &options.column_nulls {
+                if let Some(said) = self.options.column_nulls.get(key) {
+                    mapping.column_nulls.insert(key.clone(), said.clone());
+                } else if key != field.name() || *rule != everywhere {
+                    mapping.column_nulls.insert(key.clone(), rule.clone());
+                }
+            }
+            if field.data_type() == data_type {
+                mapping.choices.extend(options.choices.clone());
+                mapping.vocabularies.extend(options.vocabularies.clone());
+            }
+        }
+        mapping
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use arrow::datatypes::Schema;
-use arrow_tfrecord::{Choice, MappingOptions, NullPolicy};
+use arrow_tfrecord::{ColumnRule, NullPolicy, RecordType};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
+use datafusion_tfrecord::parse_rule;
 use tfr_inputs::TableSpec;
 
 use super::display::ReportFormat;
@@ -40,8 +40,12 @@ for CSV:
 and for TFRecord:
   schema              a schema.pbtxt with the columns [default: as in the manifest, in one
                       beside the files, or as the records tell]
-  map                 'column: choice', how a column was written; repeatable [default: as in the
-                      manifest]
+  map                 'column: rule', how a column was written; repeatable [default: as in the
+                      manifest, as are the next four]
+  null                absent, unset, empty, error, mask or drop: what nulls were written as
+  record_type         example, sequence-example, or bytes for records as they are
+  sequence            columns that are sequences: a; repeatable
+  separator           between the names of a column and of its part: /
   crc                 verify, or skip checksums [default: verify]
   compression         auto, none, gzip or zlib [default: auto]
   infer_files         files that tell the columns, evenly spaced, or all [default: 256]
@@ -117,16 +121,47 @@ pub struct Output {
 #[command(next_help_heading = "Mapping")]
 #[group(skip)]
 pub struct MappingArgs {
-    /// Choose how a column is written, e.g. 'price: string'; repeatable
+    /// Choose how a column is written, e.g. 'price: string' or 'tags: null=mask'; repeatable
     ///
-    /// Choices: wrap (UInt64), bits, string, tensor (Float64), string, unscaled (Decimal), string, seconds, millis,
-    /// micros (dates and times). A column name with a colon or a quote is put in double quotes: '"a:b": string'.
-    #[arg(long = "map", value_name = "COL: CHOICE", value_parser = values::map)]
-    maps: Vec<(String, Choice)>,
+    /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both with a comma between: 'score: bits,
+    /// null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape), string, unscaled
+    /// (Decimal), string, seconds, millis, micros (dates and times), index (strings: the rank among the sorted distinct
+    /// values, for which the query runs once more, or in the vocabulary that --map-file gives).
+    ///
+    /// A part of a nested column is named as its feature is: 'point/x: bits'. A name with a colon or a quote is put in
+    /// double quotes: '"a:b": string'.
+    #[arg(long = "map", value_name = "COL: RULE", value_parser = parse_rule)]
+    pub maps: Vec<(String, ColumnRule)>,
 
-    /// Null values: absent (no feature) or error
-    #[arg(long = "null", value_name = "POLICY", default_value = "absent")]
-    pub nulls: NullPolicy,
+    /// Read rules for columns, and all of these options, from a TOML file
+    ///
+    /// What the command line says goes before what the file says. Keys: record-type, null, separator, sequence, strict, and a
+    /// table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat", "other"] }.
+    #[arg(long, value_name = "FILE")]
+    pub map_file: Option<PathBuf>,
+
+    /// Null values: absent (default; no feature), unset, empty, error, mask or drop
+    ///
+    /// unset: a feature without a kind; empty: one without values; mask: further features say where nulls are, by name
+    /// is_null; drop: as absent, and nulls inside lists are left out. A null inside a list has to be masked, dropped or given
+    /// a value.
+    #[arg(long = "null", value_name = "POLICY")]
+    pub nulls: Option<NullPolicy>,
+
+    /// What a record is: example (default), sequence-example or bytes
+    ///
+    /// In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each value
+    /// of which is a record.
+    #[arg(long, value_name = "TYPE")]
+    pub record_type: Option<RecordType>,
+
+    /// More lists whose elements are steps of a sequence-example, e.g. frames,audio
+    #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns)]
+    sequences: Vec<values::Columns>,
+
+    /// What stands between the name of a column and of its part [default: /]
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub separator: Option<String>,
 
     /// Refuse columns that would lose information
     #[arg(long)]
@@ -198,8 +233,22 @@ pub enum QuerySource {
 }
 
 /// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 10] =
-    ["shards", "shard_size", "shard_rows", "prefix", "compression", "level", "maps", "nulls", "strict", "dry_run"];
+const OF_SHARDS: [&str; 14] = [
+    "shards",
+    "shard_size",
+    "shard_rows",
+    "prefix",
+    "compression",
+    "level",
+    "maps",
+    "map_file",
+    "nulls",
+    "record_type",
+    "sequences",
+    "separator",
+    "strict",
+    "dry_run",
+];
 
 impl QueryArgs {
     /// The SQL text's source.
@@ -240,24 +289,14 @@ impl Output {
 }
 
 impl MappingArgs {
-    /// The options in the mapping's own words. A column is found whatever its case when only one fits, as in SQL.
-    pub fn options(&self, schema: &Schema) -> MappingOptions {
-        let named = |name: &str| self.maps.iter().any(|(column, _)| column == name);
-        let found = |typed: &str| {
-            let exact = schema.fields().iter().any(|field| field.name() == typed);
-            let mut fitting = schema
-                .fields()
-                .iter()
-                .map(|field| field.name())
-                .filter(|name| !exact && !named(name) && name.to_lowercase() == typed.to_lowercase());
-            fitting.next().filter(|_| fitting.next().is_none()).map_or(typed, String::as_str).to_owned()
-        };
-        MappingOptions {
-            nulls: self.nulls,
-            choices: self.maps.iter().map(|(column, choice)| (found(column), *choice)).collect(),
-            strict: self.strict,
-            ..MappingOptions::default()
-        }
+    /// Columns that are sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = &String> {
+        self.sequences.iter().flat_map(|columns| &columns.0)
+    }
+
+    /// Every name of a column, as it was typed.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.maps.iter().map(|(column, _)| column).chain(self.sequences())
     }
 }
 

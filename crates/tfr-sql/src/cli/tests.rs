@@ -1,4 +1,3 @@
-use arrow_tfrecord::Choice;
 use clap::CommandFactory as _;
 use tfrecord_shards::Sharding;
 
@@ -31,16 +30,27 @@ fn sizes_have_units_or_are_bytes() {
 }
 
 #[test]
-fn a_mapped_name_may_be_quoted() {
-    let map = |text| values::map(text).map(|(name, choice)| (name, choice.to_string()));
-    let choice = |name: &str, choice: Choice| Ok((name.to_owned(), choice.to_string()));
-    assert_eq!(map("price: string"), choice("price", Choice::String));
-    assert_eq!(map(" unit price :bits"), choice("unit price", Choice::Bits));
-    assert_eq!(map(r#""a:b": wrap"#), choice("a:b", Choice::Wrap));
-    assert_eq!(map(r#""say ""x"" : y" : micros"#), choice(r#"say "x" : y"#, Choice::Micros));
+fn a_rule_names_a_column_or_a_part_of_one() {
+    let maps = |text: &str| {
+        let maps = query(&["--out", "x", "--map", text]).mapping.maps;
+        maps.into_iter().map(|(name, rule)| (name, rule.to_string())).collect::<Vec<_>>()
+    };
+    let rule = |name: &str, rule: &str| vec![(name.to_owned(), rule.to_owned())];
+    assert_eq!(maps("price: string"), rule("price", "string"));
+    assert_eq!(maps(" unit price :bits, null=mask"), rule("unit price", "bits, null=mask"));
+    assert_eq!(maps(r#""a:b": wrap"#), rule("a:b", "wrap"));
+    assert_eq!(maps(r#""say ""x"" : y" : null=default=a, b"#), rule(r#"say "x" : y"#, "null=default=a, b"));
+    assert_eq!(maps("point/x: null=drop"), rule("point/x", "null=drop"));
     for bad in ["price", "price:", ": string", "a:b: string", r#""a: string"#, r#""a" string"#, "price: exact"] {
-        assert!(map(bad).is_err(), "{bad}");
+        assert!(parse(&["SELECT 1", "--out", "x", "--map", bad]).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn sequences_are_listed_or_repeated() {
+    let arguments = ["--out", "x", "--sequence", r#"a,"b, c""#, "--sequence", "d"];
+    assert_eq!(query(&arguments).mapping.sequences().collect::<Vec<_>>(), ["a", "b, c", "d"]);
+    assert!(parse(&["SELECT 1", "--out", "x", "--sequence", "a,,b"]).is_err());
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use arrow_tfrecord::Choice;
 use bytesize::ByteSize;
+use datafusion_tfrecord::parse_columns;
 use tfrecord_framing::Level;
 use tfrecord_shards::check_prefix;
 use url::Url;
@@ -84,33 +84,11 @@ pub fn level(text: &str) -> Result<Level, String> {
     Level::try_from(number).map_err(|_| "expected a number from 0 to 9".to_owned())
 }
 
-/// Parses `column: choice` or `"column": choice`, where `""` stands for a quote inside quotes.
-pub fn map(text: &str) -> Result<(String, Choice), String> {
-    let expected = || "expected 'column: choice', or '\"column\": choice' for a name with a colon".to_owned();
-    let (column, choice) = match text.trim_start().strip_prefix('"') {
-        Some(quoted) => unquote(quoted).ok_or_else(expected)?,
-        None => text.split_once(':').map(|(column, rest)| (column.trim().to_owned(), rest)).ok_or_else(expected)?,
-    };
-    if column.is_empty() {
-        return Err(expected());
-    }
-    let choice = choice.trim().parse::<Choice>().map_err(|error| error.to_string())?;
-    Ok((column, choice))
-}
+/// Names of columns.
+#[derive(Clone, Debug)]
+pub struct Columns(pub Vec<String>);
 
-/// Splits `na""me": rest` (the opening quote taken off) into the name and what follows the colon.
-fn unquote(text: &str) -> Option<(String, &str)> {
-    let mut name = String::new();
-    let mut rest = text;
-    loop {
-        let (before, after) = rest.split_once('"')?;
-        name.push_str(before);
-        match after.strip_prefix('"') {
-            Some(after) => {
-                name.push('"');
-                rest = after;
-            }
-            None => return Some((name, after.trim_start().strip_prefix(':')?)),
-        }
-    }
+/// Parses names with commas between.
+pub fn columns(text: &str) -> Result<Columns, String> {
+    parse_columns(text).map(Columns).map_err(|expected| format!("expected {expected}"))
 }

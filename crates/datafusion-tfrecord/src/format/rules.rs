@@ -1,0 +1,203 @@
+//! The options of a mapping as text: what is said of columns, which of them are sequences, and the rest.
+
+use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};
+
+/// Sets the option `key` of a mapping from its text, or tells that there is none of this name.
+///
+/// | key | value |
+/// |---|---|
+/// | `map` | `column: rule`, or several with commas: see [`parse_rules`] |
+/// | `null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` |
+/// | `record_type` | `example`, `sequence-example`, `bytes` |
+/// | `sequence` | names of columns, with commas between; in double quotes if they hold one |
+/// | `separator` | what stands between the name of a column and that of its part |
+///
+/// # Errors
+/// What is expected instead.
+pub fn set_mapping_option(options: &mut MappingOptions, key: &str, value: &str) -> Result<bool, String> {
+    match key {
+        "map" => {
+            for (column, rule) in parse_rules(value)? {
+                *options = std::mem::take(options).with_rule(column, rule);
+            }
+        }
+        "null" => options.nulls = value.trim().parse().map_err(|_| words(arrow_tfrecord::NullPolicy::ALL))?,
+        "record_type" => {
+            options.record_type = value.trim().parse().map_err(|_| words(arrow_tfrecord::RecordType::ALL))?
+        }
+        "sequence" => options.sequences.extend(parse_columns(value)?),
+        "separator" if value.is_empty() => return Err("a character or more".to_owned()),
+        "separator" => value.clone_into(&mut options.separator),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn words<T: ToString>(all: &[T]) -> String {
+    match all.iter().map(T::to_string).collect::<Vec<_>>().as_slice() {
+        [before @ .., last] => format!("{} or {last}", before.join(", ")),
+        [] => String::new(),
+    }
+}
+
+/// Reads what is said of one column: `column: rule`, as [`ColumnRule`] has it; `"column": rule`, in which a quote is
+/// doubled, for a name with a colon.
+///
+/// # Errors
+/// What is wrong.
+pub fn parse_rule(text: &str) -> Result<(String, ColumnRule), String> {
+    let (column, rule) = named(text)
+        .filter(|(column, _)| !column.is_empty())
+        .ok_or("expected 'column: rule', or '\"column\": rule' for a name with a colon")?;
+    Ok((column, rule.parse().map_err(|error: arrow_tfrecord::ParseOptionError| error.to_string())?))
+}
+
+/// Reads what is said of several columns, with a comma or a semicolon between: `price: string, "a, b": bits, null=mask`.
+/// The value of `null=default=` goes on to a semicolon, commas included.
+///
+/// ```
+/// let rules = datafusion_tfrecord::parse_rules("price: bits, null=mask, city: null=default=a, b; day: string")?;
+/// let rules: Vec<_> = rules.into_iter().map(|(column, rule)| format!("{column}: {rule}")).collect();
+/// assert_eq!(rules, ["price: bits, null=mask", "city: null=default=a, b", "day: string"]);
+/// # Ok::<_, String>(())
+/// ```
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_rules(text: &str) -> Result<Vec<(String, ColumnRule)>, String> {
+    let expected = || {
+        let choices: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
+        format!("'column: rule, ...', where a rule is one of {}, or null=POLICY, or both", choices.join(", "))
+    };
+    let mut rules = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (column, after) = named(rest).filter(|(column, _)| !column.is_empty()).ok_or_else(expected)?;
+        let (rule, next) = after.split_at(end_of_rule(after));
+        rules.push((column, rule.parse().map_err(|_| expected())?));
+        rest = next.get(1..).unwrap_or_default().trim_start();
+    }
+    Ok(rules)
+}
+
+/// Reads names of columns, with commas between.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
+    let expected = || "names of columns, with commas between, in double quotes if they hold one".to_owned();
+    let mut columns = Vec::new();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let (column, after) = name(text, ',').ok_or_else(expected)?;
+        if column.is_empty() {
+            return Err(expected());
+        }
+        columns.push(column);
+        let after = after.trim_start();
+        rest = match after.strip_prefix(',') {
+            None if !after.is_empty() => return Err(expected()),
+            next => next,
+        };
+    }
+    Ok(columns)
+}
+
+/// Splits `column: rest`.
+fn named(text: &str) -> Option<(String, &str)> {
+    let (column, after) = name(text, ':')?;
+    Some((column, after.trim_start().strip_prefix(':')?))
+}
+
+/// Splits a name, in quotes or up to `end`, from what follows.
+fn name(text: &str, end: char) -> Option<(String, &str)> {
+    let text = text.trim_start();
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let (name, after) = text.split_at(text.find(end).unwrap_or(text.len()));
+        return Some((name.trim_end().to_owned(), after));
+    };
+    let mut name = String::new();
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        name.push_str(before);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                name.push('"');
+                rest = after;
+            }
+            None => return Some((name, after)),
+        }
+    }
+}
+
+/// Where the first rule of `text` ends: at a semicolon, or at a comma with no more of the rule behind it.
+fn end_of_rule(text: &str) -> usize {
+    let mut part = 0;
+    loop {
+        let rest = &text[part..];
+        let ends: &[char] = if rest.trim_start().starts_with("null=default=") { &[';'] } else { &[',', ';'] };
+        let Some(end) = rest.find(ends).map(|end| part + end) else { return text.len() };
+        let behind = text[end + 1..].trim_start();
+        let word = behind.split([',', ';']).next().unwrap_or_default().trim_end();
+        let goes_on = behind.starts_with("null=") || word.parse::<Choice>().is_ok();
+        if text[end..].starts_with(';') || !goes_on {
+            return end;
+        }
+        part = end + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str) -> Result<Vec<String>, String> {
+        Ok(parse_rules(text)?.into_iter().map(|(column, rule)| format!("{column}| {rule}")).collect())
+    }
+
+    #[test]
+    fn rules_end_where_a_column_begins() -> Result<(), String> {
+        assert_eq!(rules("a: bits")?, ["a| bits"]);
+        assert_eq!(
+            rules("a: bits, null=mask, b: null=drop , string,")?,
+            ["a| bits, null=mask", "b| string, null=drop"]
+        );
+        assert_eq!(rules(r#""x, y: ""z""": wrap;point/x : bits"#)?, [r#"x, y: "z"| wrap"#, "point/x| bits"]);
+        assert_eq!(rules("a: null=default=1, b: 2; c: bits")?, ["a| null=default=1, b: 2", "c| bits"]);
+        assert_eq!(rules("a: string, null=default=;b: bits")?, ["a| string, null=default=", "b| bits"]);
+        for text in ["a", "a: ", "a: exact", "a: bits b: bits", r#""a: bits"#, ": bits", "a: bits,, b: bits"] {
+            assert!(rules(text).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn columns_may_be_quoted() -> Result<(), String> {
+        assert_eq!(parse_columns(r#"a, "b, ""c""" ,d e"#)?, ["a", r#"b, "c""#, "d e"]);
+        for text in ["", "a,", ",a", r#""a" b"#, r#""a"#] {
+            assert!(parse_columns(text).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn options_are_told_by_their_values() -> Result<(), String> {
+        let mut options = MappingOptions::default();
+        for (key, value) in
+            [("null", "mask"), ("record_type", "sequence-example"), ("sequence", "a, b"), ("separator", ".")]
+        {
+            assert!(set_mapping_option(&mut options, key, value)?);
+        }
+        let expected = MappingOptions::default()
+            .with_nulls(arrow_tfrecord::NullPolicy::Mask)
+            .with_record_type(arrow_tfrecord::RecordType::SequenceExample)
+            .with_sequence("a")
+            .with_sequence("b")
+            .with_separator(".");
+        assert_eq!(options, expected);
+        let expected = set_mapping_option(&mut options, "record_type", "row");
+        assert_eq!(expected, Err("example, sequence-example or bytes".to_owned()));
+        assert!(!set_mapping_option(&mut options, "crc", "skip")?);
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! What the command line and `--map-file` say of the columns of a query, as options of the mapping.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use arrow_tfrecord::{Choice, Mapping, MappingOptions, Vocabulary};
+use datafusion::dataframe::DataFrame;
+use datafusion::prelude::{Expr, SessionContext};
+use futures::StreamExt as _;
+
+use crate::cli::MappingArgs;
+use crate::error::Result;
+use crate::map_file::MapFile;
+use crate::printer::Printer;
+use crate::query::Query;
+
+/// Distinct values of a column that is written as ranks: more of them are hardly labels.
+const MOST_VALUES: usize = 1 << 20;
+
+/// The options in the mapping's own words. What the command line says goes before what the file says. A column is found
+/// whatever its case when only one fits, as in SQL.
+pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
+    let file = args.map_file.as_deref().map(MapFile::read).transpose()?.unwrap_or_default();
+    let mut options = MappingOptions::default();
+    options.record_type = args.record_type.or(file.record_type).unwrap_or_default();
+    options.nulls = args.nulls.or(file.null).unwrap_or_default();
+    if let Some(separator) = args.separator.clone().or(file.separator) {
+        options.separator = separator;
+    }
+    options.strict = args.strict || file.strict;
+    let names =
+        Names { typed: args.names().chain(file.columns.keys()).collect(), schema, separator: &options.separator };
+    let said = file.columns.iter().map(|(column, entry)| (column, &entry.rule, entry.vocabulary.as_ref()));
+    let rules: Vec<_> = said
+        .chain(args.maps.iter().map(|(column, rule)| (column, rule, None)))
+        .map(|(column, rule, vocabulary)| (names.find(column), rule.clone(), vocabulary.cloned()))
+        .collect();
+    let sequences: Vec<_> = args.sequences().chain(&file.sequence).map(|column| names.find(column)).collect();
+    for (column, rule, vocabulary) in rules {
+        if let Some(values) = vocabulary {
+            options.vocabularies.insert(column.clone(), values);
+        }
+        options = options.with_rule(column, rule);
+    }
+    options.sequences.extend(sequences);
+    // The command line may have chosen another form than that of the file.
+    options.vocabularies.retain(|column, _| options.choices.get(column) == Some(&Choice::Index));
+    Ok(options)
+}
+
+/// Names of columns as they were typed.
+struct Names<'a> {
+    typed: Vec<&'a String>,
+    schema: &'a Schema,
+    separator: &'a str,
+}
+
+impl Names<'_> {
+    /// The name of a column, or of a part of one, as in the schema.
+    fn find(&self, typed: &str) -> String {
+        let names = || self.schema.fields().iter().map(|field| field.name());
+        let part = |name: &str| {
+            let part = typed.get(name.len()..)?;
+            (part.is_empty() || part.starts_with(self.separator)).then_some(part)
+        };
+        if names().any(|name| typed.starts_with(name.as_str()) && part(name).is_some()) {
+            return typed.to_owned();
+        }
+        let fits = |name: &&String| {
+            let is_typed = self.typed.iter().any(|typed| typed == name);
+            !is_typed
+                && part(name).is_some()
+                && typed.get(..name.len()).is_some_and(|head| head.to_lowercase() == name.to_lowercase())
+        };
+        let mut fitting = names().filter(fits);
+        match (fitting.next(), fitting.next()) {
+            (Some(name), None) => format!("{name}{}", part(name).unwrap_or_default()),
+            _ => typed.to_owned(),
+        }
+    }
+}
+
+/// Columns that are to be written as ranks, and have no vocabulary, with their places in `schema`.
+fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<(usize, String)> {
+    let is_ranked =
+        |name: &String| options.choices.get(name) == Some(&Choice::Index) && !options.vocabularies.contains_key(name);
+    let fields = schema.fields().iter().map(|field| field.name()).enumerate();
+    fields.filter(|(_, name)| is_ranked(name)).map(|(index, name)| (index, name.clone())).collect()
+}
+
+/// The options with a vocabulary of no values where one is still to be gathered: enough to plan with.
+pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
+    for (_, column) in without_vocabulary(&options, schema) {
+        options.vocabularies.insert(column, Vec::new());
+    }
+    options
+}
+
+/// The options with the sorted distinct values of each column that is written as ranks, by running the query once more.
+pub async fn with_vocabularies(
+    mut options: MappingOptions,
+    context: &SessionContext,
+    query: &Query,
+    printer: &Printer,
+) -> Result<MappingOptions> {
+    let schema = query.physical.schema();
+    let columns = without_vocabulary(&options, &schema);
+    if columns.is_empty() {
+        return Ok(options);
+    }
+    // What is refused is refused before the pass.
+    Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
+    let names: Vec<_> = columns.iter().map(|(_, name)| name.as_str()).collect();
+    printer.note(format!("gathering the vocabulary of {}", names.join(", ")));
+    let known = query.logical.schema().columns();
+    let wanted: Vec<_> = columns.iter().map(|(index, _)| Expr::Column(known[*index].clone())).collect();
+    let frame = DataFrame::new(context.state(), query.logical.clone()).select(wanted)?;
+    let mut vocabularies = vec![Vocabulary::new(MOST_VALUES); columns.len()];
+    let mut batches = frame.execute_stream().await?;
+    while let Some(batch) = batches.next().await {
+        for (vocabulary, column) in vocabularies.iter_mut().zip(batch?.columns()) {
+            vocabulary.observe(&Arc::clone(column))?;
+        }
+    }
+    for ((_, column), vocabulary) in columns.into_iter().zip(vocabularies) {
+        options.vocabularies.insert(column, vocabulary.finish());
+    }
+    Ok(options)
+}
