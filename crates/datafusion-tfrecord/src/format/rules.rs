@@ -72,7 +72,8 @@ pub fn parse_rules(text: &str) -> Result<Vec<(String, ColumnRule)>, String> {
     let mut rules = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let (column, after) = named(rest).filter(|(column, _)| !column.is_empty()).ok_or_else(expected)?;
+        let is_name = |name: &str| !name.is_empty() && (rest.starts_with('"') || !name.contains([',', ';']));
+        let (column, after) = named(rest).filter(|(column, _)| is_name(column)).ok_or_else(expected)?;
         let (rule, next) = after.split_at(end_of_rule(after));
         rules.push((column, rule.parse().map_err(|_| expected())?));
         rest = next.get(1..).unwrap_or_default().trim_start();

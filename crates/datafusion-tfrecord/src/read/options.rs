@@ -18,7 +18,8 @@ pub struct ReadOptions {
     pub schema: Option<SchemaRef>,
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
     pub schema_file: Option<String>,
-    /// In which form columns stand in the records: the options of the writer. If unset, those in the manifest.
+    /// In which form columns stand in the records: the options of the writer. Those in the manifest hold where nothing else is
+    /// said. Records of type [bytes](arrow_tfrecord::RecordType::Bytes) are one binary column `record`, whatever is in them.
     pub mapping: Option<MappingOptions>,
     /// How many files the schema is inferred from, evenly spaced if there are more; `None`: all.
     pub infer_files: Option<usize>,

@@ -71,7 +71,7 @@ pub(super) async fn settle(
     } else if let Some(file) = &options.schema_file {
         let text = read_file(session, file).await?;
         (parse_pbtxt(file, &text)?, ColumnOrigin::SchemaFile { file: file.clone() })
-    } else if is_raw(options) && written.options.record_type != RecordType::Bytes {
+    } else if is_raw(options) {
         (Arc::new(raw_records()), ColumnOrigin::Declared)
     } else if let Some(schema) = written.schema.clone().filter(|_| files.are_all_known()) {
         (schema, ColumnOrigin::Manifest)
@@ -97,7 +97,8 @@ pub(super) async fn settle(
         schema::check_path_columns(files.listing.partitions().fields(), std::slice::from_ref(&schema), file)?;
     }
     let mapping = match &options.mapping {
-        Some(mapping) => mapping.clone(),
+        Some(given) if is_raw(options) => given.clone(),
+        Some(given) => over(written.mapping(&schema), given),
         None => written.mapping(&schema),
     };
     Ok(Types { schema, mapping, inferred, origin })
@@ -106,6 +107,24 @@ pub(super) async fn settle(
 /// Whether records are to be taken as they are.
 fn is_raw(options: &ReadOptions) -> bool {
     options.mapping.as_ref().is_some_and(|mapping| mapping.record_type == RecordType::Bytes)
+}
+
+/// What was written, but for what is said otherwise.
+fn over(written: MappingOptions, given: &MappingOptions) -> MappingOptions {
+    fn either<T: Clone + PartialEq>(written: T, given: &T, unsaid: &T) -> T {
+        if given == unsaid { written } else { given.clone() }
+    }
+    let unsaid = MappingOptions::default();
+    let mut mapping = written;
+    mapping.record_type = either(mapping.record_type, &given.record_type, &unsaid.record_type);
+    mapping.nulls = either(mapping.nulls, &given.nulls, &unsaid.nulls);
+    mapping.separator = either(mapping.separator, &given.separator, &unsaid.separator);
+    mapping.strict = given.strict;
+    mapping.choices.extend(given.choices.clone());
+    mapping.column_nulls.extend(given.column_nulls.clone());
+    mapping.vocabularies.extend(given.vocabularies.clone());
+    mapping.sequences.extend(given.sequences.iter().cloned());
+    mapping
 }
 
 /// What the manifests say.

@@ -121,7 +121,7 @@ pub struct Output {
 #[command(next_help_heading = "Mapping")]
 #[group(skip)]
 pub struct MappingArgs {
-    /// Choose how a column is written, e.g. 'price: string' or 'tags: null=mask'; repeatable
+    /// Choose how a column is written, e.g. 'price: string'; repeatable
     ///
     /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both with a comma between: 'score: bits,
     /// null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape), string, unscaled
@@ -133,16 +133,16 @@ pub struct MappingArgs {
     #[arg(long = "map", value_name = "COL: RULE", value_parser = parse_rule)]
     pub maps: Vec<(String, ColumnRule)>,
 
-    /// Read rules for columns, and all of these options, from a TOML file
+    /// Read these options from a TOML file
     ///
     /// What the command line says goes before what the file says. Keys: record-type, null, separator, sequence, strict, and a
     /// table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat", "other"] }.
     #[arg(long, value_name = "FILE")]
     pub map_file: Option<PathBuf>,
 
-    /// Null values: absent (default; no feature), unset, empty, error, mask or drop
+    /// Null values: absent (default), unset, empty, error, mask or drop
     ///
-    /// unset: a feature without a kind; empty: one without values; mask: further features say where nulls are, by name
+    /// absent: no feature; unset: a feature without a kind; empty: one without values; mask: further features say where nulls are, by name
     /// is_null; drop: as absent, and nulls inside lists are left out. A null inside a list has to be masked, dropped or given
     /// a value.
     #[arg(long = "null", value_name = "POLICY")]
@@ -155,7 +155,9 @@ pub struct MappingArgs {
     #[arg(long, value_name = "TYPE")]
     pub record_type: Option<RecordType>,
 
-    /// More lists whose elements are steps of a sequence-example, e.g. frames,audio
+    /// More lists whose elements are steps of a sequence-example
+    ///
+    /// Names stand with commas between: frames,audio. Lists of lists and of structs are sequences without being named.
     #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns)]
     sequences: Vec<values::Columns>,
 

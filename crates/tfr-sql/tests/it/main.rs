@@ -4,6 +4,7 @@
 
 mod dry_run;
 mod help;
+mod mapping;
 mod names;
 mod print;
 mod read;

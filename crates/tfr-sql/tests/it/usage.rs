@@ -71,7 +71,7 @@ fn choices_are_known_words() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'score: exact' for '--map <COL: CHOICE>': unknown choice "exact": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros
+    error: invalid value 'score: exact' for '--map <COL: RULE>': unknown choice "exact": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index
 
     For more information, try '--help'.
     "##);

@@ -1,0 +1,279 @@
+//! Nested columns, sequences, records as they are, and all that is said of columns.
+
+use std::fs;
+
+use crate::workbench::{Workbench, assert_told, tell};
+
+/// A table of every shape of column, with nulls at every level.
+const NESTED: &str = "SELECT * FROM (VALUES \
+    (1, named_struct('x', 1, 'y', 2.5), [[1, 2], [3]], [named_struct('a', 1, 'b', 'u'), named_struct('a', 2, 'b', 'v')], \
+     ['p', NULL, 'q'], MAP {'k': 1, 'l': 2}), \
+    (2, NULL, [[]], [], NULL, NULL), \
+    (3, named_struct('x', NULL, 'y', 1.5), NULL, [NULL], [], MAP {})\
+    ) AS t(id, point, ragged, items, tags, counts)";
+
+#[test]
+fn nested_columns_come_back() {
+    let bench = Workbench::new();
+    let source = bench.run(&[NESTED, "--format", "jsonl"]);
+    assert_told!(String::from_utf8_lossy(&source.stdout), @r##"
+    {"id":1,"point":{"x":1,"y":2.5},"ragged":[[1,2],[3]],"items":[{"a":1,"b":"u"},{"a":2,"b":"v"}],"tags":["p",null,"q"],"counts":{"k":1,"l":2}}
+    {"id":2,"point":null,"ragged":[[]],"items":[],"tags":null,"counts":null}
+    {"id":3,"point":{"x":null,"y":1.5},"ragged":null,"items":[null],"tags":[],"counts":{}}
+    "##);
+    let types: [&[&str]; 3] = [
+        &["--null", "mask"],
+        &["--null", "mask", "--separator", ".", "--map", "point.y: bits"],
+        &["--null", "mask", "--record-type", "sequence-example", "--sequence", "tags"],
+    ];
+    for (turn, options) in types.into_iter().enumerate() {
+        let out = format!("set-{turn}");
+        let written = bench.run(&[&[NESTED, "--out", &out], options].concat());
+        assert!(written.status.success(), "{}", tell(&written));
+        // A feature list has no place for the flag of a null struct that is not in a list.
+        let query = format!("SELECT id, ragged, items, tags, counts FROM '{out}/'");
+        let found = bench.run(&[&query, "--format", "jsonl"]);
+        let columns = format!("SELECT id, ragged, items, tags, counts FROM ({NESTED})");
+        assert_eq!(tell(&found), tell(&bench.run(&[&columns, "--format", "jsonl"])), "{options:?}");
+    }
+    let points = bench.run(&["SELECT point FROM 'set-1/'", "--format", "jsonl"]);
+    assert_told!(tell(&points), @r##"
+    exit 0
+    -- stdout
+    {"point":{"x":1,"y":2.5}}
+    {"point":null}
+    {"point":{"x":null,"y":1.5}}
+    "##);
+}
+
+#[test]
+fn the_plan_tells_each_feature() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[NESTED, "--dry-run", "--map", "items: null=mask", "--map", "tags: null=drop", "--map", "point/y: bits"]), @r##"
+    exit 0
+    -- stdout
+    column  type                                                                             feature                                 class                                                                         nulls   read with
+    id      Int64                                                                            int64                                   exact                                                                         -       tf.io.FixedLenFeature([], tf.int64)
+    point   Struct("x": Int64, "y": Float64)                                                 point/x int64                           narrowed: y: bits of float64; field by field; a struct of nulls becomes null  absent  tf.io.VarLenFeature(tf.int64)
+                                                                                             point/y int64                                                                                                                 tf.io.VarLenFeature(tf.int64)
+    ragged  List(List(Int64))                                                                ragged/ragged_flat_values int64 list    encoded: values and row lengths                                               absent  tf.io.RaggedFeature(tf.int64, "ragged/ragged_flat_values", [tf.io.RaggedFeature.RowLengths("ragged/ragged_row_lengths_0")])
+                                                                                             ragged/ragged_row_lengths_0 int64 list
+    items   List(Struct("a": Int64, "b": Utf8))                                              items/a int64 list                      encoded: field by field                                                       mask    tf.io.RaggedFeature(tf.int64)
+                                                                                             items/a/is_null int64 list                                                                                                    tf.io.RaggedFeature(tf.int64)
+                                                                                             items/b bytes list                                                                                                            tf.io.RaggedFeature(tf.string)
+                                                                                             items/b/is_null int64 list                                                                                                    tf.io.RaggedFeature(tf.int64)
+                                                                                             items/is_null int64 list                                                                                                      tf.io.RaggedFeature(tf.int64)
+    tags    List(Utf8)                                                                       bytes list                              narrowed: nulls in lists are dropped                                          drop    tf.io.RaggedFeature(tf.string)
+    counts  Map("entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)  counts/key bytes list                   encoded: keys and values                                                      absent  tf.io.RaggedFeature(tf.string)
+                                                                                             counts/value int64 list                                                                                                       tf.io.RaggedFeature(tf.int64)
+
+    rows    3 (exact)
+    size    117 B to 758 B of records before compression, and the values of ragged, items, tags, counts
+    shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    "##);
+    let sequences = ["--record-type", "sequence-example", "--sequence", "tags", "--map", "tags: null=default=none"];
+    let query = format!("SELECT id, ragged, tags FROM ({NESTED})");
+    assert_told!(bench.tell(&[&[query.as_str(), "--dry-run"], &sequences[..]].concat()), @r##"
+    exit 0
+    -- stdout
+    column  type               feature              class                                                   nulls         read with
+    id      Int64              int64                exact                                                   -             tf.io.FixedLenFeature([], tf.int64)
+    ragged  List(List(Int64))  steps of int64 list  encoded: a feature for each step                        absent        tf.io.RaggedFeature(tf.int64)
+    tags    List(Utf8)         steps of bytes       narrowed: nulls become "none"; a feature for each step  default=none  tf.io.FixedLenSequenceFeature([], tf.string)
+
+    rows    3 (exact)
+    size    139 B to 190 B of records before compression, and the values of ragged, tags
+    shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    "##);
+    assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--dry-run", "--record-type", "bytes", "--null", "error"]), @r##"
+    exit 0
+    -- stdout
+    column  type      feature     class  nulls  read with
+    label   Utf8View  the record  exact  error  -
+
+    rows    4 (exact, from the files' statistics)
+    size    64 B to 64 B of records before compression, and the values of label
+    shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    "##);
+}
+
+#[test]
+fn what_cannot_be_written_is_told_with_the_way_out() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[NESTED, "--out", "x", "--quiet"]), @r##"
+    exit 1
+    -- stderr
+    error: column "items", row 2: null inside a list, which a feature cannot hold
+
+    hint: write where nulls are with --map 'items: null=mask', leave them out with null=drop, or put a value in their place with null=default=VALUE
+    "##);
+    assert_told!(bench.tell(&[NESTED, "--out", "x", "--map", "point/z: bits"]), @r##"
+    exit 1
+    -- stderr
+    error: no column "point/z" to map: the columns are counts, counts/key, counts/value, id, items, items/a, items/b, point, point/x, point/y, ragged, tags
+    "##);
+    assert_told!(bench.tell(&[NESTED, "--out", "x", "--record-type", "bytes"]), @r##"
+    exit 1
+    -- stderr
+    error: records of type bytes are the values of one column of strings or bytes, and there are: id Int64, point Struct("x": Int64, "y": Float64), ragged List(List(Int64)), items List(Struct("a": Int64, "b": Utf8)), tags List(Utf8), counts Map("entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)
+
+    hint: select the one column, as BYTEA or VARCHAR, or write records of type example
+    "##);
+    assert_told!(bench.tell(&[NESTED, "--out", "x", "--sequence", "tags"]), @r##"
+    exit 1
+    -- stderr
+    error: column "tags": type List(Utf8) is no sequence: records are not of type sequence-example
+    "##);
+    assert_told!(bench.tell(&[NESTED, "--out", "x", "--null", "mask", "--strict"]), @r##"
+    exit 1
+    -- stderr
+    error: a column would lose information: "point" (y: float32 of float64)
+
+    hint: choose an exact form for each with --map 'column: choice', or run without --strict
+    "##);
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn a_label_becomes_its_rank() {
+    let bench = Workbench::new();
+    let query = "SELECT label FROM 'events.parquet'";
+    assert_told!(bench.tell(&[query, "--out", "ranks", "--map", "LABEL: index"]), @r##"
+    exit 0
+    -- stderr
+    gathering the vocabulary of label
+    4 rows in 1 shard, 120 B, [seconds]: ranks
+    "##);
+    assert_told!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
+    exit 0
+    -- stdout
+    {"label": [0]}
+    {"label": [1]}
+    {}
+    {"label": [1]}
+    "##);
+    assert_told!(bench.tell(&["SELECT * FROM 'ranks/'"]), @r##"
+    exit 0
+    -- stdout
+    label
+    click
+    view
+    ""
+    view
+    "##);
+    bench.text(
+        "labels.toml",
+        "[columns.label]\nnull = \"default=none\"\nvocabulary = [\"view\", \"click\", \"none\"]\n",
+    );
+    assert!(bench.run(&[query, "--out", "given", "--map-file", "labels.toml"]).status.success());
+    assert_told!(bench.tell_tool(&["cat", "given/part-00000-of-00001.tfrecord"]), @r##"
+    exit 0
+    -- stdout
+    {"label": [1]}
+    {"label": [0]}
+    {"label": [2]}
+    {"label": [0]}
+    "##);
+    bench.text("labels.toml", "[columns.label]\nvocabulary = [\"view\"]\n");
+    assert_told!(bench.tell(&[query, "--out", "short", "--map-file", "labels.toml"]), @r##"
+    exit 1
+    -- stderr
+    error: column "label", row 0: "click" is not in the vocabulary
+
+    hint: add "click" to the vocabulary, or replace it in the query
+    "##);
+    assert_told!(bench.tell(&[query, "--out", "other", "--map", "label: index", "--map-file", "no.toml"]), @r##"
+    exit 1
+    -- stderr
+    error: no.toml: cannot be read
+      cause: No such file or directory (os error 2)
+    "##);
+}
+
+#[test]
+fn the_command_line_goes_before_the_file() {
+    let bench = Workbench::new();
+    bench.text("mapping.toml", "null = \"mask\"\n[columns]\nscore = \"bits\"\nPRICE = \"unscaled, null=error\"\n");
+    let query = "SELECT score, price FROM 'events.parquet'";
+    let plan = ["--dry-run", "--map-file", "mapping.toml", "--null", "absent", "--map", "score: string"];
+    assert_told!(bench.tell(&[&[query], &plan[..]].concat()), @r##"
+    exit 0
+    -- stdout
+    column  type              feature  class                       nulls   read with
+    score   Float64           bytes    encoded: text of float64    absent  tf.io.VarLenFeature(tf.string)
+    price   Decimal128(9, 2)  int64    encoded: unscaled, scale 2  error   tf.io.FixedLenFeature([], tf.int64)
+
+    rows    4 (exact, from the files' statistics)
+    size    72 B to 224 B of records before compression, and the values of score
+    shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    "##);
+    bench.text("mapping.toml", "[columns]\nscore = \"bit\"\n");
+    assert_told!(bench.tell(&[query, "--dry-run", "--map-file", "mapping.toml"]), @r##"
+    exit 2
+    -- stderr
+    error: mapping.toml: line 2: score = "bit": unknown choice "bit": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index
+    "##);
+}
+
+#[test]
+fn records_are_taken_as_they_are() {
+    let bench = Workbench::new();
+    let query = "SELECT label FROM 'events.parquet' WHERE label IS NOT NULL";
+    assert!(bench.run(&[query, "--out", "lines", "--record-type", "bytes"]).status.success());
+    assert_told!(bench.tell(&["SELECT * FROM 'lines/'"]), @r##"
+    exit 0
+    -- stdout
+    label
+    click
+    view
+    view
+    "##);
+    let raw =
+        bench.run(&["SELECT record FROM r", "--table", "r=lines/*.tfrecord,record_type=bytes", "--format", "jsonl"]);
+    assert_told!(tell(&raw), @r##"
+    exit 0
+    -- stdout
+    {"record":"636c69636b"}
+    {"record":"76696577"}
+    {"record":"76696577"}
+    "##);
+    // Those of another type, too: what a record is, is said by the reader.
+    assert!(bench.run(&["SELECT 1 AS one", "--out", "examples"]).status.success());
+    let raw = ["SELECT record FROM r", "--table", "r=examples/,record_type=bytes", "--format", "jsonl"];
+    assert_told!(bench.tell(&raw), @r##"
+    exit 0
+    -- stdout
+    {"record":"0a0e0a0c0a036f6e6512051a030a0101"}
+    "##);
+}
+
+/// Without a manifest, sequences are read in the columns that are declared.
+#[test]
+fn sequences_of_others_are_declared() {
+    let bench = Workbench::new();
+    let query = "SELECT 7 AS id, [[1, 2], [], [3]] AS frames, ['a', 'b'] AS tags";
+    let options = ["--record-type", "sequence-example", "--sequence", "tags"];
+    assert!(bench.run(&[&[query, "--out", "set"], &options[..]].concat()).status.success());
+    fs::copy(bench.path().join("set/part-00000-of-00001.tfrecord"), bench.path().join("foreign.tfrecord")).unwrap();
+    let declared = "CREATE EXTERNAL TABLE t (id BIGINT, frames BIGINT[][], tags VARCHAR[]) STORED AS TFRECORD \
+        LOCATION 'foreign.tfrecord' OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'tags'); \
+        SELECT * FROM t";
+    assert_told!(bench.tell(&[declared, "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
+    "##);
+    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=foreign.tfrecord,record_type=sequence-example"]), @r##"
+    exit 1
+    -- stderr
+    error: the columns of tf.train.SequenceExample records are not inferred
+
+    hint: name them: CREATE EXTERNAL TABLE t (id BIGINT, frames REAL[]) STORED AS TFRECORD LOCATION '...' OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames')
+    "##);
+    // What the manifest says holds where nothing else is said.
+    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=set/,record_type=sequence-example", "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
+    "##);
+}
