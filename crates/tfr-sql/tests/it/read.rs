@@ -76,7 +76,7 @@ fn records_without_a_schema_tell_their_columns() {
     "##);
     // The first record has no label, and no price.
     let first = ["--infer-files", "1", "--infer-records", "1"];
-    assert_told!(bench.tell(&[&["SELECT * FROM 'shards/' LIMIT 1"], first.as_slice()].concat()), @r##"
+    assert_told!(bench.tell(&[&["SELECT * FROM 'shards/' ORDER BY score LIMIT 1"], first.as_slice()].concat()), @r##"
     exit 0
     -- stdout
     UserId,price,score

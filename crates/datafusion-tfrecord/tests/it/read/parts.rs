@@ -157,7 +157,7 @@ async fn payloads_that_hold_records_fool_no_cut() -> Result<()> {
     let with_inner = |id: i64| {
         let text = datafusion::arrow::array::BinaryArray::from(vec![inner.as_slice()]);
         let kind = tfr_proto::tensorflow::feature::Kind::BytesList(tfr_proto::tensorflow::BytesList {
-            value: vec![text.value(0).to_vec().into()],
+            value: vec![text.value(0).to_vec()],
         });
         example([("id", int64s(&[id])), ("text", kind)])
     };

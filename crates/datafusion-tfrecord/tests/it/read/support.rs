@@ -27,7 +27,7 @@ pub(super) fn floats(values: &[f32]) -> Kind {
 }
 
 pub(super) fn texts(values: &[&str]) -> Kind {
-    Kind::BytesList(BytesList { value: values.iter().map(|value| value.as_bytes().to_vec().into()).collect() })
+    Kind::BytesList(BytesList { value: values.iter().map(|value| value.as_bytes().to_vec()).collect() })
 }
 
 /// A serialized `tf.train.Example` with these features.
