@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 pub struct MapFile {
     pub record_type: Option<RecordType>,
     pub null: Option<NullPolicy>,
+    #[serde(deserialize_with = "separator")]
     pub separator: Option<String>,
     pub sequence: BTreeSet<String>,
     pub strict: bool,
@@ -44,6 +45,13 @@ impl MapFile {
             let found = text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
             Error::MapFile { path: path.to_owned(), line, found, reason: error.message().to_owned() }
         })
+    }
+}
+
+fn separator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match String::deserialize(deserializer)? {
+        empty if empty.is_empty() => Err(de::Error::invalid_length(0, &"a character or more")),
+        separator => Ok(Some(separator)),
     }
 }
 

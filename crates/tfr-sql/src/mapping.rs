@@ -21,13 +21,14 @@ const MOST_VALUES: usize = 1 << 20;
 /// whatever its case when only one fits, as in SQL.
 pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
     let file = args.map_file.as_deref().map(MapFile::read).transpose()?.unwrap_or_default();
-    let mut options = MappingOptions::default();
-    options.record_type = args.record_type.or(file.record_type).unwrap_or_default();
-    options.nulls = args.nulls.or(file.null).unwrap_or_default();
-    if let Some(separator) = args.separator.clone().or(file.separator) {
-        options.separator = separator;
-    }
-    options.strict = args.strict || file.strict;
+    let unsaid = MappingOptions::default();
+    let mut options = MappingOptions {
+        record_type: args.record_type.or(file.record_type).unwrap_or_default(),
+        nulls: args.nulls.or(file.null).unwrap_or_default(),
+        separator: args.separator.clone().or(file.separator).unwrap_or(unsaid.separator),
+        strict: args.strict || file.strict,
+        ..unsaid
+    };
     let names =
         Names { typed: args.names().chain(file.columns.keys()).collect(), schema, separator: &options.separator };
     let said = file.columns.iter().map(|(column, entry)| (column, &entry.rule, entry.vocabulary.as_ref()));

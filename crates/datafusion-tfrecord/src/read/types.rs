@@ -153,7 +153,9 @@ impl Form {
         options.sequences.retain(|key| is_said_of_it(key));
         options.column_nulls.retain(|key, _| is_said_of_it(key));
         options.column_nulls.entry(name.clone()).or_insert(options.nulls.into());
-        options.column_nulls.values_mut().for_each(|rule| *rule = as_read(rule.clone()));
+        let has_nulls = field.is_nullable() || field.data_type().is_nested();
+        let as_read = |rule: &NullRule| if has_nulls { as_read(rule.clone()) } else { NullRule::default() };
+        options.column_nulls.values_mut().for_each(|rule| *rule = as_read(rule));
         options.nulls = NullPolicy::default();
         options.strict = false;
         Self { data_type: field.data_type().clone(), options }

@@ -3,6 +3,7 @@
 mod columns;
 mod damage;
 mod filters;
+mod nested;
 mod overlap;
 mod parts;
 mod sets;

@@ -75,6 +75,7 @@ fn the_schema_describes_the_file() {
         "null = \"zero\"",
         "null = \"default=1\"",
         "separator = 1",
+        "separator = \"\"",
         "sequence = \"a\"",
         "other = 1",
         "record-type = \"bytes\"",

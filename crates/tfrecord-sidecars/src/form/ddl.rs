@@ -3,7 +3,7 @@
 use std::iter;
 
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
-use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureShape, NullPolicy};
+use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, NullPolicy, RecordType};
 
 use super::TableDescription;
 
@@ -36,11 +36,17 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
 }
 
 fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
-    let choices: Vec<&str> = columns.iter().filter_map(|column| column.choice.as_deref()).collect();
+    let rules: Vec<&str> = columns.iter().filter_map(|column| column.rule.as_deref()).collect();
     let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
-    let map = (!choices.is_empty()).then(|| option("map", &choices.join(", ")));
+    let record_type = table.mapping.record_type();
+    let record_type = (record_type != RecordType::default()).then(|| option("record_type", &record_type.to_string()));
+    let is_sequence = |column: &&ColumnMapping| column.features.iter().any(|feature| feature.in_steps);
+    let sequences = table.mapping.columns().iter().filter(is_sequence);
+    let sequences: Vec<_> = sequences.map(|column| in_options(&column.column)).collect();
+    let sequences = (!sequences.is_empty()).then(|| option("sequence", &sequences.join(", ")));
+    let map = (!rules.is_empty()).then(|| option("map", &rules.join(", ")));
     let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error);
-    map.into_iter().chain(refused.then(|| option("null", "error"))).collect()
+    record_type.into_iter().chain(sequences).chain(map).chain(refused.then(|| option("null", "error"))).collect()
 }
 
 /// A column of the statement.
@@ -49,7 +55,7 @@ struct Column {
     definition: Option<String>,
     comment: Option<String>,
     /// The column's part of the option `map`.
-    choice: Option<String>,
+    rule: Option<String>,
 }
 
 impl Column {
@@ -63,7 +69,7 @@ impl Column {
             return Self {
                 definition: Some(format!("{name} {sql}{not_null}")),
                 comment: (named != *data_type).then(|| data_type.to_string()),
-                choice: column.choice.map(|choice| format!("{}: {choice}", in_map(field.name()))),
+                rule: rule(column, column.choice),
             };
         }
         match stored(column) {
@@ -73,12 +79,12 @@ impl Column {
                     Some(form) => format!("{data_type}, as stored: {form}"),
                     None => format!("{data_type}, as stored"),
                 }),
-                choice: None,
+                rule: rule(column, None),
             },
             None => Self {
                 definition: None,
                 comment: Some(format!("{name} is {data_type}, which SQL cannot name")),
-                choice: None,
+                rule: None,
             },
         }
     }
@@ -185,7 +191,19 @@ fn quoted(text: &str, quote: char) -> String {
     iter::once(quote).chain(doubled).chain(iter::once(quote)).collect()
 }
 
-/// A column's name in the option `map`.
-fn in_map(name: &str) -> String {
-    if name.contains([':', ',', ' ']) { format!("\"{name}\"") } else { name.to_owned() }
+/// What a reader has to know of a column: its form, and where its nulls are.
+fn rule(column: &ColumnMapping, choice: Option<Choice>) -> Option<String> {
+    let has_masks = column.features.iter().any(|feature| feature.role == FeatureRole::Mask);
+    let nulls = match has_masks {
+        true => Some(NullPolicy::Mask),
+        false => Some(NullPolicy::Empty).filter(|policy| column.nullable && column.nulls == *policy),
+    };
+    let choice = choice.map(|choice| choice.to_string());
+    let said: Vec<_> = choice.into_iter().chain(nulls.map(|policy| format!("null={policy}"))).collect();
+    (!said.is_empty()).then(|| format!("{}: {}", in_options(&column.column), said.join(", ")))
+}
+
+/// A column's name in an option.
+fn in_options(name: &str) -> String {
+    if name.contains([':', ',', ';', ' ', '"']) { quoted(name, '"') } else { name.to_owned() }
 }

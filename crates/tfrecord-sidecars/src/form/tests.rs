@@ -100,6 +100,33 @@ fn every_form_of_nested_columns() -> Result<()> {
 }
 
 #[test]
+fn statements_say_how_records_were_written() -> Result<()> {
+    let list = |item| DataType::new_list(item, false);
+    let schema = Schema::new(vec![
+        Field::new("a, b", list(DataType::Int64), true),
+        Field::new("words", list(DataType::Utf8), true),
+        Field::new("empty", DataType::Float64, true),
+    ]);
+    let options = MappingOptions::default()
+        .with_record_type(RecordType::SequenceExample)
+        .with_sequence("words")
+        .with_rule("a, b", "null=mask".parse().unwrap())
+        .with_rule("empty", "bits, null=empty".parse().unwrap());
+    let mapping = Mapping::try_new(&Arc::new(schema), &options).unwrap();
+    insta::assert_snapshot!(TableDescription::new(&mapping, "t").render(SchemaForm::Ddl)?, @r##"
+    CREATE EXTERNAL TABLE "t" (
+      "a, b" BIGINT[], -- List(non-null Int64)
+      "words" VARCHAR[], -- List(non-null Utf8)
+      "empty" DOUBLE
+    )
+    STORED AS TFRECORD
+    LOCATION 't'
+    OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'words', 'tfrecord.map' 'empty: bits, null=empty');
+    "##);
+    Ok(())
+}
+
+#[test]
 fn python_reads_sequences() -> Result<()> {
     let list = |item| DataType::new_list(item, false);
     let schema = Schema::new(vec![
