@@ -3,7 +3,10 @@
 Standard input is a list of jobs, standard output a list of answers in the same order, both JSON. A job:
 
     {"name": "...", "source": "table.arrow", "out": "a directory with one shard", "choices": {"column": "bits"},
+     "nulls": "absent | mask", "record_type": "example | sequence-example", "sequences": ["column"],
      "python": "module.py", "pbtxt": "schema.pbtxt", "features": "features.json"}
+
+The last two are null where the records are no Examples.
 
 An answer is {"name", "problems"}: a list of what is wrong, empty if every description reads every value.
 """
@@ -35,77 +38,88 @@ class Source:
     def __init__(self, job):
         with pa.memory_map(job["source"]) as file:
             self.table = pa.ipc.open_file(file).read_all()
-        self.columns = [oracle.Column(field, job["choices"].get(field.name)) for field in self.table.schema]
-        self.rows = {
-            column.name: list(column.rows(self.table.column(i)))
-            for i, column in enumerate(self.columns)
-            if column.kind is not None
-        }
-        self.values = {name: list(oracle.plain(self.table.column(name))) for name in self.rows}
+        rules = oracle.Rules.of(job)
+        self.columns = [oracle.Column(field, rules) for field in self.table.schema]
+        self.features = {feature.name: feature for column in self.columns for feature in column.features}
+        self.nested, self.rows = {name: [] for name in self.features}, {name: [] for name in self.features}
+        for i, column in enumerate(self.columns):
+            for row in column.nested(self.table.column(i)):
+                for feature, value in row.items():
+                    self.nested[feature.name].append(value)
+                    values = None if value is oracle.ABSENT else oracle.flat(feature, value)
+                    self.rows[feature.name].append(values)
+        self.steps = {feature.name for column in self.columns if column.in_steps for feature in column.features}
+        # Of which something is known besides the feature.
+        self.whole = {column.name for column in self.columns if is_whole(column)}
         (self.shard,) = glob.glob(f"{job['out']}/*.tfrecord*")
 
-    def columns_with_features(self):
-        return [column for column in self.columns if column.kind is not None]
-
-    def expected(self, column, restored):
-        """Each row of a column as it is read: a list of values, or None. `restored`: with the types of the column."""
-        rows = self.rows[column.name]
-        if not restored or not is_restored(column):
-            return rows
-        values = ([value] if value is not None and not column.is_list else value for value in self.values[column.name])
-        return [restored_values(column, row, value) for row, value in zip(rows, values, strict=True)]
+    def is_restored(self, feature):
+        """Whether the type of the values is restored from the one of the feature."""
+        return feature.role == "values" and feature.choice != "tensor" and is_number(feature.dtype)
 
 
-def is_restored(column):
-    """Whether the type of the values is restored from the one of the feature."""
-    dtype = column.dtype
-    numeric = pa.types.is_boolean(dtype) or pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
-    return numeric and column.choice != "tensor"
+def is_whole(column):
+    """Whether all of a column is one feature."""
+    parts = column.root.leaves()
+    return len(parts) == 1 and parts[0].path == column.name and column.name in {f.name for f in column.features}
 
 
-def restored_values(column, row, values):
-    if row is None:
-        return None
-    if pa.types.is_floating(column.dtype) and column.choice is None:
-        return [numpy_type(column)(value) for value in row]  # the float32 that is stored
-    return [numpy_type(column)(value) for value in values]
+def is_number(dtype):
+    return pa.types.is_boolean(dtype) or pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
 
 
-def numpy_type(column):
-    return np.bool_ if pa.types.is_boolean(column.dtype) else column.dtype.to_pandas_dtype()
+def restored(feature, value):
+    """A value as it is read once it has the type of its column again; of lists, each."""
+    if isinstance(value, list):
+        return [restored(feature, inner) for inner in value]
+    dtype = numpy_type(feature)
+    if feature.choice == "bits":
+        return np.int64(value).view(dtype)
+    if isinstance(value, oracle.Written):
+        return dtype(value.value)
+    if pa.types.is_uint64(feature.dtype):
+        return np.int64(value).view(dtype)
+    return dtype(value)
+
+
+def numpy_type(feature):
+    return np.bool_ if pa.types.is_boolean(feature.dtype) else feature.dtype.to_pandas_dtype()
 
 
 def same(expected, found):
-    if isinstance(expected, np.generic):
+    if isinstance(expected, list):
+        return len(expected) == len(found) and all(map(same, expected, found))
+    if isinstance(expected, np.generic) and not isinstance(expected, np.float32):
         found = expected.dtype.type(found)
         return found.tobytes() == expected.tobytes() or (found != found and expected != expected)
     return oracle.same(expected, found)
 
 
-def compare(source, column, found, null, restored, what):
-    """`null` is the list of values that a null is read as."""
-    expected = source.expected(column, restored)
+def compare(name, expected, found, null, what):
+    """`null` is what a null is read as."""
     if len(expected) != len(found):
-        raise Wrong(f"{what}: {column.name}: {len(found)} rows, expected {len(expected)}")
+        raise Wrong(f"{what}: {name}: {len(found)} rows, expected {len(expected)}")
     for row, (values, read) in enumerate(zip(expected, found, strict=True)):
-        values, equal = (null, same_null) if values is None else (values, same)
-        if len(values) != len(read) or not all(map(equal, values, read)):
-            raise Wrong(f"{what}: {column.name}, row {row}: expected {values!r}, found {read!r}")
+        equal = same_null(null, read) if values is oracle.ABSENT else same(values, read)
+        if not equal:
+            raise Wrong(f"{what}: {name}, row {row}: expected {values!r}, found {read!r}")
 
 
 def same_null(expected, found):
+    if isinstance(expected, list):
+        return len(expected) == len(found) and all(map(same_null, expected, found))
     return expected == found or (expected != expected and found != found)
 
 
 def lists(tensor):
-    """The rows of any tensor, each a flat list."""
+    """The rows of any tensor: a list of lists for a ragged one, else a flat list each."""
     if isinstance(tensor, tf.SparseTensor):
         rows = [[] for _ in range(tensor.dense_shape[0])]
         for (row, *_), value in zip(tensor.indices.numpy(), tensor.values.numpy(), strict=True):
             rows[row].append(value)
         return rows
     if isinstance(tensor, tf.RaggedTensor):
-        return [list(row.numpy()) for row in tensor]
+        return tensor.to_list()
     return [flat(row) for row in tensor.numpy()]
 
 
@@ -121,18 +135,36 @@ def check_python(job, source):
     with open(job["python"], encoding="utf-8") as file:
         text = file.read()
     records = [record.numpy() for record in tf.data.TFRecordDataset(source.shard)]
-    parsed, nulls = run_module(text, records)
-    for column in source.columns_with_features():
-        tensor = parsed[column.name]
-        if is_restored(column) and tensor.dtype.as_numpy_dtype != numpy_type(column):
-            raise Wrong(f"python: {column.name}: {tensor.dtype}, expected {column.dtype}")
-        compare(source, column, lists(tensor), nulls.get(column.name, []), True, "python")
-    if set(parsed) != set(source.rows):
-        raise Wrong(f"python: columns {sorted(parsed)}, expected {sorted(source.rows)}")
+    parsed, lengths, nulls = run_module(text, records)
+    entries = {feature.key: feature for feature in source.features.values() if feature.role != "lengths"}
+    for key, feature in entries.items():
+        tensor = parsed[key]
+        if source.is_restored(feature) and tensor.dtype.as_numpy_dtype != numpy_type(feature):
+            raise Wrong(f"python: {key}: {tensor.dtype}, expected {feature.dtype}")
+        compare_parsed(source, feature, tensor, lengths, nulls.get(key, []), "python")
+    if set(parsed) != set(entries):
+        raise Wrong(f"python: columns {sorted(parsed)}, expected {sorted(entries)}")
     # Without the table of nulls, a null is a missing value.
-    parsed, _ = run_module(NULLS.sub("NULLS = {}\n", text), records)
-    for column in source.columns_with_features():
-        compare(source, column, lists(parsed[column.name]), [], True, "python without NULLS")
+    parsed, lengths, _ = run_module(NULLS.sub("NULLS = {}\n", text), records)
+    for key, feature in entries.items():
+        compare_parsed(source, feature, parsed[key], lengths, [], "python without NULLS")
+
+
+def compare_parsed(source, feature, tensor, lengths, null, what):
+    expected = source.nested[feature.name]
+    if source.is_restored(feature):
+        expected = [value if value is oracle.ABSENT else restored(feature, value) for value in expected]
+    if feature.name in source.steps:
+        if isinstance(tensor, tf.RaggedTensor):
+            found = tensor.to_list()
+        else:  # as long as the longest
+            found = [list(row[:length]) for row, length in zip(tensor.numpy(), lengths[feature.key].numpy(), strict=True)]
+    else:
+        found = lists(tensor)
+        if not isinstance(tensor, tf.RaggedTensor):
+            depth = len(feature.dims)
+            expected = [value if value is oracle.ABSENT else oracle.flattened(value, depth) for value in expected]
+    compare(feature.key, expected, found, null, what)
 
 
 def run_module(text, records):
@@ -140,7 +172,8 @@ def run_module(text, records):
     exec(compile(text, "module", "exec"), module)
     # In a graph, as `Dataset.map` runs it.
     (parsed,) = tf.data.Dataset.from_tensors(tf.constant(records, tf.string)).map(module["parse"])
-    return parsed, read_nulls(module)
+    parsed, lengths = parsed if isinstance(parsed, tuple) else (parsed, {})
+    return parsed, lengths, read_nulls(module)
 
 
 def read_nulls(module):
@@ -150,14 +183,20 @@ def read_nulls(module):
         return {}
     # A record without nullable features: one that lacks others is refused, so these are given.
     features = {}
-    for name, spec in module["FEATURES"].items():
+    is_sequence = "SEQUENCES" in module
+    for name, spec in module["CONTEXT" if is_sequence else "FEATURES"].items():
         if name in nulls or not isinstance(spec, tf.io.FixedLenFeature):
             continue
         count = int(np.prod(spec.shape))
         kind = {tf.int64: "int64_list", tf.float32: "float_list", tf.string: "bytes_list"}[spec.dtype]
         features[name] = tf.train.Feature(**{kind: {"value": [b"0" if kind == "bytes_list" else 0] * count}})
-    record = tf.train.Example(features={"feature": features}).SerializeToString()
-    parsed = module["parse"](tf.constant([record]))
+    if is_sequence:
+        steps = {name: tf.train.FeatureList() for name in module["SEQUENCES"]}
+        record = tf.train.SequenceExample(context={"feature": features}, feature_lists={"feature_list": steps})
+        parsed, _ = module["parse"](tf.constant([record.SerializeToString()]))
+    else:
+        record = tf.train.Example(features={"feature": features}).SerializeToString()
+        parsed = module["parse"](tf.constant([record]))
     return {name: lists(parsed[name])[0] for name in nulls}
 
 
@@ -171,27 +210,28 @@ def check_pbtxt(job, source):
     with open(job["pbtxt"], encoding="utf-8") as file:
         schema = text_format.Parse(file.read(), schema_pb2.Schema())
     features = {feature.name: feature for feature in schema.feature}
-    if list(features) != list(source.rows) or len(features) != len(schema.feature):
+    if set(features) != set(source.rows) or len(features) != len(schema.feature):
         raise Wrong(f"pbtxt: features {list(features)}, expected {list(source.rows)}")
     types = {"int64": schema_pb2.INT, "float": schema_pb2.FLOAT, "bytes": schema_pb2.BYTES}
     tensors = schema.tensor_representation_group[""].tensor_representation
-    for column in source.columns_with_features():
-        feature, counts = features[column.name], [None if row is None else len(row) for row in source.rows[column.name]]
-        if feature.type != types[column.kind]:
-            raise Wrong(f"pbtxt: {column.name}: type {feature.type}, expected {column.kind}")
+    for name, rows in source.rows.items():
+        feature, counts = features[name], [None if row is None else len(row) for row in rows]
+        if feature.type != types[source.features[name].kind]:
+            raise Wrong(f"pbtxt: {name}: type {feature.type}, expected {source.features[name].kind}")
         if feature.presence.min_fraction == 1 and None in counts:
-            raise Wrong(f"pbtxt: {column.name} is said to be in all records")
+            raise Wrong(f"pbtxt: {name} is said to be in all records")
         if feature.HasField("shape"):
             least = most = int(np.prod([dim.size for dim in feature.shape.dim]))
         else:
             least, most = feature.value_count.min, feature.value_count.max or None
         for count in counts:
             if count is not None and (count < least or (most is not None and count > most)):
-                raise Wrong(f"pbtxt: {column.name}: {count} values, expected {least} to {most}")
-        representation = tensors[column.name].WhichOneof("kind")
+                raise Wrong(f"pbtxt: {name}: {count} values, expected {least} to {most}")
+        representation = tensors[name].WhichOneof("kind")
         if (representation == "dense_tensor") != feature.HasField("shape"):
-            raise Wrong(f"pbtxt: {column.name}: a {representation}")
-        check_domain(column, feature, source.rows[column.name])
+            raise Wrong(f"pbtxt: {name}: a {representation}")
+        if name in source.whole:
+            check_domain(source.features[name], feature, rows)
 
 
 def check_domain(column, feature, rows):
@@ -227,25 +267,27 @@ def check_features(job, source):
         rows = list(builder.as_dataset(split="train", shuffle_files=False))
     if set(builder.info.features) != set(source.rows):
         raise Wrong(f"features.json: {sorted(builder.info.features)}, expected {sorted(source.rows)}")
-    for column in source.columns_with_features():
-        feature = builder.info.features[column.name]
+    for name, expected in source.rows.items():
+        feature, column = builder.info.features[name], source.features[name]
         info = feature.get_serialized_info()
         # A tensor of unknown length is empty where it is missing.
         null = [] if info.default_value is None or None in info.shape else flat(np.asarray(info.default_value))
         if column.kind == "float":  # of which a float64 may be beyond what is stored
             null = [np.float32(value) for value in null]
+        found = [flat(row[name].numpy()) for row in rows]
         # TFDS stores the numbers of forms as they are.
-        restored = column.choice in (None, "wrap")
-        found = [flat(row[column.name].numpy()) for row in rows]
-        if restored and is_restored(column) and feature.np_dtype != numpy_type(column):
-            raise Wrong(f"features.json: {column.name}: {feature.np_dtype}, expected {column.dtype}")
-        compare(source, column, found, null, restored, "features.json")
+        if name in source.whole and column.choice in (None, "wrap") and source.is_restored(column):
+            if feature.np_dtype != numpy_type(column):
+                raise Wrong(f"features.json: {name}: {feature.np_dtype}, expected {column.dtype}")
+            expected = [None if row is None else restored(column, row) for row in expected]
+        compare(name, expected, found, null, "features.json")
 
 
 def answer(job):
     problems = []
     source = Source(job)
-    for check in (check_python, check_pbtxt, check_features):
+    checks = (check_python, check_pbtxt, check_features)
+    for check in checks if job["pbtxt"] else checks[:1]:
         try:
             check(job, source)
         except Wrong as wrong:

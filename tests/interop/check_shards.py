@@ -3,14 +3,16 @@
 Standard input is a list of jobs, standard output a list of answers in the same order, both JSON. A job:
 
     {"name": "...", "source": "table.arrow | table.parquet | cells.jsonl", "rows": 5, "key": "id" or null,
-     "choices": {"column": "bits"}, "int96": ["column"], "intervals": ["column"],
+     "choices": {"column": "bits"}, "nulls": "absent | mask", "record_type": "example | sequence-example",
+     "sequences": ["column"], "int96": ["column"], "intervals": ["column"],
      "out": "directory", "exit": 0, "stderr": "what the command said"}
 
 `rows` is the number of rows in all, or null where that is the source's; the source may hold the first of them only.
 `int96` and `intervals` are the columns that a Parquet file stores as these. With `key`, rows are told by that column's values; else they stand in the source's order. An answer is
 {"name", "outcome", "reason"}; the outcomes are
 
-    converted   every record was parsed by tf.io.parse_example and by the protobuf class, and every value is right
+    converted   every record was parsed by TensorFlow's parser and by the protobuf class, and every value is right
+    masked      the same, with a mask for the nulls inside lists
     type        the oracle and the command both refuse a column's type
     value       the oracle and the command both refuse a value
     failed      anything else; the reason says what
@@ -48,25 +50,31 @@ def read_table(path):
 
 def check(job):
     table = in_units_read(read_table(job["source"]), job)
+    rules = oracle.Rules.of(job)
     try:
-        columns = [oracle.Column(field, job["choices"].get(field.name)) for field in table.schema]
-        refuse_names(table.schema.names)
+        columns = [oracle.Column(field, rules) for field in table.schema]
+        refuse_names(table.schema.names, [feature.name for column in columns for feature in column.features])
         for name in job["intervals"]:
             raise oracle.Refused(name, " is an interval, which pyarrow does not know")
     except oracle.Refused as refused:
         refused_by_command(job, refused, [refused.column, os.path.basename(job["name"])])
         return "type", str(refused)
-    try:
-        rows = list(zip(*(column.rows(table.column(i)) for i, column in enumerate(columns)), strict=True))
-    except oracle.Refused as refused:
-        refused_by_command(job, refused, [refused.column])
-        return "value", str(refused)
+    rows, refusals = [], []
+    for i, column in enumerate(columns):
+        try:
+            rows.append(list(column.rows(table.column(i))))
+        except oracle.Refused as refused:
+            refusals.append(refused)
+    if refusals:
+        refused_by_command(job, refusals[0], [f'"{refused.column}"' for refused in refusals])
+        return "value", str(refusals[0])
+    rows = list(zip(*rows, strict=True))
     if not columns:
         rows = [()] * (job["rows"] if job["rows"] is not None else table.num_rows)
     if job["exit"] != 0:
         raise Wrong(f"exit code {job['exit']}: {job['stderr'].strip()}")
     compare(job, columns, rows)
-    return "converted", ""
+    return "masked" if rules.nulls == "mask" else "converted", ""
 
 
 def in_units_read(table, job):
@@ -78,15 +86,29 @@ def in_units_read(table, job):
     with open(os.path.join(job["out"], "_manifest.json"), encoding="utf-8") as file:
         types = {column["column"]: column["type"] for column in json.load(file)["mapping"]["columns"]}
     for i, field in enumerate(table.schema):
-        if field.name in job["int96"] and pa.types.is_timestamp(field.type):
-            unit = "ns" if types[field.name].startswith("Timestamp(ns") else "us"
-            table = table.set_column(i, field.name, table.column(i).cast(pa.timestamp(unit, field.type.tz), safe=False))
+        if field.name in job["int96"]:
+            unit = "ns" if "Timestamp(ns" in types[field.name] else "us"
+            column = table.column(i).cast(in_unit(field.type, unit), safe=False)
+            table = table.set_column(i, field.with_type(column.type), column)
     return table
 
 
-def refuse_names(names):
-    for name in names:
-        if not name or names.count(name) > 1:
+def in_unit(dtype, unit):
+    """The type with timestamps of that unit."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(dtype):
+        return pa.timestamp(unit, dtype.tz)
+    if pa.types.is_list(dtype):
+        return pa.list_(dtype.value_field.with_type(in_unit(dtype.value_type, unit)))
+    if pa.types.is_struct(dtype):
+        return pa.struct([field.with_type(in_unit(field.type, unit)) for field in oracle.fields_of(dtype)])
+    return dtype
+
+
+def refuse_names(names, features):
+    for name in [*names, *features]:
+        if not name or names.count(name) > 1 or features.count(name) > 1:
             raise oracle.Refused(name, ": its name is empty or stands twice")
 
 
@@ -114,10 +136,13 @@ def compare(job, columns, rows):
 
     mapped = {column["column"]: column["features"] for column in manifest["mapping"]["columns"]}
     for column in columns:
-        expected = [(column.name, column.kind, column.many)] if column.kind else []
-        features = [(feature["name"], feature["kind"], feature["shape"] != "scalar") for feature in mapped[column.name]]
-        if features != expected:
-            raise Wrong(f"the manifest maps {column.name} to {features}, expected {expected}")
+        expected = [(feature.name, feature.kind, feature.many, column.in_steps) for feature in column.features]
+        features = [
+            (feature["name"], feature["kind"], feature["shape"] != "scalar", feature.get("in_steps", False))
+            for feature in mapped[column.name]
+        ]
+        if sorted(features) != sorted(expected):
+            raise Wrong(f"the manifest maps {column.name} to {sorted(features)}, expected {sorted(expected)}")
 
     compression = {".gz": "GZIP", ".zlib": "ZLIB"}.get(os.path.splitext(found[0])[1], "")
     counts = []
@@ -133,29 +158,53 @@ def compare(job, columns, rows):
     if len(records) != total:
         raise Wrong(f"{total} rows in, {len(records)} records out")
 
-    examples = [tf.train.Example.FromString(record) for record in records]
+    message = tf.train.SequenceExample if job.get("record_type") == "sequence-example" else tf.train.Example
+    examples = [message.FromString(record) for record in records]
     if job["key"]:
         rows = in_order_of_key(job["key"], columns, rows, examples)
     for row, (values, example) in enumerate(zip(rows, examples)):
-        compare_example(row, columns, values, example.features.feature)
-    compare_parsed(columns, rows, records)
+        compare_example(row, columns, values, example)
+    if message is tf.train.Example:
+        compare_parsed(columns, rows, records)
+    else:
+        compare_sequences(columns, rows, records)
 
 
 def in_order_of_key(key, columns, rows, examples):
     """The source's rows in the order of the records."""
     position = [column.name for column in columns].index(key)
-    by_key = {row[position][0]: row for row in rows}
+    by_key = {row[position][key][0]: row for row in rows}
     if len(by_key) != len(rows):
         raise Wrong(f"{key} is no key")
-    field = oracle.KINDS[columns[position].kind]
+    field = oracle.KINDS[columns[position].features[0].kind]
     keys = [getattr(example.features.feature[key], field).value[0] for example in examples]
     if sorted(keys) != sorted(by_key):
         raise Wrong("a row is missing, or there twice")
     return [by_key[value] for value in keys]
 
 
-def compare_example(row, columns, values, features):
-    wanted = {column.name: (column.kind, value) for column, value in zip(columns, values) if value is not oracle.ABSENT}
+def compare_example(row, columns, values, example):
+    wanted, steps = {}, {}
+    for column, features in zip(columns, values):
+        for feature in column.features:
+            if feature.name in features:
+                (steps if column.in_steps else wanted)[feature.name] = (feature.kind, features[feature.name])
+    is_sequence = hasattr(example, "context")
+    compare_features(row, wanted, (example.context if is_sequence else example.features).feature)
+    if not is_sequence:
+        return
+    lists = example.feature_lists.feature_list
+    if steps.keys() != lists.keys():
+        raise Wrong(f"row {row}: feature lists {sorted(lists)}, expected {sorted(steps)}")
+    for name, (kind, expected) in steps.items():
+        found = lists[name].feature
+        if len(found) != len(expected):
+            raise Wrong(f"row {row}: feature list {name}: {len(found)} steps, expected {len(expected)}")
+        for step, feature in zip(expected, found):
+            compare_features(row, {name: (kind, step)}, {name: feature})
+
+
+def compare_features(row, wanted, features):
     if wanted.keys() != features.keys():
         raise Wrong(f"row {row}: features {sorted(features)}, expected {sorted(wanted)}")
     for name, (kind, expected) in wanted.items():
@@ -171,34 +220,61 @@ def compare_values(row, name, expected, found):
         raise Wrong(f"row {row}: feature {name}: {found!r:.200}, expected {expected!r:.200}")
 
 
+DEFAULTS = {"int64": -1, "float": -1.0, "bytes": b"absent"}
+
+
+def specs(columns, in_steps):
+    import tensorflow as tf
+
+    dtypes = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
+    return {
+        feature.name: tf.io.RaggedFeature(dtypes[feature.kind])
+        if feature.many or in_steps
+        else tf.io.FixedLenFeature([], dtypes[feature.kind], DEFAULTS[feature.kind])
+        for column in columns
+        if column.in_steps == in_steps
+        for feature in column.features
+    }
+
+
 def compare_parsed(columns, rows, records):
     """The same values by tf.io.parse_example, as a training job parses them; and every record parses."""
     import tensorflow as tf
 
-    dtypes = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
-    defaults = {"int64": -1, "float": -1.0, "bytes": b"absent"}
-    spec = {
-        column.name: tf.io.RaggedFeature(dtypes[column.kind])
-        if column.many
-        else tf.io.FixedLenFeature([], dtypes[column.kind], defaults[column.kind])
-        for column in columns
-        if column.kind
-    }
+    spec = specs(columns, False)
     if not spec:
         return
     for start in range(0, max(len(records), 1), 1024):
         parsed = tf.io.parse_example(tf.constant(records[start : start + 1024], tf.string), spec)
-        for position, column in enumerate(columns):
-            if not column.kind:
-                continue
-            if column.many:
-                found = parsed[column.name].to_list()
+        compare_tensors(columns, rows, start, parsed, False)
+
+
+def compare_sequences(columns, rows, records):
+    """The same by tf.io.parse_sequence_example."""
+    import tensorflow as tf
+
+    context, steps = specs(columns, False), specs(columns, True)
+    found, lists, _ = tf.io.parse_sequence_example(tf.constant(records, tf.string), context, steps)
+    compare_tensors(columns, rows, 0, found, False)
+    compare_tensors(columns, rows, 0, lists, True)
+
+
+def compare_tensors(columns, rows, start, parsed, in_steps):
+    for position, column in enumerate(columns):
+        for feature in column.features if column.in_steps == in_steps else []:
+            if feature.many or in_steps:
+                found, absent = parsed[feature.name].to_list(), []
             else:
-                found = [[value] for value in parsed[column.name].numpy().tolist()]
-            absent = [] if column.many else [defaults[column.kind]]
+                found = [[value] for value in parsed[feature.name].numpy().tolist()]
+                absent = [DEFAULTS[feature.kind]]
             for row, values in enumerate(rows[start : start + len(found)], start):
-                expected = absent if values[position] is oracle.ABSENT else values[position]
-                compare_values(row, column.name, expected, found[row - start])
+                expected, read = values[position].get(feature.name, absent), found[row - start]
+                if not in_steps:
+                    compare_values(row, feature.name, expected, read)
+                elif len(expected) != len(read):
+                    raise Wrong(f"row {row}: {feature.name}: {len(read)} steps, expected {len(expected)}")
+                for step, inner in zip(expected, read) if in_steps else []:
+                    compare_values(row, feature.name, step, inner)
 
 
 def main():

@@ -1,5 +1,6 @@
 //! `tests/interop/check_shards.py`: what TensorFlow reads, against what an independent oracle expects.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,13 +8,18 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tfr_tests::{Run, Scratch, python, run, skip};
 
+use crate::came_back::Rules;
+
 /// A conversion that was run, and what to compare its output with. The script describes the fields.
 pub struct Job {
     name: String,
     source: PathBuf,
     rows: Option<u64>,
     key: Option<String>,
-    choices: Vec<(String, String)>,
+    choices: BTreeMap<String, String>,
+    nulls: &'static str,
+    record_type: &'static str,
+    sequences: Vec<String>,
     int96: Vec<String>,
     intervals: Vec<String>,
     out: PathBuf,
@@ -28,7 +34,10 @@ impl Job {
             source: source.into(),
             rows: None,
             key: None,
-            choices: Vec::new(),
+            choices: BTreeMap::new(),
+            nulls: "absent",
+            record_type: "example",
+            sequences: Vec::new(),
             int96: Vec::new(),
             intervals: Vec::new(),
             out: out.into(),
@@ -46,9 +55,14 @@ impl Job {
         Self { key: Some(column.to_owned()), ..self }
     }
 
-    /// A form chosen for a column.
-    pub fn choice(mut self, column: &str, choice: &str) -> Self {
-        self.choices.push((column.to_owned(), choice.to_owned()));
+    /// What was said of the columns.
+    pub fn rules(mut self, rules: &Rules) -> Self {
+        self.choices = rules.choices.iter().map(|(column, choice)| (column.to_string(), choice.to_string())).collect();
+        self.nulls = if rules.masks { "mask" } else { "absent" };
+        if let Some(sequences) = rules.sequences {
+            self.record_type = "sequence-example";
+            self.sequences = sequences.iter().map(|column| column.to_string()).collect();
+        }
         self
     }
 
@@ -68,7 +82,10 @@ impl Job {
             "source": self.source,
             "rows": self.rows,
             "key": self.key,
-            "choices": self.choices.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "choices": self.choices,
+            "nulls": self.nulls,
+            "record_type": self.record_type,
+            "sequences": self.sequences,
             "int96": self.int96,
             "intervals": self.intervals,
             "out": self.out,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow_tfrecord::{Choice, Encoder, Error, ErrorKind, Mapping, MappingOptions, RecordBuffer};
+use arrow_tfrecord::{Choice, Encoder, Error, ErrorKind, Mapping, MappingOptions, RecordBuffer, RecordType};
 use tfr_tests::{Feature, Record, golden_table, read_file};
 
 /// The same columns under the same rules.
@@ -168,17 +168,32 @@ fn a_uint64_beyond_int64_is_refused_or_wrapped() {
     assert_eq!(text(&records[1]), "u64: [-1]");
 }
 
-/// Rule: what an `Example` cannot hold without another mapping is refused by name, before any row.
+/// Rule: lists of lists are feature lists of a `SequenceExample`, other columns its context.
 #[test]
-fn nested_types_are_refused_by_name() {
-    for (table, column) in [("nested", "ii"), ("sequence", "tokens"), ("struct", "s")] {
-        let error = encode(&golden_table(table).slice(0, 0)).unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::UnsupportedType { column: found, .. } if found == column),
-            "{table}: {error}"
-        );
-        assert!(error.hint().is_some(), "{table}");
+fn lists_of_lists_are_the_feature_lists_of_tensorflow() {
+    let options = MappingOptions::default().with_record_type(RecordType::SequenceExample);
+    for table in ["nested", "sequence"] {
+        let ours = encode_with(&golden_table(table), &options).unwrap();
+        let theirs = tensorflow(table);
+        assert_eq!(frames(&ours), frames(&theirs), "{table}");
     }
+}
+
+/// Rule: in an `Example`, lists of lists are their values and the lengths of the rows, for `tf.io.RaggedFeature`; a
+/// struct is its fields. TensorFlow has no rule; TensorFlow Datasets has the names.
+#[test]
+fn nested_columns_are_features_of_their_parts() {
+    let records = decode(&encode(&golden_table("nested")).unwrap());
+    assert!(
+        text(&records[0]).contains("ii/ragged_flat_values: [1, 2, 3], ii/ragged_row_lengths_0: [2, 1]"),
+        "{records:?}"
+    );
+    // [[]], [] and null
+    assert!(text(&records[1]).contains("ii/ragged_flat_values: [], ii/ragged_row_lengths_0: [0]"), "{records:?}");
+    assert!(text(&records[2]).contains("ii/ragged_flat_values: [], ii/ragged_row_lengths_0: []"), "{records:?}");
+    assert_eq!(text(&records[3]), "");
+    let structs = decode(&encode(&golden_table("struct")).unwrap());
+    assert_eq!(structs.iter().map(text).collect::<Vec<_>>(), ["s/x: [1], s/y: Bytes([[97]])", ""]);
 }
 
 /// Compressed bytes depend on the compressor; what they hold does not.

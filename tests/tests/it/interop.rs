@@ -12,7 +12,9 @@ use arrow::datatypes::Float64Type;
 use tfr_examples::trips_path;
 use tfr_tests::{Scratch, golden_table, run, shard_files, tfr_sql};
 
+use crate::came_back::Rules;
 use crate::checker::{Job, check, with_tensorflow};
+use crate::kinds::{self, Case};
 
 pub const GOLDEN: [&str; 27] = [
     "binary",
@@ -67,6 +69,9 @@ const TEMPORAL: &[&str] = &["string", "seconds", "millis", "micros"];
 fn tensorflow_reads_what_we_write() {
     let scratch = Scratch::default();
     let mut jobs: Vec<Job> = GOLDEN.iter().map(|table| golden(&scratch, table)).collect();
+    let with_nulls = ["list_bytes_null_elem", "list_int64_null_elem", "nested", "nulls", "sequence", "struct"];
+    jobs.extend(with_nulls.map(|table| masked(&scratch, table)));
+    jobs.extend(kinds::cases().into_iter().map(|case| kind(&scratch, case)));
     jobs.extend(choices(&scratch));
     jobs.extend(layouts(&scratch));
     let Some(answers) = check(&jobs) else { return };
@@ -75,10 +80,10 @@ fn tensorflow_reads_what_we_write() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The outcome of a table: "type" and "value" are what refuses it.
+/// The outcome of a table: "value" is what refuses it.
 pub fn refused(name: &str) -> &'static str {
     match name {
-        "nested" | "sequence" | "struct" => "type",
+        _ if name.ends_with("masks") || name.ends_with("masked") => "masked",
         // A double beyond float32, a null inside a list, an integer beyond int64.
         "floats" | "list_float" | "list_bytes_null_elem" | "list_int64_null_elem" | "uint64_big" => "value",
         _ => "converted",
@@ -94,6 +99,25 @@ fn golden(scratch: &Scratch, table: &str) -> Job {
     Job::new(table, source, &out, run(convert(&parquet, &out).args(["--shards", "1", "--threads", "1"])))
 }
 
+/// A golden table, with masks for its nulls.
+fn masked(scratch: &Scratch, table: &str) -> Job {
+    let parquet = scratch.parquet(&format!("{table}.masked.parquet"), &golden_table(table), 1024);
+    let out = scratch.join(format!("masked/{table}"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("golden/tables/{table}.arrow"));
+    let rules = Rules { masks: true, ..Rules::default() };
+    let outcome = run(convert(&parquet, &out).args(["--shards", "1"]).args(rules.arguments()));
+    Job::new(format!("{table} with masks"), source, &out, outcome).rules(&rules)
+}
+
+/// Nested columns of every kind.
+fn kind(scratch: &Scratch, case: Case) -> Job {
+    let (parquet, out) =
+        (scratch.parquet(&format!("{}.parquet", case.name), &case.table, 1024), scratch.join(case.name));
+    let source = scratch.arrow(&format!("{}.arrow", case.name), &case.table);
+    let outcome = run(convert(&parquet, &out).args(["--shards", "1"]).args(case.rules.arguments()));
+    Job::new(case.name, source, &out, outcome).rules(&case.rules)
+}
+
 /// Every choice of a form, each in a run of all columns that have one more.
 fn choices(scratch: &Scratch) -> Vec<Job> {
     let batch = table_of_choices();
@@ -104,12 +128,9 @@ fn choices(scratch: &Scratch) -> Vec<Job> {
             let out = scratch.join(format!("choices/{turn}"));
             let chosen = CHOICES.map(|(column, choices)| (column, choices[turn % choices.len()]));
             let mut command = convert(&table, &out);
-            command.args(["--shards", "1", "--threads", "1"]);
-            for (column, choice) in chosen {
-                command.arg("--map").arg(format!("{column}: {choice}"));
-            }
-            let job = Job::new(format!("choices, turn {turn}"), &source, &out, run(&mut command));
-            chosen.iter().fold(job, |job, (column, choice)| job.choice(column, choice))
+            let rules = Rules { choices: chosen.into(), ..Rules::default() };
+            command.args(["--shards", "1", "--threads", "1"]).args(rules.arguments());
+            Job::new(format!("choices, turn {turn}"), &source, &out, run(&mut command)).rules(&rules)
         })
         .collect()
 }
@@ -196,4 +217,16 @@ fn read_shards_example() {
     run(convert(&trips_path(), &out).args(["--shards", "4"])).success();
     let Some(read) = with_tensorflow("examples/read_shards.py", |command| command.arg(&out)) else { return };
     assert_eq!(read.stdout.trim(), "2000 trips, 2929 stops, 60589 in fares");
+}
+
+/// A list of positions beside a list of values is what `tf.io.SparseFeature` reads; a map is both.
+#[test]
+fn tensorflow_reads_a_map_as_a_sparse_tensor() {
+    let scratch = Scratch::default();
+    let out = scratch.join("shards");
+    let query = "SELECT map_keys(weights) AS at, map_values(weights) AS weight FROM (VALUES \
+                 (1, MAP {3: 0.5, 99: 1.5}), (2, MAP {0: 2.5})) AS t(id, weights) ORDER BY id";
+    run(tfr_sql().arg(query).arg("--out").arg(&out).args(["--shards", "1"])).success();
+    let Some(read) = with_tensorflow("tests/interop/read_sparse.py", |command| command.arg(&out)) else { return };
+    assert_eq!(read.stdout.trim(), "[[[3, 0.5], [99, 1.5]], [[0, 2.5]]]");
 }

@@ -17,6 +17,8 @@ mod examples;
 mod faults;
 mod golden;
 mod interop;
+mod kinds;
+mod peers;
 mod round_trip;
 mod salvaged;
 mod schemas;

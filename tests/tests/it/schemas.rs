@@ -1,6 +1,5 @@
 //! What `schema` prints of a set is what its readers need: TensorFlow, TensorFlow Metadata, TensorFlow Datasets, SQL.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,9 +14,10 @@ use arrow::datatypes::{DataType, Field, Int8Type, Int32Type, Schema};
 use serde_json::{Value, json};
 use tfr_tests::{Scratch, golden_table, run, tfr_sql};
 
+use crate::came_back::Rules;
 use crate::checker::with_tensorflow;
 use crate::interop::{CHOICES, GOLDEN, refused, table_of_choices};
-use crate::session;
+use crate::{kinds, session};
 
 /// A set of one shard and the table that it was made of.
 struct Set {
@@ -25,20 +25,17 @@ struct Set {
     table: RecordBatch,
     source: PathBuf,
     out: PathBuf,
-    choices: BTreeMap<&'static str, &'static str>,
+    rules: Rules<'static>,
 }
 
 impl Set {
-    fn write(scratch: &Scratch, name: &str, table: RecordBatch, choices: BTreeMap<&'static str, &'static str>) -> Self {
+    fn write(scratch: &Scratch, name: &str, table: RecordBatch, rules: Rules<'static>) -> Self {
         let (source, out) = (scratch.arrow(&format!("{name}.arrow"), &table), scratch.join(format!("{name}.shards")));
         let parquet = scratch.parquet(&format!("{name}.parquet"), &table, 1024);
         let mut command = tfr_sql();
         command.arg(format!("SELECT * FROM '{}'", parquet.display())).arg("--out").arg(&out).args(["--shards", "1"]);
-        for (column, choice) in &choices {
-            command.arg("--map").arg(format!("{column}: {choice}"));
-        }
-        run(&mut command).success();
-        Self { name: name.to_owned(), table, source, out, choices }
+        run(command.args(rules.arguments())).success();
+        Self { name: name.to_owned(), table, source, out, rules }
     }
 
     /// What `schema --as` prints.
@@ -46,26 +43,37 @@ impl Set {
         run(tfr_sql().arg("schema").arg(&self.out).args(["--as", form])).success().stdout
     }
 
+    fn is_of_examples(&self) -> bool {
+        self.rules.sequences.is_none()
+    }
+
     fn job(&self, scratch: &Scratch) -> Value {
         let file = |form: &str| scratch.text(&format!("{}.{form}", self.name), &self.described(form));
+        let of_examples = |form: &str| self.is_of_examples().then(|| file(form));
         json!({
-            "name": self.name, "source": self.source, "out": self.out, "choices": self.choices,
-            "python": file("python"), "pbtxt": file("pbtxt"), "features": file("features.json"),
+            "name": self.name, "source": self.source, "out": self.out, "choices": self.rules.choices,
+            "nulls": if self.rules.masks { "mask" } else { "absent" },
+            "record_type": if self.is_of_examples() { "example" } else { "sequence-example" },
+            "sequences": self.rules.sequences.unwrap_or_default(),
+            "python": file("python"), "pbtxt": of_examples("pbtxt"), "features": of_examples("features.json"),
         })
     }
 }
 
-/// Every golden table that is written, every choice of a form, and columns that are never null.
+/// Every golden table that is written, every choice of a form, every kind of nested column, and columns that are never
+/// null.
 fn sets(scratch: &Scratch) -> Vec<Set> {
     let golden = GOLDEN.iter().filter(|table| refused(table) == "converted");
     let mut sets: Vec<_> =
-        golden.map(|table| Set::write(scratch, table, golden_table(table), BTreeMap::new())).collect();
+        golden.map(|table| Set::write(scratch, table, golden_table(table), Rules::default())).collect();
     let most = CHOICES.iter().map(|(_, choices)| choices.len()).max().unwrap();
     sets.extend((0..most).map(|turn| {
-        let choices = CHOICES.map(|(column, choices)| (column, choices[turn % choices.len()]));
-        Set::write(scratch, &format!("choices-{turn}"), table_of_choices(), choices.into())
+        let choices = CHOICES.map(|(column, choices)| (column, choices[turn % choices.len()])).into();
+        let rules = Rules { choices, ..Rules::default() };
+        Set::write(scratch, &format!("choices-{turn}"), table_of_choices(), rules)
     }));
-    sets.push(Set::write(scratch, "not-null", never_null(), BTreeMap::new()));
+    sets.extend(kinds::cases().into_iter().map(|case| Set::write(scratch, case.name, case.table, case.rules)));
+    sets.push(Set::write(scratch, "not-null", never_null(), Rules::default()));
     sets
 }
 
@@ -111,13 +119,37 @@ fn every_description_is_read_by_the_reader_it_is_for() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Of what is read above, the module says that it is read by the op that is made for it.
+#[test]
+fn every_kind_is_read_by_the_feature_made_for_it() {
+    let scratch = Scratch::default();
+    let modules: String = kinds::cases()
+        .into_iter()
+        .filter(|case| ["kinds", "kinds-nullable", "steps"].contains(&case.name))
+        .map(|case| Set::write(&scratch, case.name, case.table, case.rules).described("python"))
+        .collect();
+    for spec in [
+        r#""matrix": tf.io.FixedLenFeature([2, 3], tf.float32)"#,
+        r#""point/x": _scalar("point/x", tf.int64)"#, // a VarLenFeature, unless it is in the table of nulls
+        r#""points/x": tf.io.RaggedFeature(tf.int64)"#,
+        r#"tf.io.RaggedFeature.RowLengths("cube/ragged_row_lengths_0")"#,
+        r#"tf.io.RaggedFeature.RowLengths("cube/ragged_row_lengths_1")"#,
+        "tf.io.RaggedFeature.UniformRowLength(2)",
+        "tf.io.parse_sequence_example(records, CONTEXT, SEQUENCES)",
+        r#""flags": tf.io.FixedLenSequenceFeature([], tf.int64)"#,
+        r#""grid": tf.io.RaggedFeature(tf.float32)"#,
+    ] {
+        assert!(modules.contains(spec), "{spec}\n{modules}");
+    }
+}
+
 /// The statement gives a column the type that it had, unless a comment says that SQL has no name for it; and the same
 /// values.
 #[tokio::test]
 async fn the_statement_reads_back_the_same_types() {
     let scratch = Scratch::default();
     let mut wrong = Vec::new();
-    for set in sets(&scratch) {
+    for set in sets(&scratch).into_iter().filter(Set::is_of_examples) {
         let statement = set.described("ddl");
         match differences(&set, &statement).await {
             Ok(differences) => {
@@ -158,7 +190,7 @@ async fn differences(set: &Set, statement: &str) -> datafusion::common::Result<V
 #[tokio::test]
 async fn the_pbtxt_gives_types_where_there_is_no_manifest() {
     let scratch = Scratch::default();
-    let set = Set::write(&scratch, "not-null", never_null(), BTreeMap::new());
+    let set = Set::write(&scratch, "not-null", never_null(), Rules::default());
     fs::write(set.out.join("schema.pbtxt"), set.described("pbtxt")).unwrap();
     fs::write(set.out.join("features.json"), set.described("features.json")).unwrap();
     fs::write(set.out.join("dataset_info.json"), "{}").unwrap();
