@@ -348,6 +348,9 @@ impl Error {
             ErrorKind::Tensor { column: Some(column), .. } => {
                 Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
             }
+            ErrorKind::NoVocabulary { column } => {
+                Some(format!("give its values in a file for --map-file: [columns.{column:?}] with vocabulary = [\"...\"]"))
+            }
             ErrorKind::NotInVocabulary { value, .. } => {
                 Some(format!("add {value:?} to the vocabulary, or replace it in the query"))
             }

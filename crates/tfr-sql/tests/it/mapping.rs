@@ -174,6 +174,15 @@ fn a_label_becomes_its_rank() {
     {"label": [2]}
     {"label": [0]}
     "##);
+    // The values of a part of a column are not gathered.
+    let part = "SELECT named_struct('label', label) AS event FROM 'events.parquet'";
+    assert_told!(bench.tell(&[part, "--out", "part", "--map", "event/label: index"]), @r##"
+    exit 1
+    -- stderr
+    error: column "event/label": "index" needs a vocabulary
+
+    hint: give its values in a file for --map-file: [columns."event/label"] with vocabulary = ["..."]
+    "##);
     bench.text("labels.toml", "[columns.label]\nvocabulary = [\"view\"]\n");
     assert_told!(bench.tell(&[query, "--out", "short", "--map-file", "labels.toml"]), @r##"
     exit 1
