@@ -158,7 +158,8 @@ def compare_parsed(source, feature, tensor, lengths, null, what):
         if isinstance(tensor, tf.RaggedTensor):
             found = tensor.to_list()
         else:  # as long as the longest
-            found = [list(row[:length]) for row, length in zip(tensor.numpy(), lengths[feature.key].numpy(), strict=True)]
+            rows = zip(tensor.numpy(), lengths[feature.key].numpy(), strict=True)
+            found = [list(row[:length]) for row, length in rows]
     else:
         found = lists(tensor)
         if not isinstance(tensor, tf.RaggedTensor):

@@ -176,11 +176,15 @@ class Column:
     def _is_sequence(self, rules):
         if rules.record_type != "sequence-example":
             return False
-        of_parts = self.root.kind == "list" and self.root.parts[0].kind != "leaf" and not pa.types.is_map(self.root.dtype)
-        return of_parts or self.name in rules.sequences
+        is_list = self.root.kind == "list" and not pa.types.is_map(self.root.dtype)
+        return is_list and self.root.parts[0].kind != "leaf" or self.name in rules.sequences
 
     def _add(self, chain, dims):
-        """The features of the last part of a chain, with lists of these lengths around it; None is any length."""
+        """The features of the last part of a chain, with lists of these lengths around it; None is any length.
+
+        A mask stands where a part may be null and no missing feature says so by itself: `is_null` of a leaf, and of a
+        struct that stands in a list or has no field that is always there; `is_null_0`, `_1`, ... of inner lists.
+        """
         part = chain[-1]
         in_list = bool(dims) or self.in_steps
         if part.kind == "leaf":

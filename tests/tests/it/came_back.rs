@@ -91,8 +91,8 @@ pub fn differences(source: &RecordBatch, found: &RecordBatch, rules: &Rules) -> 
 /// What is in a leaf, given also the path of the part that it is.
 type Change<'a> = &'a dyn Fn(ArrayRef, &str) -> ArrayRef;
 
-/// The array with what it is made of changed: elements of lists, fields of structs, values of dictionaries and runs. The
-/// last two are plain then.
+/// The array with what it is made of changed: elements of lists, fields of structs, values of dictionaries and runs.
+/// The last two are plain then.
 fn each_leaf(array: &ArrayRef, path: &str, change: Change) -> ArrayRef {
     fn list<O: OffsetSizeTrait>(array: &ArrayRef, path: &str, change: Change) -> ArrayRef {
         let (field, offsets, values, nulls) = array.as_list::<O>().clone().into_parts();

@@ -1,8 +1,8 @@
 //! Real files that other systems wrote: `../shared/corpus`, where it is there.
 //!
-//! Every Parquet and CSV file of its `MANIFEST.csv` is converted by the command. What came out is read back, and must be
-//! what went in; and TensorFlow reads it, against the corpus's own expectations. A table with nulls inside lists is refused,
-//! and then written with masks. `tests/interop/corpus_table.txt` holds the summary that must come out, and
+//! Every Parquet and CSV file of its `MANIFEST.csv` is converted by the command; a table with nulls inside lists, which is
+//! refused, once more with masks. What came out is read back, and must be what went in; and TensorFlow reads it, against
+//! the corpus's own expectations. `tests/interop/corpus_table.txt` holds the summary that must come out, and
 //! `corpus_exceptions.txt` the files that differ from their expectation, each with the reason.
 
 use std::collections::BTreeMap;

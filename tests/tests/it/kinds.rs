@@ -19,7 +19,8 @@ const OUTSIDE_OF_LISTS: &str = r#"{"id": 3}"#;
 
 const INSIDE_LISTS: &str = r#"
 {"id": 4, "point": {}, "points": [null, {}, {"tags": [null, "c"]}], "scores": {"k": null}, "grid": [null, [null, 1]],
- "cube": [null, [null, [null, 9]]], "matrix": [null, [null, 1, 2]], "pairs": [null, [null, 1]], "flags": [null, true]}"#;
+ "cube": [null, [null, [null, 9]]], "matrix": [null, [null, 1, 2]], "pairs": [null, [null, 1]],
+ "flags": [null, true]}"#;
 
 /// A table, how to write it, and a name for both.
 pub struct Case {

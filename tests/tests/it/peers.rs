@@ -276,8 +276,8 @@ async fn bytes_that_are_no_text_stay_what_they_are() {
     assert!(error.contains("record 1") && error.contains("UTF-8"), "{error}");
 }
 
-/// Spark: the value of the row before where a feature is missing; columns in the order of a hash; columns of later files
-/// lost, and those of the first one read as the types of it alone.
+/// Spark: the value of the row before where a feature is missing; columns in the order of a hash; columns of later
+/// files lost.
 #[tokio::test]
 async fn rows_and_files_do_not_get_mixed_up() {
     let scratch = Scratch::default();
