@@ -10,6 +10,7 @@ mod batch;
 mod column;
 mod decimal;
 mod decoder;
+mod duration;
 mod filter;
 mod infer;
 mod locate;

@@ -9,6 +9,7 @@ mod index;
 mod inputs;
 mod interrupt;
 mod names;
+mod origin;
 mod printer;
 mod progress;
 mod query;
@@ -35,6 +36,10 @@ use crate::cli::Cli;
 use crate::error::Explanation;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+
+/// As the engine's own command does: batches come and go, and the C library would hand the memory of each back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::from_process() {

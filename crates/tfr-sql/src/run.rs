@@ -78,6 +78,9 @@ async fn run(
         query = Query::plan(&context, args, text) => query?,
         status = interrupt.received() => return Ok(status),
     };
+    for note in &query.notes {
+        printer.note(note);
+    }
     if args.output.dry_run {
         if let Some(Target::Shards(out)) = args.output.target() {
             write::check(&context, &query, write::options(args, limits, &query, out))?;

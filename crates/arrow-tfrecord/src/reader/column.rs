@@ -60,7 +60,9 @@ impl Column {
             room: Room::default(),
         };
         let value_type = value_type(column.element_type());
-        if column.conversion == Conversion::Text && !arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type) {
+        let can_be_read =
+            matches!(value_type, DataType::Duration(_)) || arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type);
+        if column.conversion == Conversion::Text && !can_be_read {
             return Err(ErrorKind::TextNotRead {
                 column: mapping.column.clone(),
                 data_type: mapping.data_type.clone(),

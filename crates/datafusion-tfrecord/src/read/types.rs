@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_tfrecord::{Choice, MappingOptions};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tfrecord_shards::MANIFEST_NAME;
 use tfrecord_sidecars::tfmd::schema_from_pbtxt;
 
 use super::infer::{Inferred, infer};
@@ -51,6 +52,10 @@ pub enum ColumnOrigin {
         looked_into: usize,
         /// How many files the table has.
         files: usize,
+        /// How many records were looked at.
+        records: u64,
+        /// Whether these are all records of all files. If not, there may be features that are no columns.
+        is_all: bool,
     },
 }
 
@@ -64,38 +69,43 @@ pub(super) async fn settle(
 ) -> Result<Types> {
     let names = files.listing.names().clone();
     let written = Written::of(&files.sets, &names)?;
+    let declared = options.schema.is_some() || options.schema_file.is_some();
+    if !declared {
+        written.check_files(files)?;
+    }
     let mut inferred = false;
     let (schema, origin) = if let Some(declared) = &options.schema {
         (Arc::clone(declared), ColumnOrigin::Declared)
     } else if let Some(file) = &options.schema_file {
         let text = read_file(session, file).await?;
         (parse_pbtxt(file, &text)?, ColumnOrigin::SchemaFile { file: file.clone() })
-    } else if let Some(schema) = written.schema.clone().filter(|_| files.are_all_known()) {
+    } else if let Some(schema) = written.schema.clone() {
         (schema, ColumnOrigin::Manifest)
     } else if let Some((file, text)) = beside(files.listing.store(), locations, files).await? {
         let file = names.name(&file);
         (parse_pbtxt(&file, &text)?, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
-        let Inferred { schema, compressions } =
+        let Inferred { schema, compressions, looked_into, records, is_all } =
             infer(session, listing.store(), listing.files(), &names, options).await?;
-        let all = listing.files().len();
-        let looked_into = options.infer_files.map_or(all, |most| most.min(all));
-        inferred = options.infer_records.is_some() || looked_into < all;
+        inferred = !is_all;
         for (known, compression) in files.known.iter_mut().zip(compressions) {
             if compression.is_some() {
                 known.get_or_insert_default().compression = compression;
             }
         }
-        (Arc::new(schema), ColumnOrigin::Records { looked_into, files: all })
+        (Arc::new(schema), ColumnOrigin::Records { looked_into, files: files.known.len(), records, is_all })
     };
-    if options.schema.is_none() {
-        let file = |_| files.listing.file_names().next().unwrap_or_default();
-        schema::check_path_columns(files.listing.partitions().fields(), std::slice::from_ref(&schema), file)?;
-    }
+    // Declared columns may be those of the path; what the manifest says stands in the files.
+    let in_files = if options.schema.is_some() { written.schema.as_ref() } else { Some(&schema) };
+    let file = |_| files.listing.file_names().next().unwrap_or_default();
+    schema::check_path_columns(files.listing.partitions().fields(), in_files.map_or(&[], std::slice::from_ref), file)?;
     let mapping = match &options.mapping {
         Some(mapping) => mapping.clone(),
-        None => written.mapping(&schema),
+        None => {
+            written.check_units(&schema)?;
+            written.mapping(&schema)
+        }
     };
     Ok(Types { schema, mapping, inferred, origin })
 }
@@ -105,6 +115,9 @@ struct Written {
     /// The columns of all sets together, if every one of them tells its own.
     schema: Option<SchemaRef>,
     options: MappingOptions,
+    /// The columns of each set that tells them, and its directory.
+    sets: Vec<(Path, SchemaRef)>,
+    names: FileNames,
     /// Type and form of each column.
     columns: BTreeMap<String, (DataType, Option<Choice>)>,
 }
@@ -112,12 +125,14 @@ struct Written {
 impl Written {
     fn of(sets: &[Set], names: &FileNames) -> Result<Self> {
         let directory = |set: &Set| names.name(&set.directory);
-        let mut schemas = Vec::with_capacity(sets.len());
+        let mut told: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
         let mut columns: BTreeMap<String, (DataType, Option<Choice>)> = BTreeMap::new();
         let mut first: Option<(&Set, MappingOptions)> = None;
         for set in sets {
-            let Some(schema) = set.manifest.arrow_schema().map_err(shards_error)? else { continue };
-            let mapping = set.manifest.mapping_options().map_err(shards_error)?;
+            let manifest = names.name(&set.directory.clone().join(MANIFEST_NAME));
+            let unreadable = |error: tfrecord_shards::Error| shards_error(error.with_path(manifest.as_ref()));
+            let Some(schema) = set.manifest.arrow_schema().map_err(unreadable)? else { continue };
+            let mapping = set.manifest.mapping_options().map_err(unreadable)?;
             for field in schema.fields() {
                 let choice = mapping.choices.get(field.name()).copied();
                 let before = columns.insert(field.name().clone(), (field.data_type().clone(), choice));
@@ -129,8 +144,9 @@ impl Written {
                 }
             }
             first.get_or_insert((set, mapping));
-            schemas.push(schema);
+            told.push((set.directory.clone(), schema));
         }
+        let schemas: Vec<_> = told.iter().map(|(_, schema)| Arc::clone(schema)).collect();
         let schema = match schemas.as_slice() {
             _ if schemas.len() < sets.len() => None,
             [] => None,
@@ -138,18 +154,84 @@ impl Written {
             schemas => Some(schema::merge(schemas, |index| directory(&sets[index]))?),
         };
         let options = first.map(|(_, options)| options).unwrap_or_default();
-        Ok(Self { schema, options, columns })
+        Ok(Self { schema, options, sets: told, names: names.clone(), columns })
     }
 
-    /// In which form the columns of `schema` stand: as they were written, where they have the types that they had.
+    /// Refuses files of which no manifest tells the types, where one does of others: the values of both would not be told
+    /// apart.
+    fn check_files(&self, files: &TableFiles) -> Result<()> {
+        let Some((first, _)) = self.sets.first() else { return Ok(()) };
+        let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
+        let is_told = |set: &Option<usize>| set.is_some_and(|set| tells(&files.sets[set].directory));
+        let Some(stray) = files.listed.iter().position(|set| !is_told(set)) else { return Ok(()) };
+        let stray = &files.listing.files()[stray].location;
+        let beside = stray.parent().filter(tells);
+        let (file, directory) = (self.names.name(stray), self.names.name(beside.as_ref().unwrap_or(first)));
+        Err(ErrorKind::StrayFile { file, directory }.into())
+    }
+
+    /// Refuses a column of dates, times, timestamps or durations in another unit than the one in which it was written:
+    /// records hold plain numbers.
+    fn check_units(&self, declared: &Schema) -> Result<()> {
+        for (directory, written) in &self.sets {
+            for field in declared.fields() {
+                let Some((_, written)) = written.column_with_name(field.name()) else { continue };
+                let (declared, found) = (value_type(field.data_type()), value_type(written.data_type()));
+                if declared.is_temporal() && found.is_temporal() && !is_same_form(declared, found) {
+                    return Err(ErrorKind::DeclaredUnit {
+                        directory: self.names.name(directory),
+                        column: field.name().clone(),
+                        written: written.data_type().clone(),
+                        declared: field.data_type().clone(),
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// In which form the columns of `schema` stand: as they were written, where their values have the types that they had.
     fn mapping(&self, schema: &Schema) -> MappingOptions {
-        let choice = |name: &String| {
-            let (data_type, choice) = self.columns.get(name)?;
-            let field = schema.field_with_name(name).ok().filter(|field| field.data_type() == data_type)?;
-            Some((field.name().clone(), (*choice)?))
+        let choice = |field: &FieldRef| {
+            let (written, choice) = self.columns.get(field.name())?;
+            let fits = is_same_form(value_type(field.data_type()), value_type(written));
+            Some((field.name().clone(), (*choice).filter(|_| fits)?))
         };
-        let choices = schema.fields().iter().filter_map(|field| choice(field.name())).collect();
+        let choices = schema.fields().iter().filter_map(choice).collect();
         MappingOptions { choices, ..self.options.clone() }
+    }
+}
+
+/// The type of the values of a column, in lists or not, however they are encoded.
+fn value_type(data_type: &DataType) -> &DataType {
+    use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, RunEndEncoded};
+    match data_type {
+        List(item) | LargeList(item) | ListView(item) | LargeListView(item) | FixedSizeList(item, _) => {
+            value_type(item.data_type())
+        }
+        Dictionary(_, values) => value_type(values),
+        RunEndEncoded(_, values) => value_type(values.data_type()),
+        value => value,
+    }
+}
+
+/// Whether the same number in a record is the same value in both types.
+fn is_same_form(one: &DataType, other: &DataType) -> bool {
+    let scale = |data_type: &DataType| match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    };
+    match (one, other) {
+        // The zone is for show: numbers are in UTC.
+        (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
+        (DataType::Time32(one) | DataType::Time64(one), DataType::Time32(other) | DataType::Time64(other)) => {
+            one == other
+        }
+        _ => one == other || scale(one).is_some_and(|one| Some(one) == scale(other)),
     }
 }
 
