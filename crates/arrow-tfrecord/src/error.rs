@@ -220,6 +220,20 @@ pub enum ErrorKind {
         /// Its type.
         data_type: DataType,
     },
+    /// A column whose rows take more room than a batch has, whatever is in them.
+    #[error(
+        "column {column:?}: one row of type {data_type} takes {len} bytes, even if it is null; a batch has at most {max}"
+    )]
+    RowTooLong {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// Bytes that a row takes while it is decoded.
+        len: usize,
+        /// The most that a batch takes.
+        max: usize,
+    },
     /// A record that is no `tf.train.Example`.
     #[error("{position}: {}{reason}{}", of_feature(feature), at_byte(*at))]
     Malformed {
@@ -356,6 +370,9 @@ impl Error {
             }
             ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
             ErrorKind::Framing(error) => error.hint().map(str::to_owned),
+            ErrorKind::RowTooLong { column, .. } => {
+                Some(format!("declare {column} with a type of any length, or leave it out"))
+            }
             ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
             ErrorKind::Malformed { .. } => {
                 Some("the records may be of another type than tf.train.Example, or of a broken writer".to_owned())

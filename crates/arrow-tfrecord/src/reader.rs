@@ -12,6 +12,7 @@ mod batch;
 mod column;
 mod decimal;
 mod decoder;
+mod duration;
 mod filter;
 mod infer;
 mod locate;

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io;
 
+use arrow_schema::{DataType, TimeUnit};
 use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
 use tfrecord_shards::Disagreement;
@@ -87,6 +88,20 @@ pub enum ErrorKind {
         /// Whether the types of the columns were inferred from some of the records.
         inferred: bool,
     },
+    /// A record that does not fit those before it, or damage, where records are to tell the columns.
+    #[error("{file}: {error}")]
+    Inference {
+        /// The file.
+        file: String,
+        /// What is wrong, and where in the file. What is below it is the source of this error.
+        error: arrow_tfrecord::Error,
+    },
+    /// Columns that cannot be read from records.
+    #[error("{error}")]
+    Columns {
+        /// Which and why. What is below it is the source of this error.
+        error: arrow_tfrecord::Error,
+    },
     /// A file that is not the one that was planned to be read.
     #[error("{file}: the file changed while it was read")]
     Changed {
@@ -123,6 +138,26 @@ pub enum ErrorKind {
         first: String,
         /// The directory of the other.
         second: String,
+    },
+    /// A file that belongs to no set of shards, in a table with files that do.
+    #[error("{file} is no shard of the set in {directory}, whose manifest tells the types of its columns")]
+    StrayFile {
+        /// The file.
+        file: String,
+        /// The directory of the set.
+        directory: String,
+    },
+    /// A column that is declared in another unit than the one in which it was written.
+    #[error("{directory}: column {column:?}: declared as {declared}, but it was written as {written}")]
+    DeclaredUnit {
+        /// The directory of the set.
+        directory: String,
+        /// The column.
+        column: String,
+        /// The type that the manifest tells.
+        written: DataType,
+        /// The declared type.
+        declared: DataType,
     },
     /// A `schema.pbtxt` that is not text.
     #[error("{file}: not UTF-8")]
@@ -173,6 +208,17 @@ impl Error {
                     .to_owned(),
             ),
             ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
+            ErrorKind::Inference { error, .. } => inference_hint(error),
+            ErrorKind::Columns { error } => columns_hint(error),
+            ErrorKind::StrayFile { file, .. } => {
+                Some(format!("leave {file} out, or declare the columns to read it as the shards are"))
+            }
+            ErrorKind::DeclaredUnit { column, written, .. } => Some(match sql_type(written) {
+                Some(sql) => {
+                    format!("declare {column} as {sql}, or leave the columns undeclared; CAST it in the query")
+                }
+                None => format!("leave the columns undeclared, and CAST {column} in the query"),
+            }),
             ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
             ErrorKind::End { .. } => {
                 Some("the file is not the one that was written: write it again, or verify the set".to_owned())
@@ -206,7 +252,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
             // Its text is part of this one's.
-            ErrorKind::Record { error, .. } => error.source(),
+            ErrorKind::Record { error, .. } | ErrorKind::Inference { error, .. } | ErrorKind::Columns { error } => {
+                error.source()
+            }
             kind => kind.source(),
         }
     }
@@ -239,6 +287,46 @@ fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> 
     }
     let more = "the columns are inferred from the first records of each file: infer_records=all looks at every one";
     Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
+}
+
+/// What to do about records that tell no columns. No type holds two kinds, so declaring one is no way out.
+fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
+    match error.kind() {
+        arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), .. } => Some(format!(
+            "records before it, of this file or of another, have {feature} as {expected}_list: read the files of each \
+             kind as a table of their own, or declare the columns without {feature}"
+        )),
+        _ => error.hint(),
+    }
+}
+
+/// What whoever reads can do about columns: not what whoever writes could.
+fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
+    use arrow_tfrecord::ErrorKind::{DuplicateFeature, EmptyFeatureName, InvalidChoice, UnsupportedType};
+    match error.kind() {
+        UnsupportedType { column, .. } | InvalidChoice { column, .. } => {
+            Some(format!("declare the columns without {column}, or with another type for it"))
+        }
+        DuplicateFeature { .. } | EmptyFeatureName { .. } => Some("declare the columns that are to be read".to_owned()),
+        _ => error.hint(),
+    }
+}
+
+/// How a date or timestamp is declared in SQL.
+fn sql_type(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
+        DataType::Date32 => "DATE".to_owned(),
+        DataType::Timestamp(unit, zone) => {
+            let digits = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            format!("TIMESTAMP({digits}){}", zone.as_ref().map_or("", |_| " WITH TIME ZONE"))
+        }
+        _ => return None,
+    })
 }
 
 /// An error of the mapping or the encoder, for the engine.

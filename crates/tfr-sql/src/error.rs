@@ -201,6 +201,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// Columns that cells of CSV cannot hold.
+    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().cloned()))]
+    NestedInCsv {
+        /// The target.
+        path: PathBuf,
+        /// The columns, each with its type.
+        columns: Vec<String>,
+    },
     /// A file of a table.
     #[error("{}: cannot be written", path.display())]
     WriteFile {
@@ -273,6 +281,10 @@ impl Error {
             Self::OtherKind { .. } | Self::ForeignFiles { .. } => {
                 Some("choose another name, or move what is there away".to_owned())
             }
+            Self::NestedInCsv { .. } => Some(
+                "write .json, .jsonl or .parquet instead, or select text: array_to_string(tags, ';') AS tags for a list"
+                    .to_owned(),
+            ),
             Self::Record { error, .. } => error.hint(),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())

@@ -1,6 +1,6 @@
 //! `index`: where each record starts, in a file beside the records.
 
-use tfrecord_shards::index;
+use tfrecord_shards::{Indexing, index};
 
 use crate::cli::IndexArgs;
 use crate::error::{Error, Result};
@@ -14,13 +14,14 @@ pub fn run(args: &IndexArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let paths = inputs::expand(&args.paths)?;
     let name = args.name();
     let written = work.with_progress(args.threads, move |progress, _| index(&paths, name, progress))?;
-    let written = match written {
+    let Indexing { indexes: written, findings, .. } = match written {
         Ok(written) => written,
         Err(status) => {
             work.printer.note("stopped");
             return Ok(status);
         }
     };
+    findings.iter().for_each(|finding| work.printer.warning(finding));
     let names: String = written.iter().map(|index| format!("{}\n", index.path.display())).collect();
     work.printer.data(names.as_bytes()).map_err(Error::Stdout)?;
     let records = written.iter().map(|index| index.records).sum();

@@ -11,6 +11,7 @@ mod interrupt;
 mod map_file;
 mod mapping;
 mod names;
+mod origin;
 mod printer;
 mod progress;
 mod query;
@@ -37,6 +38,10 @@ use crate::cli::Cli;
 use crate::error::Explanation;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+
+/// As the engine's own command does: batches come and go, and the C library would hand the memory of each back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::from_process() {

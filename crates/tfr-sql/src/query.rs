@@ -6,17 +6,21 @@ use std::sync::Arc;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, TableReference};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement};
+use datafusion::logical_expr::{
+    CreateExternalTable, DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement,
+};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion_tfrecord::directory::DirectoryTable;
 use serde_json::Value;
 use tfr_inputs::{InputOptions, open_locations, open_table};
 
 use crate::cli::{InferenceArgs, QueryArgs};
 use crate::error::{Error, Result};
 use crate::names;
+use crate::origin::{self, Spelling};
 use crate::recorded;
 
 /// A planned query.
@@ -31,6 +35,8 @@ pub struct Query {
     pub inputs: BTreeSet<String>,
     /// How it was asked, for the manifest: the statements before it, and the tables of `--table`.
     pub recorded: BTreeMap<String, Value>,
+    /// What the user should know of its tables.
+    pub notes: Vec<String>,
 }
 
 impl Query {
@@ -43,6 +49,7 @@ impl Query {
         }
         let mut inputs = BTreeSet::new();
         let mut recorded = BTreeMap::new();
+        let mut notes = Vec::new();
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -52,11 +59,16 @@ impl Query {
         }
         for table in &args.tables {
             let opened = open_table(&context.state(), table).await?;
+            notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
             inputs.extend(table.locations.iter().cloned());
         }
         for statement in statements {
-            inputs.extend(run_preamble(context, statement).await?);
+            let Some(table) = run_preamble(context, statement).await? else { continue };
+            inputs.extend(table.locations);
+            let opened = context.table_provider(table.name.clone()).await?;
+            let opened = opened.downcast_ref::<DirectoryTable>();
+            notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
         }
         for path in names::quoted_tables(&mut query) {
             let name = TableReference::bare(path.as_str());
@@ -64,6 +76,7 @@ impl Query {
                 let locations = [path];
                 let opened =
                     open_locations(&context.state(), &locations, &input_options(&args.inference), None).await?;
+                notes.extend(origin::note(&opened, &locations[0], Spelling::Argument));
                 context.register_table(name, opened)?;
                 inputs.extend(locations);
             }
@@ -72,7 +85,7 @@ impl Query {
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
-        Ok(Self { text, logical, physical, inputs, recorded })
+        Ok(Self { text, logical, physical, inputs, recorded, notes })
     }
 
     /// Whether the user asked for an order: a sort decides it, and nothing above mixes the rows again.
@@ -172,8 +185,8 @@ fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     Ok(own)
 }
 
-/// Runs a statement that stands before the query. Returns the inputs that it names.
-async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<Vec<String>> {
+/// Runs a statement that stands before the query. Returns the table that it creates.
+async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<Option<Box<CreateExternalTable>>> {
     let allowed = match &statement {
         Statement::CreateExternalTable(_) => true,
         Statement::Statement(statement) => matches!(**statement, SqlStatement::Set(_)),
@@ -189,9 +202,9 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
         return Err(Error::UnsupportedFormat(table.file_type.clone()));
     }
     let plan = state.statement_to_plan(statement).await?;
-    let inputs = match &plan {
-        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => table.locations.clone(),
-        _ => Vec::new(),
+    let table = match &plan {
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => Some(table.clone()),
+        _ => None,
     };
     let done = match &plan {
         LogicalPlan::Statement(PlanStatement::SetVariable(variable)) => set(context, variable)?,
@@ -200,7 +213,7 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
     if !done {
         context.execute_logical_plan(plan).await?;
     }
-    Ok(inputs)
+    Ok(table)
 }
 
 /// Whether a statement asks for rows; explanations of such a statement are rows too, if not ones to write.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tfrecord_shards::{RewriteOptions, reshard};
+use tfrecord_shards::{Reshard, RewriteOptions, reshard};
 
 use crate::cli::{ReshardArgs, ShardArgs};
 use crate::error::{Error, Result};
@@ -19,14 +19,16 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         options.pool = Some(Arc::clone(pool));
         reshard(&paths, &out, &options, progress)
     })?;
-    let manifest = match moved {
-        Ok(manifest) => manifest,
+    let Reshard { manifest, findings, .. } = match moved {
+        Ok(moved) => moved,
         Err(status) => {
             work.printer.note("stopped; nothing was written");
             return Ok(status);
         }
     };
-    let outcome = Outcome::Shards(ShardsReport::new(&args.out, &manifest, Vec::new()));
+    let warnings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    warnings.iter().for_each(|warning| work.printer.warning(warning));
+    let outcome = Outcome::Shards(ShardsReport::new(&args.out, &manifest, warnings));
     let report = Report::new(outcome, work.started.elapsed());
     work.printer.note(report.summary());
     if args.report.is_some() {

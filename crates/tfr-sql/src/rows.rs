@@ -1,13 +1,13 @@
 //! Rows for people and for pipes: [`RowWriter`] turns record batches into text, batch by batch.
 
+mod csv;
+mod json;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringArray};
-use arrow::csv;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::json::writer::{LineDelimited, WriterBuilder};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
@@ -45,11 +45,16 @@ impl RowWriter {
         }
         match self.format {
             RowFormat::Table => self.write_table(batch, out)?,
-            RowFormat::Csv => write_csv(batch, self.rows == 0, out)?,
-            RowFormat::Jsonl => write_json_lines(batch, out)?,
+            RowFormat::Csv => {
+                if self.rows == 0 {
+                    csv::write_header(&self.schema, out);
+                }
+                csv::write(batch, out)?;
+            }
+            RowFormat::Jsonl => json::write_lines(batch, out)?,
             RowFormat::Json => {
                 let mut lines = Vec::new();
-                write_json_lines(batch, &mut lines)?;
+                json::write_lines(batch, &mut lines)?;
                 for (i, object) in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
                     out.extend_from_slice(if self.rows == 0 && i == 0 { b"[" } else { b",\n " });
                     out.extend_from_slice(object);
@@ -72,7 +77,10 @@ impl RowWriter {
             RowFormat::Table if self.rows == 0 || !self.table.is_empty() => {
                 flush_table(&self.schema, &mut self.table, out)
             }
-            RowFormat::Csv if self.rows == 0 => write_csv(&RecordBatch::new_empty(Arc::clone(&self.schema)), true, out),
+            RowFormat::Csv if self.rows == 0 => {
+                csv::write_header(&self.schema, out);
+                Ok(())
+            }
             RowFormat::Markdown if self.rows == 0 => {
                 write_markdown_header(&self.schema, out);
                 Ok(())
@@ -105,41 +113,6 @@ fn flush_table(schema: &SchemaRef, table: &mut Vec<RecordBatch>, out: &mut Vec<u
     out.extend_from_slice(format!("{text}\n").as_bytes());
     table.clear();
     Ok(())
-}
-
-fn write_csv(batch: &RecordBatch, header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-    csv::WriterBuilder::new().with_header(header).build(out).write(&flat(batch)?)
-}
-
-/// CSV has no lists or structs: they are written as the text that a table shows.
-fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let schema = batch.schema();
-    if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
-        return Ok(batch.clone());
-    }
-    let options = FormatOptions::default();
-    let mut fields = Vec::with_capacity(batch.num_columns());
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
-    for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        if field.data_type().is_nested() {
-            let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
-            let text: StringArray = (0..column.len())
-                .map(|row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose())
-                .collect::<Result<_, _>>()?;
-            fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
-            columns.push(Arc::new(text));
-        } else {
-            fields.push(Arc::clone(field));
-            columns.push(Arc::clone(column));
-        }
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-}
-
-fn write_json_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-    let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
-    writer.write(batch)?;
-    writer.finish()
 }
 
 fn write_markdown_header(schema: &Schema, out: &mut Vec<u8>) {

@@ -79,6 +79,9 @@ async fn run(
         query = Query::plan(&context, args, text) => query?,
         status = interrupt.received() => return Ok(status),
     };
+    for note in &query.notes {
+        printer.note(note);
+    }
     if args.output.dry_run {
         let schema = query.physical.schema();
         let options = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);

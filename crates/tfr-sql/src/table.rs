@@ -13,6 +13,7 @@ mod types;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::datatypes::Schema;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -64,6 +65,7 @@ impl WriteTable<'_> {
         query: Query,
         interrupt: &mut Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
+        self.check(&query.physical.schema())?;
         let plan = self.plan(context, &query)?;
         let inputs = local_inputs(&plan, &query.inputs.iter().cloned().collect::<Vec<_>>());
         let commit = TableCommit::begin(self.target, self.mode, &inputs)?;
@@ -94,6 +96,16 @@ impl WriteTable<'_> {
             file_bytes: totals.bytes,
         };
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
+    }
+
+    /// Refuses columns that the format does not have, before anything runs.
+    fn check(&self, schema: &Schema) -> Result<()> {
+        let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
+        let columns: Vec<_> = nested.map(|field| format!("column {:?}: {}", field.name(), field.data_type())).collect();
+        if self.target.format == TableFormat::Csv && !columns.is_empty() {
+            return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
+        }
+        Ok(())
     }
 
     /// The plan whose partitions become files, of which an ordered query has one.

@@ -65,6 +65,7 @@ fn kind(kind: &FindingKind) -> &'static str {
         FindingKind::WrongCompression { .. } => "wrong-compression",
         FindingKind::Unreadable(_) => "unreadable",
         FindingKind::Figures { .. } => "figures",
+        FindingKind::MixedForms(_) => "mixed-forms",
         FindingKind::MissingShard => "missing-shard",
         FindingKind::UnlistedShard => "unlisted-shard",
         FindingKind::NoSuccess => "no-success",

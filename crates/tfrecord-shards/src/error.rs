@@ -1,13 +1,16 @@
 //! [`Error`]: what can go wrong between a batch and a published set.
 
 use std::fmt;
+use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 use tfrecord_framing::Compression;
 
 use crate::finding::Finding;
+use crate::form::FormDifference;
 use crate::manifest::FormatVersion;
 
 /// The result of this crate's functions.
@@ -47,6 +50,36 @@ pub enum ErrorKind {
     /// What is to be read is not whole.
     #[error("{0}")]
     NotWhole(Finding),
+    /// What is to be read is neither file nor directory: a pipe, a device or a socket.
+    #[error("{}: expected a file or a directory, found {}", path.display(), file_type(path))]
+    NotAFile {
+        /// What it is called.
+        path: PathBuf,
+    },
+    /// The records of a file would be written twice.
+    #[error("{}: named twice, or in a directory that is named too", path.display())]
+    Twice {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// Records would get into one set that do not have the same form.
+    #[error("{}: {difference}", path.display())]
+    MixedForms {
+        /// A set, or a file that no manifest lists.
+        path: PathBuf,
+        /// What differs from another.
+        difference: FormDifference,
+    },
+    /// Two files would have the same index.
+    #[error("{}: would be the index of {} and of {}", path.display(), first.display(), second.display())]
+    SameIndex {
+        /// The index.
+        path: PathBuf,
+        /// A file.
+        first: PathBuf,
+        /// Another.
+        second: PathBuf,
+    },
     /// There is nothing to read.
     #[error("{}: no TFRecord files", path.display())]
     NoFiles {
@@ -215,6 +248,14 @@ pub enum ErrorKind {
     /// The manifest could not be written down.
     #[error("cannot write the manifest as JSON")]
     Json(#[from] serde_json::Error),
+    /// What a manifest tells of the form of the records cannot be read.
+    #[error("{}: cannot be understood as a manifest", path.display())]
+    ManifestForm {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with its schema or its mapping.
+        source: Box<Error>,
+    },
     /// The options of a mapping, as a manifest tells them, are not those of this release.
     #[error("the manifest's mapping options cannot be understood")]
     MappingOptions(#[source] serde_json::Error),
@@ -251,11 +292,15 @@ impl Error {
         *self.0
     }
 
-    /// The same error, saying which shard it was whose sink failed.
+    /// The same error, saying which shard it was whose sink failed, or which manifest has the schema or the mapping that
+    /// cannot be read.
     #[must_use]
     pub fn with_path(self, path: &Path) -> Self {
         match *self.0 {
             ErrorKind::Write(source) => ErrorKind::Io { action: "write", path: path.to_owned(), source }.into(),
+            kind @ (ErrorKind::Schema(_) | ErrorKind::Base64(_) | ErrorKind::MappingOptions(_)) => {
+                ErrorKind::ManifestForm { path: path.to_owned(), source: Box::new(kind.into()) }.into()
+            }
             kind => kind.into(),
         }
     }
@@ -270,6 +315,15 @@ impl Error {
                 "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by \
                  one are read whatever the manifest tells"
             }
+            ErrorKind::ManifestForm { source, .. } if source.hint().is_some() => return source.hint(),
+            ErrorKind::ManifestForm { .. } => "restore the manifest, or write the set again",
+            ErrorKind::NotAFile { .. } => "write its content to a file and name that",
+            ErrorKind::Twice { .. } => "name it once; to have its records twice, copy it or link to it",
+            ErrorKind::MixedForms { .. } => {
+                "write each to a set of its own; or bring them into one form with a query: tfr-sql \"SELECT ... FROM 'one' \
+                 UNION ALL BY NAME SELECT ... FROM 'other'\" --out DIR"
+            }
+            ErrorKind::SameIndex { .. } => "name one of them, or choose --name idx",
             ErrorKind::NothingSound { findings, .. } => {
                 let first = findings.first().map(Finding::to_string).unwrap_or_default();
                 return Some(format!("nothing was written; what is wrong first: {first}"));
@@ -309,6 +363,16 @@ impl Error {
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+/// What is there that is neither file nor directory.
+fn file_type(path: &Path) -> &'static str {
+    match fs::metadata(path).map(|metadata| metadata.file_type()) {
+        Ok(found) if found.is_fifo() => "a pipe",
+        Ok(found) if found.is_socket() => "a socket",
+        Ok(found) if found.is_char_device() || found.is_block_device() => "a device",
+        _ => "something else",
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tfrecord_framing::{Compression, Damage};
 
 use crate::error::{Error, ErrorKind};
+use crate::form::FormDifference;
 use crate::manifest::ShardEntry;
 use crate::names::{MANIFEST_NAME, SUCCESS_NAME};
 
@@ -52,6 +53,8 @@ pub enum FindingKind {
         /// What was found.
         found: ShardFigures,
     },
+    /// The records do not have the form of those of another input; so the new set tells none.
+    MixedForms(FormDifference),
     /// A shard that the manifest lists is not there.
     MissingShard,
     /// The manifest does not list a shard that is there.
@@ -148,6 +151,7 @@ impl fmt::Display for FindingKind {
             }
             Self::Unreadable(error) => error.fmt(f),
             Self::Figures { expected, found } => expected.compare(found, f),
+            Self::MixedForms(difference) => write!(f, "{difference}; the new set tells no types"),
             Self::MissingShard => write!(f, "missing, though {MANIFEST_NAME} lists it"),
             Self::UnlistedShard => write!(f, "not of the set: {MANIFEST_NAME} does not list it"),
             Self::NoSuccess => write!(f, "{SUCCESS_NAME} is missing"),

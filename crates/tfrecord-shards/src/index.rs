@@ -1,5 +1,6 @@
 //! [`index`]: where each record of a file is, for readers that go to a record at once.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,7 +10,7 @@ use rayon::prelude::*;
 use tfrecord_framing::Compression;
 
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::finding::FindingKind;
+use crate::finding::{Finding, FindingKind};
 use crate::frames::{FrameReader, OnDamage, hop};
 use crate::input::{InputFile, Inputs};
 use crate::names::RunId;
@@ -54,6 +55,17 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
+/// What [`index`] has written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Indexing {
+    /// The indexes, in the order of the files.
+    pub indexes: Vec<Index>,
+    /// What is wrong with the sets: shards that are missing or not listed, a missing `_SUCCESS`, what killed runs have
+    /// left.
+    pub findings: Vec<Finding>,
+}
+
 /// An index that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -83,6 +95,7 @@ pub struct Index {
 /// writer.finish()?;
 ///
 /// let written = index(&[file], IndexName::Idx, &Progress::default())?;
+/// let written = written.indexes;
 /// assert_eq!(written[0].records, 2);
 /// assert_eq!(std::fs::read_to_string(&written[0].path)?, "0 21\n21 22\n");
 /// # Ok(())
@@ -90,16 +103,24 @@ pub struct Index {
 /// ```
 ///
 /// # Errors
-/// When a file is compressed ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or
+/// When a path leads to a pipe or device, two files would have the same index ([`ErrorKind::SameIndex`]), a file is compressed ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or
 /// cannot be read, an index cannot be written, or the run was stopped. No index is put in its place before all are
 /// written.
-pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Vec<Index>> {
-    let Inputs { files, findings, .. } = Inputs::find(inputs)?;
-    if let Some(finding) = findings.into_iter().find(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
-        return Err(finding.into_error());
+pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Indexing> {
+    let Inputs { files, mut findings, .. } = Inputs::find(inputs)?;
+    if let Some(at) = findings.iter().position(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
+        return Err(findings.swap_remove(at).into_error());
     }
     if files.is_empty() {
         return Err(ErrorKind::NoFiles { path: inputs.first().cloned().unwrap_or_default() }.into());
+    }
+    let mut paths = BTreeMap::new();
+    for file in &files {
+        let path = name.beside(&file.path);
+        if let Some(first) = paths.insert(path.clone(), &file.path) {
+            let (first, second) = (first.clone(), file.path.clone());
+            return Err(ErrorKind::SameIndex { path, first, second }.into());
+        }
     }
     progress.expect(files.iter().map(|file| file.len).sum());
     let run = RunId::new();
@@ -107,7 +128,8 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
         .par_iter()
         .map(|file| NewIndex::write(file, name.beside(&file.path), &run, progress))
         .collect::<Result<_>>()?;
-    written.into_iter().map(NewIndex::put_in_place).collect()
+    let indexes = written.into_iter().map(NewIndex::put_in_place).collect::<Result<_>>()?;
+    Ok(Indexing { indexes, findings })
 }
 
 /// An index under a hidden name, removed again if it is not put in its place.

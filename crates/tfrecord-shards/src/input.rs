@@ -36,6 +36,15 @@ pub(crate) struct InputFile {
 }
 
 impl InputFile {
+    /// The directory of the set that lists it; the file itself if none does.
+    pub(crate) fn origin(&self) -> &Path {
+        let depth = self.entry().map_or(0, |shard| Path::new(&shard.path).components().count());
+        match self.path.ancestors().nth(depth) {
+            Some(path) if !path.as_os_str().is_empty() => path,
+            _ => Path::new("."),
+        }
+    }
+
     /// What the manifest tells of it.
     pub(crate) fn entry(&self) -> Option<&ShardEntry> {
         self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
@@ -56,20 +65,34 @@ impl InputFile {
 
 /// The TFRecord files that files and directories lead to: of a set the shards that its manifest lists, in its order; of
 /// another directory all files in it and below, by name, but for hidden ones and sidecars. And what is wrong with the
-/// directories: shards that are missing, what killed runs have left.
+/// directories: shards that are missing, what killed runs have left. A file that is met twice is told once, and what is
+/// named itself may be a pipe.
 ///
 /// # Errors
-/// When a path leads to no file and no directory.
+/// When a path leads nowhere.
 pub fn files(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
-    let Inputs { files, findings, .. } = Inputs::find(paths)?;
+    let Inputs { files, findings, .. } = Inputs::locate(paths)?;
     Ok((files.into_iter().map(|file| file.path).collect(), findings))
+}
+
+/// Whether a file's name is that of a sidecar: something that lies beside shards and is none, by the name's ending. A
+/// note, an index, a schema, what another tool wants to know.
+///
+/// ```
+/// use tfrecord_shards::is_sidecar;
+///
+/// assert!(is_sidecar("README.md") && is_sidecar("dataset_info.json") && is_sidecar("part-00000.tfrecord.idx"));
+/// assert!(!is_sidecar("part-00000.tfrecord") && !is_sidecar("json"));
+/// ```
+pub fn is_sidecar(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str).unwrap_or_default();
+    SIDECARS.contains(&extension.to_ascii_lowercase().as_str())
 }
 
 /// Whether a file in a directory is passed over: hidden, a mark of a tool, or a sidecar.
 fn is_passed_over(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let extension = Path::new(name.as_ref()).extension().and_then(OsStr::to_str).unwrap_or_default();
-    name.starts_with(['.', '_']) || SIDECARS.contains(&extension.to_ascii_lowercase().as_str())
+    name.starts_with(['.', '_']) || is_sidecar(&name)
 }
 
 /// Whether a file's name is one that shards have, of ours or of others.
@@ -86,6 +109,17 @@ fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
     split.map(Into::into).into_iter().chain(keys).collect::<Vec<_>>().join("/")
 }
 
+/// A path with the links on its way resolved: of a file that is a link, not the last one.
+fn resolve(path: &Path, is_dir: bool) -> io::Result<PathBuf> {
+    match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) if !is_dir => {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            Ok(fs::canonicalize(dir)?.join(name))
+        }
+        _ => fs::canonicalize(path),
+    }
+}
+
 /// Something in a directory.
 struct Entry {
     path: PathBuf,
@@ -94,40 +128,90 @@ struct Entry {
 }
 
 /// The files that paths lead to.
+///
+/// A link to a file is a file of its own, and one to a directory a directory, but for a link back to a directory that it
+/// lies in.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     /// The files, in the order in which they were named; those of a set in its order, others of a directory by name.
     pub(crate) files: Vec<InputFile>,
     /// What is wrong with directories and manifests.
     pub(crate) findings: Vec<Finding>,
-    /// The files and directories met, by their resolved paths, so that none is taken twice.
+    /// The first file or directory that more than one path leads to.
+    pub(crate) twice: Option<PathBuf>,
+    /// The first of the named ones that is neither file nor directory: a pipe, say.
+    stream: Option<PathBuf>,
+    /// The path at work, and what it is when links are resolved.
+    root: (PathBuf, PathBuf),
+    /// The files and directories met, by resolved paths; what lies in them, from there.
     met: BTreeSet<PathBuf>,
+    /// The directories around the one at work, resolved.
+    around: Vec<PathBuf>,
+    /// What findings were about that must not be told twice, resolved.
+    told: BTreeSet<PathBuf>,
     /// Manifests beside files that were named themselves, by directory.
     beside: BTreeMap<PathBuf, Option<Arc<Manifest>>>,
 }
 
 impl Inputs {
-    /// Finds the files. A file that is met twice is taken once.
+    /// Finds the files. One that more than one path leads to is taken once.
     ///
     /// # Errors
-    /// When a path leads to no file and no directory.
+    /// When a path leads nowhere, or to what is neither file nor directory.
     pub(crate) fn find(paths: &[PathBuf]) -> Result<Self> {
+        let inputs = Self::locate(paths)?;
+        match inputs.stream {
+            Some(path) => Err(ErrorKind::NotAFile { path }.into()),
+            None => Ok(inputs),
+        }
+    }
+
+    /// Finds the files for a run that copies records, which none must enter twice.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), and when more than one path leads to a file.
+    pub(crate) fn find_once(paths: &[PathBuf]) -> Result<Self> {
+        let inputs = Self::find(paths)?;
+        match inputs.twice {
+            Some(path) => Err(ErrorKind::Twice { path }.into()),
+            None => Ok(inputs),
+        }
+    }
+
+    fn locate(paths: &[PathBuf]) -> Result<Self> {
         let mut inputs = Self::default();
         for path in paths {
             let metadata = fs::metadata(path).at("open", path)?;
+            inputs.root = (path.clone(), resolve(path, metadata.is_dir()).at("open", path)?);
             if metadata.is_dir() {
                 inputs.add_leftovers(staging::beside_of(path));
                 inputs.add_directory(path);
             } else {
+                if !metadata.is_file() {
+                    inputs.stream.get_or_insert_with(|| path.clone());
+                }
                 inputs.add_named(path, metadata.len());
             }
         }
         Ok(inputs)
     }
 
+    /// Where a path at or below the root is met.
+    fn place(&self, path: &Path) -> PathBuf {
+        let (root, resolved) = &self.root;
+        match path.strip_prefix(root) {
+            Ok(below) if below.as_os_str().is_empty() => resolved.clone(),
+            Ok(below) => resolved.join(below),
+            Err(_) => path.to_owned(),
+        }
+    }
+
     fn meet(&mut self, path: &Path) -> bool {
-        // What cannot be resolved cannot be opened either, which is found out then.
-        fs::canonicalize(path).map_or(true, |path| self.met.insert(path))
+        let is_new = self.met.insert(self.place(path));
+        if !is_new {
+            self.twice.get_or_insert_with(|| path.to_owned());
+        }
+        is_new
     }
 
     fn add_named(&mut self, path: &Path, len: u64) {
@@ -160,13 +244,26 @@ impl Inputs {
             self.findings.push(Finding::new(dir, FindingKind::Unpublished { run: leftover.run }));
         }
         self.add_leftovers(staging::beside_any(dir));
-        for Entry { path, is_dir, len } in self.entries(dir) {
-            if is_dir {
-                self.add_directory(&path);
-            } else if self.meet(&path) {
-                let group = Some(group(&path, None));
-                self.files.push(InputFile { path, len, listed: None, named: false, group });
+        self.inside(dir, |inputs| {
+            for Entry { path, is_dir, len } in inputs.entries(dir) {
+                if is_dir {
+                    inputs.add_directory(&path);
+                } else if inputs.meet(&path) {
+                    let group = Some(group(&path, None));
+                    inputs.files.push(InputFile { path, len, listed: None, named: false, group });
+                }
             }
+        });
+    }
+
+    /// Looks at what is in a directory, unless that is a link back to one around it.
+    fn inside(&mut self, dir: &Path, look: impl FnOnce(&mut Self)) {
+        // What cannot be resolved cannot be listed either, which is found out then.
+        let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        if !self.around.contains(&resolved) {
+            self.around.push(resolved);
+            look(self);
+            self.around.pop();
         }
     }
 
@@ -175,9 +272,16 @@ impl Inputs {
         if !dir.join(SUCCESS_NAME).is_file() {
             self.findings.push(Finding::new(dir, FindingKind::NoSuccess));
         }
+        if let Err(error) = manifest.check_form() {
+            let path = dir.join(MANIFEST_NAME);
+            self.find_unreadable(&path, error.with_path(&path));
+        }
         for (index, shard) in manifest.shards.iter().enumerate() {
             let path = dir.join(&shard.path);
             match fs::metadata(&path) {
+                Ok(metadata) if !metadata.is_file() => {
+                    self.find_unreadable(&path, ErrorKind::NotAFile { path: path.clone() }.into());
+                }
                 Ok(metadata) if self.meet(&path) => {
                     let listed = Some((Arc::clone(&manifest), index));
                     let group = Some(group(&path, Some(shard)));
@@ -192,21 +296,22 @@ impl Inputs {
 
     /// Notes shards in and below the directory of a set that the set does not list.
     fn add_unlisted(&mut self, dir: &Path) {
-        for Entry { path, is_dir, .. } in self.entries(dir) {
-            if is_dir {
-                if self.meet(&path) {
-                    self.add_unlisted(&path);
+        self.inside(dir, |inputs| {
+            for Entry { path, is_dir, .. } in inputs.entries(dir) {
+                if is_dir {
+                    inputs.add_unlisted(&path);
+                } else if path.file_name().is_some_and(is_shard_name) && !inputs.met.contains(&inputs.place(&path)) {
+                    inputs.findings.push(Finding::new(&path, FindingKind::UnlistedShard));
                 }
-            } else if path.file_name().is_some_and(is_shard_name) && self.meet(&path) {
-                self.findings.push(Finding::new(&path, FindingKind::UnlistedShard));
             }
-        }
+        });
     }
 
     fn add_leftovers(&mut self, leftovers: Result<Vec<Leftover>>) {
         // Where nothing can be listed there is more to complain about than leftovers.
         for Leftover { path, run, live } in leftovers.unwrap_or_default() {
-            if !live && self.meet(&path) {
+            let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if !live && self.told.insert(resolved) {
                 self.findings.push(Finding::new(&path, FindingKind::Leftover { run }));
             }
         }
@@ -216,8 +321,7 @@ impl Inputs {
         self.findings.push(Finding::new(path, FindingKind::Unreadable(error)));
     }
 
-    /// The files and directories in a directory that are not passed over, by name. Links are followed, but not to a
-    /// directory that has been met.
+    /// The files and directories in a directory that are not passed over, by name. Links are followed.
     fn entries(&mut self, dir: &Path) -> Vec<Entry> {
         let list = || -> io::Result<Vec<Entry>> {
             let mut entries = Vec::new();

@@ -47,6 +47,7 @@ pub mod commit;
 mod error;
 mod filler;
 mod finding;
+mod form;
 mod frames;
 mod index;
 mod input;
@@ -68,8 +69,9 @@ mod writer;
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, check_prefix};
 pub use error::{Error, ErrorKind, Result};
 pub use finding::{Finding, FindingKind, ShardFigures};
-pub use index::{Index, IndexName, index};
-pub use input::files;
+pub use form::FormDifference;
+pub use index::{Index, IndexName, Indexing, index};
+pub use input::{files, is_sidecar};
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
@@ -80,7 +82,7 @@ pub use manifest::{
 pub use names::{MANIFEST_NAME, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
 pub use open_shards::{OpenShard, OpenShards};
 pub use progress::Progress;
-pub use rewrite::{RewriteOptions, Salvage, reshard, salvage};
+pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};

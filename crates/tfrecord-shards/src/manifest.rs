@@ -142,6 +142,13 @@ pub struct Totals {
     pub file_bytes: u64,
 }
 
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shards, rows, framed_bytes, file_bytes } = self;
+        write!(f, "{rows} rows in {shards} shards of {file_bytes} bytes, {framed_bytes} before compression")
+    }
+}
+
 impl Totals {
     fn of(shards: &[ShardEntry]) -> Self {
         let add = |field: fn(&ShardEntry) -> u64| shards.iter().map(field).fold(0, u64::saturating_add);
@@ -306,6 +313,9 @@ impl Manifest {
     /// that are not the sum of the shards, or paths that lead out of the directory.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join(MANIFEST_NAME);
+        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(ErrorKind::NotAFile { path }.into());
+        }
         match fs::read(&path) {
             Ok(json) => Self::from_json(&json, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
@@ -350,7 +360,7 @@ impl Manifest {
             }
         }
         let sums = Totals::of(&self.shards);
-        (self.totals != sums).then(|| format!("the shards add up to {sums:?}, the totals say {:?}", self.totals))
+        (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
     }
 
     /// What is missing for a whole set, as far as names and sizes tell: `size_of` gives the size of a file, by its path
@@ -396,6 +406,16 @@ impl Manifest {
             Some(options) => Ok(MappingOptions::deserialize(options).map_err(ErrorKind::MappingOptions)?),
             None => Ok(MappingOptions::default()),
         }
+    }
+
+    /// Whether what it tells of the form of its records can be read.
+    ///
+    /// # Errors
+    /// As [`arrow_schema`](Self::arrow_schema) and [`mapping_options`](Self::mapping_options).
+    pub(crate) fn check_form(&self) -> Result<()> {
+        self.arrow_schema()?;
+        self.mapping_options()?;
+        Ok(())
     }
 
     /// The paths of every file of the set, its marks included.

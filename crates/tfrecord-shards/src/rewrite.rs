@@ -25,6 +25,7 @@ use crate::commit::{SaveMode, check_prefix};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::filler::ShardFiller;
 use crate::finding::{Finding, FindingKind};
+use crate::form::FormDifference;
 use crate::frames::{FrameSink, OnDamage, count, read_through};
 use crate::input::{InputFile, Inputs};
 use crate::local::LocalCommit;
@@ -78,8 +79,9 @@ impl Default for RewriteOptions {
 /// Moves the records of files and sets to a new set.
 ///
 /// Records are copied as they stand, checksums included, once these have been checked. Their order is that of the
-/// inputs as named; in a set that of its shards, in another directory that of the names. Types and query are carried
-/// over to the new manifest if all inputs have the same.
+/// inputs as named; in a set that of its shards, in another directory that of the names. A link in a directory is what it
+/// leads to, as SQL reads it. The types are carried over to the new manifest, and the query if all inputs have the same.
+/// A file that was named itself has the types of the manifest beside it, if that lists it, whatever its length.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -95,7 +97,7 @@ impl Default for RewriteOptions {
 ///
 /// let mut options = RewriteOptions::default();
 /// options.sharding = Sharding::Count(NonZeroUsize::new(4).ok_or("four is not zero")?);
-/// let manifest = reshard(&[file], &out, &options, &Progress::default())?;
+/// let manifest = reshard(&[file], &out, &options, &Progress::default())?.manifest;
 /// assert_eq!(manifest.shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [2, 3, 2, 3]);
 /// # Ok(())
 /// # }
@@ -103,21 +105,51 @@ impl Default for RewriteOptions {
 ///
 /// # Errors
 /// When an input is damaged ([`ErrorKind::Damaged`], by file, record and byte), is a set that is not whole
-/// ([`ErrorKind::NotWhole`]), or cannot be read; when records of different splits or `key=value` directories would be
-/// mixed; as [`LocalCommit::begin`] and [`LocalCommit::publish`]; or when the run was stopped. Nothing is left behind.
-pub fn reshard(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progress: &Progress) -> Result<Manifest> {
-    let Inputs { mut files, findings, .. } = Inputs::find(inputs)?;
-    if let Some(gap) = findings.into_iter().find(Finding::is_gap) {
-        return Err(gap.into_error());
+/// ([`ErrorKind::NotWhole`]), is a pipe or device, or cannot be read; when a file would be read twice
+/// ([`ErrorKind::Twice`]); when records would be mixed whose manifests tell different schemas, mappings or record types,
+/// or only some have one that does ([`ErrorKind::MixedForms`]), or those of different splits or `key=value` directories;
+/// as [`LocalCommit::begin`] and [`LocalCommit::publish`]; or when the run was stopped. Nothing is left behind.
+pub fn reshard(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progress: &Progress) -> Result<Reshard> {
+    let Inputs { files, mut findings, .. } = Inputs::find_once(inputs)?;
+    if let Some(at) = findings.iter().position(Finding::is_gap) {
+        return Err(findings.swap_remove(at).into_error());
     }
-    for file in &mut files {
-        // Not the file that the manifest beside it tells of.
-        if file.named && file.entry().is_some_and(|shard| shard.file_bytes != file.len) {
-            file.listed = None;
-        }
+    if let Some((file, difference)) = form_difference(&files) {
+        return Err(ErrorKind::MixedForms { path: file.origin().to_owned(), difference }.into());
     }
     let rewrite = Rewrite { inputs, files, out, options, on_damage: OnDamage::Refuse, progress };
-    Ok(rewrite.run()?.0)
+    let (manifest, found) = rewrite.run()?;
+    findings.extend(found);
+    Ok(Reshard { manifest, findings })
+}
+
+/// What [`reshard`] has written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Reshard {
+    /// The new set.
+    pub manifest: Manifest,
+    /// What is wrong with the inputs, though no record of theirs is missing: shards that the manifest does not list and
+    /// that were left out, named files that are not as it tells, what killed runs have left.
+    pub findings: Vec<Finding>,
+}
+
+/// The first of the files that has not the form of those before, and what differs.
+fn form_difference(files: &[InputFile]) -> Option<(&InputFile, FormDifference)> {
+    let manifest = |file: &'_ InputFile| file.listed.as_ref().map(|(manifest, _)| Arc::clone(manifest));
+    let (first, others) = files.split_first()?;
+    let expected = manifest(first);
+    let mut before = expected.clone();
+    others.iter().find_map(|file| {
+        let found = manifest(file);
+        // A set has many files and one form.
+        if found.as_ref().map(Arc::as_ptr) == before.as_ref().map(Arc::as_ptr) {
+            return None;
+        }
+        let difference = FormDifference::find(found.as_deref(), first.origin(), expected.as_deref());
+        before = found;
+        Some((file, difference?))
+    })
 }
 
 /// What [`salvage`] has written, and what it has not.
@@ -133,14 +165,18 @@ pub struct Salvage {
 
 /// Moves every sound record of files and sets, damaged or not, to a new set.
 ///
-/// A record is sound if both its checksums hold; behind damage the next one is looked for. Otherwise as [`reshard`].
+/// A record is sound if both its checksums hold; behind damage the next one is looked for. Records of different forms are
+/// mixed, which is a finding, and the new manifest tells no types then. Otherwise as [`reshard`].
 ///
 /// # Errors
-/// When a path leads nowhere, there is no file to read, or records of different splits or `key=value` directories would
+/// When a path leads nowhere or to a pipe or device, there is no file to read, a file would be read twice, or records of different splits or `key=value` directories would
 /// be mixed; when there is damage and no sound record ([`ErrorKind::NothingSound`]); as [`LocalCommit::begin`] and
 /// [`LocalCommit::publish`]; or when the run was stopped. All else is findings.
 pub fn salvage(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progress: &Progress) -> Result<Salvage> {
-    let Inputs { files, mut findings, .. } = Inputs::find(inputs)?;
+    let Inputs { files, mut findings, .. } = Inputs::find_once(inputs)?;
+    if let Some((file, difference)) = form_difference(&files) {
+        findings.push(Finding::new(file.origin(), FindingKind::MixedForms(difference)));
+    }
     let rewrite = Rewrite { inputs, files, out, options, on_damage: OnDamage::PassOver, progress };
     let (manifest, found) = rewrite.run()?;
     findings.extend(found);
@@ -272,9 +308,8 @@ impl Rewrite<'_> {
     fn describe(&self) -> SetDescription {
         let options = self.options;
         let mut description = SetDescription::of_records();
-        if let Some(manifest) = self.common(|manifest| {
-            (&manifest.schema, &manifest.mapping, manifest.record_type, manifest.options.get(MAPPING_OPTION))
-        }) {
+        let first = self.files.first().and_then(|file| file.listed.as_ref());
+        if let Some((manifest, _)) = first.filter(|_| form_difference(&self.files).is_none()) {
             description.schema.clone_from(&manifest.schema);
             description.mapping.clone_from(&manifest.mapping);
             description.record_type = manifest.record_type;

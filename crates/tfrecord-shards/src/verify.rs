@@ -32,12 +32,14 @@ pub struct Verification {
 ///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
 ///   looked at.
 /// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
-///   manifest tells by records, bytes and CRC-32C; a missing `_SUCCESS`, and what killed runs have left.
+///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read, a missing `_SUCCESS`, and what killed runs have left.
 /// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
 ///   there is a manifest it tells which files are shards.
 ///
-/// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about that
-/// of the longest record.
+/// A link in a directory is what it leads to, as SQL reads it. A file that more than one path leads to is read once.
+///
+/// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about twice
+/// that of the longest record. A record has up to 2 GiB, and in a compressed file of some MiB too.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -62,7 +64,7 @@ pub struct Verification {
 /// ```
 ///
 /// # Errors
-/// When a path leads nowhere, there is no file to read, or the run was stopped. All else is findings.
+/// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is findings.
 pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
     let Inputs { files, findings, .. } = Inputs::find(paths)?;
     if files.is_empty() && findings.is_empty() {

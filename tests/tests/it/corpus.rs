@@ -43,7 +43,7 @@ fn corpus() {
     let (mut jobs, mut answers) = (Vec::new(), Vec::new());
     for (number, (entry, converted)) in entries.iter().zip(outcomes).enumerate() {
         match judge(entry, converted, &corpus, &output(&scratch, number)) {
-            Verdict::Compare(job) => jobs.push(job),
+            Verdict::Compare(job) => jobs.push(*job),
             Verdict::Said(outcome, reason) => {
                 answers.push(Answer { name: entry.path.clone(), outcome: outcome.to_owned(), reason });
             }
@@ -56,7 +56,7 @@ fn corpus() {
 
 enum Verdict {
     /// TensorFlow and the oracle have the word.
-    Compare(Job),
+    Compare(Box<Job>),
     /// There is nothing to compare.
     Said(&'static str, String),
 }
@@ -90,7 +90,7 @@ fn judge(entry: &Entry, converted: Converted, corpus: &Corpus, out: &Path) -> Ve
             let source = corpus.join(&entry.path);
             let int96 = columns_of(&source, |column| column.physical_type() == Type::INT96);
             let intervals = columns_of(&source, |column| column.converted_type() == ConvertedType::INTERVAL);
-            Verdict::Compare(job.int96(int96).intervals(intervals))
+            Verdict::Compare(Box::new(job.int96(int96).intervals(intervals)))
         }
     }
 }

@@ -85,6 +85,13 @@ impl BatchDecoder {
         filter: Option<RowFilter>,
         batch_size: usize,
     ) -> Result<Self> {
+        for column in mapping.columns() {
+            let len = fixed_len(&column.data_type);
+            if len > MAX_BATCH_BYTES {
+                let (column, data_type) = (column.column.clone(), column.data_type.clone());
+                return Err(ErrorKind::RowTooLong { column, data_type, len, max: MAX_BATCH_BYTES }.into());
+            }
+        }
         let columns = mapping.columns().len();
         let projection = projection.map_or_else(|| (0..columns).collect(), <[usize]>::to_vec);
         // Positions in the schema of the columns that predicates read, in the order in which they are decoded.
@@ -302,13 +309,15 @@ fn passing(predicate: &FilterPredicate, column: &ArrayRef) -> Result<ArrayRef, A
     Ok(make_array(passing.to_data().into_builder().data_type(column.data_type().clone()).build()?))
 }
 
-/// Bytes that a value of a list of fixed size takes while it is decoded, even if it is null; 1 of any other type.
+/// Bytes that a value of fixed size takes while it is decoded, even if it is null; 1 of a type without such lists or
+/// bytes.
 fn fixed_len(data_type: &DataType) -> usize {
     match data_type {
         DataType::FixedSizeList(item, len) => {
             let items = usize::try_from(*len).unwrap_or_default();
             size_of::<u64>().max(fixed_len(item.data_type())).saturating_mul(items.max(1))
         }
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or_default().max(1),
         DataType::Struct(fields) => sum(fields.iter().map(|field| fixed_len(field.data_type()))),
         _ => 1,
     }

@@ -211,7 +211,9 @@ impl Column {
 
 /// Text of a type whose text is not read is refused before reading.
 fn check_text(conversion: &Conversion, column: &str, data_type: &DataType, element_type: &DataType) -> Result<()> {
-    let can_be_read = arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type(element_type));
+    let value_type = value_type(element_type);
+    let can_be_read =
+        matches!(value_type, DataType::Duration(_)) || arrow_cast::can_cast_types(&DataType::LargeUtf8, value_type);
     if *conversion == Conversion::Text && !can_be_read {
         let (column, data_type) = (column.to_owned(), data_type.clone());
         return Err(ErrorKind::TextNotRead { column, data_type }.into());

@@ -17,6 +17,7 @@ use arrow_schema::{ArrowError, DataType};
 use half::f16;
 
 use super::decimal;
+use super::duration::durations;
 use super::values::{Blobs, Values};
 use crate::mapping::{Conversion, Rescale};
 use crate::vocabulary::Ranks;
@@ -175,9 +176,12 @@ fn halves(values: &[f32], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit>
     Ok(Arc::new(Float16Array::new(values.iter().map(|value| f16::from_f32(*value)).collect(), nulls)))
 }
 
-/// Values from their text, by Arrow's own cast.
+/// Values from their text, by Arrow's own cast where it has one.
 fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let text = string::<i64>(values, nulls)?;
+    if let DataType::Duration(unit) = data_type {
+        return durations(&text, data_type, *unit);
+    }
     let options = CastOptions { safe: false, ..Default::default() };
     match arrow_cast::cast_with_options(&text, data_type, &options) {
         Ok(array) => Ok(array),

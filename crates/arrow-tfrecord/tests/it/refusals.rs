@@ -109,6 +109,26 @@ fn what_cannot_be_read_is_refused_before_reading() {
     assert_snapshot!(format!("{}\n\n{}", told(&nested), told(&beyond)));
 }
 
+/// Or a schema of some lines would take all memory.
+#[test]
+fn a_row_that_takes_more_than_a_batch_is_refused_before_reading() {
+    let list = |item, len| DataType::FixedSizeList(Field::new_list_field(item, true).into(), len);
+    let refused = |data_type| {
+        let schema = Schema::new(vec![Field::new("x", DataType::Int64, true), Field::new("f", data_type, true)]);
+        ReaderBuilder::new(Arc::new(schema)).with_projection(vec![0]).build_decoder().map_err(|error| told(&error))
+    };
+    assert_snapshot!(refused(list(DataType::Float32, i32::MAX)).unwrap_err(), @r#"
+    column "f": one row of type FixedSizeList(2147483647 x Float32) takes 17179869176 bytes, even if it is null; a batch has at most 268435456
+    hint: declare f with a type of any length, or leave it out
+    "#);
+    assert_snapshot!(refused(DataType::FixedSizeBinary(i32::MAX)).unwrap_err(), @r#"
+    column "f": one row of type FixedSizeBinary(2147483647) takes 2147483647 bytes, even if it is null; a batch has at most 268435456
+    hint: declare f with a type of any length, or leave it out
+    "#);
+    assert!(refused(list(DataType::Float32, 1 << 20)).is_ok());
+    assert!(refused(DataType::FixedSizeBinary(1 << 20)).is_ok());
+}
+
 #[test]
 fn more_distinct_values_than_keys() {
     let mut words = StringDictionaryBuilder::<Int8Type>::new();

@@ -171,7 +171,7 @@ pub enum SkipReason {
     Checksum,
     /// A file of 0 bytes.
     EmptyFile,
-    /// A file that describes the records beside it: `features.json`, `schema.pbtxt`, an index.
+    /// A file that describes the records beside it: a note, `features.json`, `schema.pbtxt`, an index.
     Description,
 }
 

@@ -7,6 +7,7 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfrecord_shards::is_sidecar;
 
 use super::error::{ErrorKind, Result, SkipReason, Skipped};
 use super::location::{FileNames, Location, Segment};
@@ -16,9 +17,10 @@ use super::partition::{self, PartitionColumns};
 ///
 /// A directory yields every file in it and below it, but for what the tools that fill such directories mean to be
 /// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files, files
-/// of 0 bytes, and what lies beside records and describes them (`features.json` and `dataset_info.json` of TensorFlow
-/// Datasets, `schema.pbtxt` of TensorFlow Metadata, indexes such as `.idx`). A name that the location spells out is
-/// taken whatever it is.
+/// of 0 bytes, and [sidecars](tfrecord_shards::is_sidecar), which lie beside records and describe them: notes (`.md`,
+/// `.html`), schemas, indexes such as `.idx`, `features.json` and `dataset_info.json` of TensorFlow Datasets. What may be
+/// rows itself is no sidecar by its ending alone: other `.csv` and `.json` files never, `.txt` files in a directory with
+/// files named `.tfrecord` only. A name that the location spells out is taken whatever it is.
 #[derive(Debug, Clone)]
 pub struct Listing {
     store_url: ObjectStoreUrl,
@@ -170,11 +172,21 @@ fn is_special_file(path: &Path) -> bool {
     std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Whether a file describes the records beside it.
-fn is_description(name: &str) -> bool {
-    const NAMES: [&str; 3] = ["dataset_info.json", "features.json", "schema.pbtxt"];
-    const ENDINGS: [&str; 3] = [".labels.txt", ".idx", ".tfindex"];
-    NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending))
+/// Whether a file describes the records beside it. `beside_records`: some file there is certain to hold records.
+fn is_description(name: &str, beside_records: bool) -> bool {
+    const NAMES: [&str; 2] = ["dataset_info.json", "features.json"];
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    match ending.as_deref() {
+        // Tables are kept in these, too.
+        Some("csv" | "json") => NAMES.contains(&name),
+        Some("txt") => beside_records || name.ends_with(".labels.txt"),
+        _ => is_sidecar(name),
+    }
+}
+
+/// Whether a file holds records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`, `a.tfrecord-00000-of-00002`.
+fn is_records(path: &Path) -> bool {
+    path.filename().is_some_and(|name| name.contains(".tfrec") && !is_sidecar(name))
 }
 
 /// Whether a pattern is for files of this ending, and not for any.
@@ -189,6 +201,8 @@ struct Walk<'a> {
     found: BTreeMap<Path, ObjectMeta>,
     skipped: Skipped,
     passed: BTreeMap<Path, ObjectMeta>,
+    /// Whether some file of the directory being visited is certain to hold records.
+    beside_records: bool,
     /// Whether any file or directory was seen at all.
     seen: bool,
 }
@@ -196,7 +210,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
         let (found, passed) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, location, found, skipped: Skipped::default(), passed, seen: false }
+        Self { store, location, found, skipped: Skipped::default(), passed, beside_records: false, seen: false }
     }
 
     async fn find(&mut self) -> Result<()> {
@@ -241,6 +255,7 @@ impl<'a> Walk<'a> {
                 .map_err(|source| ErrorKind::List { location: location.file_names().name(&directory), source })?;
             listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
             self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
+            self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
             let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
             for meta in listed.objects {
                 if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
@@ -271,7 +286,10 @@ impl<'a> Walk<'a> {
             _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
             _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
             Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
-            Some(_) if is_description(name) && !pattern.is_some_and(|pattern| asks_for_ending(pattern, name)) => {
+            Some(_)
+                if is_description(name, self.beside_records)
+                    && !pattern.is_some_and(|pattern| asks_for_ending(pattern, name)) =>
+            {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,

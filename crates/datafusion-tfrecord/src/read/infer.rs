@@ -25,6 +25,12 @@ pub(crate) struct Inferred {
     pub(crate) schema: Schema,
     /// The compression of each file that was looked at.
     pub(super) compressions: Vec<Option<Compression>>,
+    /// How many files were looked into.
+    pub(super) looked_into: usize,
+    /// How many records were looked at.
+    pub(super) records: u64,
+    /// Whether these are all records of all files.
+    pub(super) is_all: bool,
 }
 
 /// The features of all `files` together, or of an evenly spaced sample of them: those of the first records of each. Of
@@ -39,12 +45,15 @@ pub(crate) async fn infer(
     match options.mapping.as_ref().map(|mapping| mapping.record_type) {
         Some(RecordType::SequenceExample) => return Err(ErrorKind::UndeclaredSequences.into()),
         Some(RecordType::Bytes) => {
-            return Ok(Inferred { schema: raw_records(), compressions: vec![None; files.len()] });
+            let (schema, compressions) = (raw_records(), vec![None; files.len()]);
+            return Ok(Inferred { schema, compressions, looked_into: 0, records: 0, is_all: true });
         }
         _ => {}
     }
     let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists);
     let mut compressions = vec![None; files.len()];
+    let looked_into = sample(files.len(), options.infer_files).count();
+    let mut is_all = looked_into == files.len();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
     let heads: Vec<_> = sample(files.len(), options.infer_files)
         .map(|index| {
@@ -65,16 +74,21 @@ pub(crate) async fn infer(
         loop {
             let observed = head.observe(block.as_ref(), &mut inference).map_err(|error| {
                 let file = name.to_string();
-                ErrorKind::Record { file, error, inferred: false }
+                ErrorKind::Inference { file, error }
             })?;
-            if block.is_none() || observed.is_break() {
+            if observed.is_break() {
+                is_all &= head.has_ended(files[index].size);
+                break;
+            }
+            if block.is_none() {
                 break;
             }
             block = blocks.next().await?;
         }
         compressions[index] = head.decoder.compression();
     }
-    Ok(Inferred { schema: inference.finish(), compressions })
+    let records = inference.records();
+    Ok(Inferred { schema: inference.finish(), compressions, looked_into, records, is_all })
 }
 
 /// The column of records that are taken as they are.
@@ -105,6 +119,11 @@ impl Head {
             records: Records::new(),
             left: options.infer_records.unwrap_or(usize::MAX).max(1),
         }
+    }
+
+    /// Whether the records seen are all of a file of so many bytes, as far as that is known before it is read to its end.
+    fn has_ended(&self, size: u64) -> bool {
+        self.decoder.compression() == Some(Compression::None) && self.decoder.position().byte == size
     }
 
     /// Looks at the records of the next block, or at those that are left when there is none. Breaks when enough were

@@ -6,12 +6,14 @@
 //! |---|---|
 //! | declared | [`ReadOptions::schema`] |
 //! | of a `schema.pbtxt` that was named | [`ReadOptions::schema_file`] |
-//! | as they were written, in the same types | the manifest, if one lists every file |
+//! | as they were written, in the same types | the manifest beside the files |
 //! | of a `schema.pbtxt` beside the files | the directory of the files |
 //! | inferred: all features, sorted by name | the first records of all files, or of a sample of them |
 //!
 //! Of a directory with a manifest the shards that it lists are read, no other files, and if one of them is missing or
-//! has another size, or the mark of success is missing, none is. A pattern that names the files reads them anyway.
+//! has another size, or the mark of success is missing, none is. A pattern that names the files reads them anyway, in
+//! the types of the manifest. A file that it does not list is not read together with those that it does, unless the
+//! columns are declared.
 //!
 //! The number of rows of files that a manifest lists is known without reading them.
 //!

@@ -15,7 +15,7 @@ use super::options::ReadOptions;
 use super::source::RecordForm;
 use super::{sets, types};
 use crate::directory::{DirectoryTable, Location};
-use crate::error::encode_error;
+use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
 
 /// Opens the TFRecord files at `locations` as one table.
@@ -32,11 +32,19 @@ use crate::format::TfRecordFormat;
 /// # }
 /// ```
 ///
+/// # What is believed of a set of shards
+/// What the manifest says, of files that are as long as it says: the number of rows, so that `count(*)` reads no file
+/// and a `LIMIT` leaves out those that it does not need. A shard that was replaced by another file of the same length is
+/// found out when it is read, or by [`tfrecord_shards::verify`](fn@tfrecord_shards::verify), not when its rows are
+/// counted.
+///
 /// # Errors
 /// - Those of [`Listing::list`](crate::directory::Listing::list).
-/// - A set of shards is not whole: [`ErrorKind::IncompleteSet`](crate::ErrorKind::IncompleteSet).
+/// - A set of shards is not whole: [`ErrorKind::IncompleteSet`].
 /// - Records that were to tell the columns are damaged or contradict each other, or there are none.
-/// - A column of a type that no feature holds.
+/// - A file that no manifest lists beside files that one does: [`ErrorKind::StrayFile`].
+/// - A column declared in another unit than the one in which it was written: [`ErrorKind::DeclaredUnit`].
+/// - A column of a type that no feature holds, or with a row of more than 256 MiB even where it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
     let mut files = sets::find(session, locations).await?;
     let types = types::settle(session, locations, &mut files, options).await?;
@@ -49,8 +57,9 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     let format = TfRecordFormat::of_records(form.clone(), files.listing.names().clone());
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
-    // What cannot be read at all is refused before anything is.
-    ReaderBuilder::new(Arc::clone(file_schema)).with_mapping(form.mapping).build_decoder().map_err(encode_error)?;
+    // What can be no column is refused before anything is read, but a column that is none of a query's is not.
+    let decoder = ReaderBuilder::new(Arc::clone(file_schema)).with_mapping(form.mapping).with_projection(Vec::new());
+    decoder.build_decoder().map_err(|error| ErrorKind::Columns { error })?;
     let sizes = table.listing().files();
     let statistics = sizes.iter().zip(&files.known).map(|(file, known)| statistics(file, known.as_ref(), file_schema));
     let statistics = statistics.collect();

@@ -27,26 +27,23 @@ pub(super) struct TableFiles {
     pub(super) listing: Listing,
     /// For each file, what its manifest says of it, if one does.
     pub(super) known: Vec<Option<KnownFile>>,
-    /// Every set with a file in the table.
+    /// For each file, which of `sets` lists it by its name, if one does. Its size may be another.
+    pub(super) listed: Vec<Option<usize>>,
+    /// Every set that lists a file of the table.
     pub(super) sets: Vec<Set>,
-}
-
-impl TableFiles {
-    /// Whether manifests tell of every file.
-    pub(super) fn are_all_known(&self) -> bool {
-        !self.sets.is_empty() && self.known.iter().all(Option::is_some)
-    }
 }
 
 /// Finds the files under `locations`.
 ///
 /// Of a directory that a location takes as a whole and that has a manifest, they are the shards that the manifest lists,
 /// all of which must be there, as must the mark of success. Where the location spells out files, itself or by a
-/// pattern, they are those; a manifest beside them is believed of a file that is as long as it says.
+/// pattern, they are those; a manifest beside them is believed of the types in a file that it lists, and of all else if
+/// the file is as long as it says.
 pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
     let mut sets = Vec::new();
     let mut known = HashMap::new();
+    let mut members_of = HashMap::new();
     let mut found = Vec::new();
     for location in locations {
         let mut walked = walk(store.as_ref(), location).await?;
@@ -60,9 +57,9 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
                 whole.push(set.directory.clone());
             }
             for (shard, size) in set.manifest.shards.iter().zip(&members.sizes) {
-                if *size == Some(shard.file_bytes)
-                    && let Some(path) = member(&set.directory, &shard.path)
-                {
+                let Some(path) = member(&set.directory, &shard.path) else { continue };
+                members_of.insert(path.clone(), set.directory.clone());
+                if *size == Some(shard.file_bytes) {
                     known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
                 }
             }
@@ -81,11 +78,11 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
     }
     let listing = Listing::of_files(store_url, store, found)?;
     let known: Vec<_> = listing.files().iter().map(|file| known.remove(&file.location)).collect();
-    let in_table = |set: &Set| {
-        listing.files().is_empty() || listing.files().iter().any(|file| file.location.prefix_matches(&set.directory))
-    };
-    sets.retain(in_table);
-    Ok(TableFiles { listing, known, sets })
+    let directories: Vec<_> = listing.files().iter().map(|file| members_of.get(&file.location)).collect();
+    sets.retain(|set| directories.is_empty() || directories.contains(&Some(&set.directory)));
+    let set_in = |directory: &Path| sets.iter().position(|set| set.directory == *directory);
+    let listed = directories.into_iter().map(|directory| directory.and_then(set_in)).collect();
+    Ok(TableFiles { listing, known, listed, sets })
 }
 
 /// Whether a location is a directory with a manifest of ours.

@@ -10,6 +10,7 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tfrecord_shards::MANIFEST_NAME;
 use tfrecord_sidecars::tfmd::schema_from_pbtxt;
 
 use super::infer::{Inferred, infer, raw_records};
@@ -52,6 +53,10 @@ pub enum ColumnOrigin {
         looked_into: usize,
         /// How many files the table has.
         files: usize,
+        /// How many records were looked at.
+        records: u64,
+        /// Whether these are all records of all files. If not, there may be features that are no columns.
+        is_all: bool,
     },
 }
 
@@ -65,6 +70,10 @@ pub(super) async fn settle(
 ) -> Result<Types> {
     let names = files.listing.names().clone();
     let written = Written::of(&files.sets, &names)?;
+    let declared = options.schema.is_some() || options.schema_file.is_some();
+    if !declared && !is_raw(options) {
+        written.check_files(files)?;
+    }
     let mut inferred = false;
     let (schema, origin) = if let Some(declared) = &options.schema {
         (Arc::clone(declared), ColumnOrigin::Declared)
@@ -73,33 +82,34 @@ pub(super) async fn settle(
         (parse_pbtxt(file, &text)?, ColumnOrigin::SchemaFile { file: file.clone() })
     } else if is_raw(options) {
         (Arc::new(raw_records()), ColumnOrigin::Declared)
-    } else if let Some(schema) = written.schema.clone().filter(|_| files.are_all_known()) {
+    } else if let Some(schema) = written.schema.clone() {
         (schema, ColumnOrigin::Manifest)
     } else if let Some((file, text)) = beside(files.listing.store(), locations, files).await? {
         let file = names.name(&file);
         (parse_pbtxt(&file, &text)?, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
-        let Inferred { schema, compressions } =
+        let Inferred { schema, compressions, looked_into, records, is_all } =
             infer(session, listing.store(), listing.files(), &names, options).await?;
-        let all = listing.files().len();
-        let looked_into = options.infer_files.map_or(all, |most| most.min(all));
-        inferred = options.infer_records.is_some() || looked_into < all;
+        inferred = !is_all;
         for (known, compression) in files.known.iter_mut().zip(compressions) {
             if compression.is_some() {
                 known.get_or_insert_default().compression = compression;
             }
         }
-        (Arc::new(schema), ColumnOrigin::Records { looked_into, files: all })
+        (Arc::new(schema), ColumnOrigin::Records { looked_into, files: files.known.len(), records, is_all })
     };
-    if options.schema.is_none() {
-        let file = |_| files.listing.file_names().next().unwrap_or_default();
-        schema::check_path_columns(files.listing.partitions().fields(), std::slice::from_ref(&schema), file)?;
-    }
+    // Declared columns may be those of the path; what the manifest says stands in the files.
+    let in_files = if options.schema.is_some() { written.schema.as_ref() } else { Some(&schema) };
+    let file = |_| files.listing.file_names().next().unwrap_or_default();
+    schema::check_path_columns(files.listing.partitions().fields(), in_files.map_or(&[], std::slice::from_ref), file)?;
     let mapping = match &options.mapping {
         Some(given) if is_raw(options) => given.clone(),
-        Some(given) => over(written.mapping(&schema), given),
-        None => written.mapping(&schema),
+        given => {
+            let given = given.clone().unwrap_or_default();
+            written.check_units(&schema, &given)?;
+            over(written.mapping(&schema), &given)
+        }
     };
     Ok(Types { schema, mapping, inferred, origin })
 }
@@ -132,6 +142,10 @@ struct Written {
     /// The columns of all sets together, if every one of them tells its own.
     schema: Option<SchemaRef>,
     options: MappingOptions,
+    /// The columns of each set that tells them, and its directory.
+    sets: Vec<(Path, SchemaRef)>,
+    names: FileNames,
+    /// How each column was written.
     columns: BTreeMap<String, Form>,
 }
 
@@ -173,12 +187,14 @@ fn as_read(rule: NullRule) -> NullRule {
 impl Written {
     fn of(sets: &[Set], names: &FileNames) -> Result<Self> {
         let directory = |set: &Set| names.name(&set.directory);
-        let mut schemas = Vec::with_capacity(sets.len());
+        let mut told: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
         let mut columns = BTreeMap::new();
         let mut first: Option<(&Set, MappingOptions)> = None;
         for set in sets {
-            let Some(schema) = set.manifest.arrow_schema().map_err(shards_error)? else { continue };
-            let mapping = set.manifest.mapping_options().map_err(shards_error)?;
+            let manifest = names.name(&set.directory.clone().join(MANIFEST_NAME));
+            let unreadable = |error: tfrecord_shards::Error| shards_error(error.with_path(manifest.as_ref()));
+            let Some(schema) = set.manifest.arrow_schema().map_err(unreadable)? else { continue };
+            let mapping = set.manifest.mapping_options().map_err(unreadable)?;
             for field in schema.fields() {
                 let form = Form::new(field, &mapping);
                 match (columns.entry(field.name().clone()), &first) {
@@ -193,8 +209,9 @@ impl Written {
                 }
             }
             first.get_or_insert((set, mapping));
-            schemas.push(schema);
+            told.push((set.directory.clone(), schema));
         }
+        let schemas: Vec<_> = told.iter().map(|(_, schema)| Arc::clone(schema)).collect();
         let schema = match schemas.as_slice() {
             _ if schemas.len() < sets.len() => None,
             [] => None,
@@ -202,11 +219,45 @@ impl Written {
             schemas => Some(schema::merge(schemas, |index| directory(&sets[index]))?),
         };
         let options = first.map(|(_, options)| options).unwrap_or_default();
-        Ok(Self { schema, options, columns })
+        Ok(Self { schema, options, sets: told, names: names.clone(), columns })
+    }
+
+    /// Refuses files of which no manifest tells the types, where one does of others: the values of both would not be told
+    /// apart.
+    fn check_files(&self, files: &TableFiles) -> Result<()> {
+        let Some((first, _)) = self.sets.first() else { return Ok(()) };
+        let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
+        let is_told = |set: &Option<usize>| set.is_some_and(|set| tells(&files.sets[set].directory));
+        let Some(stray) = files.listed.iter().position(|set| !is_told(set)) else { return Ok(()) };
+        let stray = &files.listing.files()[stray].location;
+        let beside = stray.parent().filter(tells);
+        let (file, directory) = (self.names.name(stray), self.names.name(beside.as_ref().unwrap_or(first)));
+        Err(ErrorKind::StrayFile { file, directory }.into())
+    }
+
+    /// Refuses a column of dates, times, timestamps or durations in another unit than the one in which it was written:
+    /// records hold plain numbers. Not where another form is `given`.
+    fn check_units(&self, declared: &Schema, given: &MappingOptions) -> Result<()> {
+        for (directory, written) in &self.sets {
+            for field in declared.fields().iter().filter(|field| !given.choices.contains_key(field.name())) {
+                let Some((_, written)) = written.column_with_name(field.name()) else { continue };
+                let (declared, found) = (value_type(field.data_type()), value_type(written.data_type()));
+                if declared.is_temporal() && found.is_temporal() && !is_same_form(declared, found) {
+                    return Err(ErrorKind::DeclaredUnit {
+                        directory: self.names.name(directory),
+                        column: field.name().clone(),
+                        written: written.data_type().clone(),
+                        declared: field.data_type().clone(),
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// In which form the columns of `schema` stand: as they were written. A choice is one for a type, and holds where the
-    /// column has the type that it had.
+    /// values have the type that they had.
     fn mapping(&self, schema: &Schema) -> MappingOptions {
         let mut mapping = MappingOptions {
             choices: BTreeMap::new(),
@@ -226,12 +277,44 @@ impl Written {
                     mapping.column_nulls.insert(key.clone(), rule.clone());
                 }
             }
-            if field.data_type() == data_type {
+            if is_same_form(value_type(field.data_type()), value_type(data_type)) {
                 mapping.choices.extend(options.choices.clone());
                 mapping.vocabularies.extend(options.vocabularies.clone());
             }
         }
         mapping
+    }
+}
+
+/// The type of the values of a column, in lists or not, however they are encoded.
+fn value_type(data_type: &DataType) -> &DataType {
+    use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, RunEndEncoded};
+    match data_type {
+        List(item) | LargeList(item) | ListView(item) | LargeListView(item) | FixedSizeList(item, _) => {
+            value_type(item.data_type())
+        }
+        Dictionary(_, values) => value_type(values),
+        RunEndEncoded(_, values) => value_type(values.data_type()),
+        value => value,
+    }
+}
+
+/// Whether the same number in a record is the same value in both types.
+fn is_same_form(one: &DataType, other: &DataType) -> bool {
+    let scale = |data_type: &DataType| match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    };
+    match (one, other) {
+        // The zone is for show: numbers are in UTC.
+        (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
+        (DataType::Time32(one) | DataType::Time64(one), DataType::Time32(other) | DataType::Time64(other)) => {
+            one == other
+        }
+        _ => one == other || scale(one).is_some_and(|one| Some(one) == scale(other)),
     }
 }
 

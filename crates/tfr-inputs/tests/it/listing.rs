@@ -58,6 +58,17 @@ async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
     Ok(())
 }
 
+/// Notes beside records are no rows; what may be a table of its own is none for its ending.
+#[tokio::test]
+async fn notes_are_passed_over() -> Result<()> {
+    let dir = directory(&["t/README.md", "t/part-0.csv", "t/part-1.json", "t/part-2.txt", "t/card.html"])?;
+    assert_eq!(found(&dir, "t").await?, ["t/part-0.csv", "t/part-1.json", "t/part-2.txt"]);
+    assert_eq!(found(&dir, "t/*.md").await?, ["t/README.md"]);
+    let dir = directory(&["t/README.txt", "t/a.tfrecord", "t/sub/a.txt"])?;
+    assert_eq!(found(&dir, "t").await?, ["t/a.tfrecord", "t/sub/a.txt"]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
     let dir = directory(&["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv"])?;

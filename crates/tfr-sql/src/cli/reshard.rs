@@ -21,7 +21,8 @@ Examples:
 pub struct ReshardArgs {
     /// Files, directories or patterns
     ///
-    /// Records are moved as they are, their checksums checked, and never decoded; so they may hold anything.
+    /// Records are moved as they are, their checksums checked, and never decoded; so they may hold anything. Sets whose
+    /// manifests tell different types are refused, and files beside such a set of which no manifest tells.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 

@@ -22,6 +22,8 @@ Exit codes: 0 saved, whatever was lost, 1 nothing was written.";
 #[command(after_long_help = EXAMPLES)]
 pub struct SalvageArgs {
     /// Files, directories or patterns
+    ///
+    /// Records of sets whose manifests tell different types are mixed, which is told; the new set has no types then.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 

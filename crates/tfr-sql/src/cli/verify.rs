@@ -13,7 +13,7 @@ Examples:
   tfr-sql verify shards/
   tfr-sql verify --report json 'downloads/*.tfrecord.gz'
 
-Exit codes: 0 all is whole, 1 damage was found or something could not be read.";
+Exit codes: 0 all is whole, 1 something is wrong or could not be read.";
 
 /// `verify`.
 #[derive(Debug, Args)]
@@ -22,7 +22,8 @@ pub struct VerifyArgs {
     /// Files, directories or patterns
     ///
     /// Every checksum of every record is checked, and that files end where a record ends. A directory that tfr-sql has
-    /// written is held against its manifest too: files, sizes, rows and checksums, and what else is there.
+    /// written is held against its manifest too: files, sizes, rows and checksums, and what else is there. A
+    /// thread needs about twice the memory of the longest record: up to 4 GiB, if a small compressed file is a trap.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 

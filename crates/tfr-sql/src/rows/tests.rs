@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{
+    ArrayRef, BinaryArray, DictionaryArray, Float32Array, Float64Array, Int64Array, ListArray, StringArray, StructArray,
+};
+use arrow::datatypes::{Float64Type, Int8Type, Int64Type};
 use arrow::record_batch::RecordBatch;
 use insta::assert_snapshot;
 
@@ -21,7 +23,7 @@ fn batch() -> RecordBatch {
 /// The text of `batches`, in as many calls.
 fn text(format: RowFormat, batches: &[RecordBatch]) -> String {
     let mut out = Vec::new();
-    let mut rows = RowWriter::new(format, batch().schema());
+    let mut rows = RowWriter::new(format, batches.first().unwrap_or(&batch()).schema());
     for batch in batches {
         rows.write(batch, &mut out).unwrap();
     }
@@ -37,6 +39,47 @@ fn csv_has_one_header_and_quotes_what_needs_it() {
     2,"two
     lines, ""quoted""",
     ,,[]
+    "#);
+}
+
+#[test]
+fn csv_tells_an_empty_text_from_a_null() {
+    let texts = [Some(""), None, Some(" a")];
+    let dictionary =
+        DictionaryArray::<Int8Type>::new(vec![0, 1, 2].into(), Arc::new(StringArray::from(texts.to_vec())));
+    let bytes = BinaryArray::from_opt_vec(vec![Some(b"".as_slice()), None, Some(b"\xff\x00")]);
+    let batch = RecordBatch::try_from_iter([
+        ("a,b", Arc::new(StringArray::from(texts.to_vec())) as ArrayRef),
+        ("dictionary", Arc::new(dictionary)),
+        ("", Arc::new(bytes)),
+    ]);
+    assert_eq!(text(RowFormat::Csv, &[batch.unwrap()]), "\"a,b\",dictionary,\"\"\n\"\",\"\",\"\"\n,,\n a, a,ff00\n");
+    // An empty line would be no record.
+    let sole = RecordBatch::try_from_iter([("a", Arc::new(StringArray::from(texts.to_vec())) as ArrayRef)]);
+    assert_eq!(text(RowFormat::Csv, &[sole.unwrap()]), "a\n\"\"\n\"\"\n a\n");
+}
+
+#[test]
+fn json_has_a_word_for_what_is_no_number() {
+    let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5e300];
+    let list = ListArray::from_iter_primitive::<Float64Type, _, _>(floats.map(|value| Some(vec![Some(value), None])));
+    let singles = floats.map(|value| if value == 1.5e300 { 0.1 } else { value as f32 });
+    let single =
+        StructArray::try_from(vec![("x", Arc::new(Float32Array::from(singles.to_vec())) as ArrayRef)]).unwrap();
+    let dictionary =
+        DictionaryArray::<Int8Type>::new(vec![0, 1, 2, 3, 4].into(), Arc::new(Float64Array::from(floats.to_vec())));
+    let batch = RecordBatch::try_from_iter([
+        ("d", Arc::new(Float64Array::from(floats.to_vec())) as ArrayRef),
+        ("list", Arc::new(list)),
+        ("struct", Arc::new(single)),
+        ("dictionary", Arc::new(dictionary)),
+    ]);
+    assert_snapshot!(text(RowFormat::Jsonl, &[batch.unwrap()]), @r#"
+    {"d":"NaN","list":["NaN",null],"struct":{"x":"NaN"},"dictionary":"NaN"}
+    {"d":"Infinity","list":["Infinity",null],"struct":{"x":"Infinity"},"dictionary":"Infinity"}
+    {"d":"-Infinity","list":["-Infinity",null],"struct":{"x":"-Infinity"},"dictionary":"-Infinity"}
+    {"d":-0.0,"list":[-0.0,null],"struct":{"x":-0.0},"dictionary":-0.0}
+    {"d":1.5e300,"list":[1.5e300,null],"struct":{"x":0.1},"dictionary":1.5e300}
     "#);
 }
 

@@ -16,7 +16,7 @@ pub struct Dictionaries {
 }
 
 impl Dictionaries {
-    /// Empty dictionaries for columns with `schema`. Those inside of lists and structs are not looked at.
+    /// Empty dictionaries for columns with `schema`, which has none inside of lists and structs.
     pub fn new(schema: &SchemaRef) -> Result<Self, ArrowError> {
         let columns = schema.fields().iter().map(|field| match field.data_type() {
             DataType::Dictionary(_, values) => Dictionary::new(values).map(Some),

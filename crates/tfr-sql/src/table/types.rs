@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatchOptions};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -13,23 +13,28 @@ use crate::cli::TableFormat;
 /// Bytes of values that a string array with 32-bit offsets takes in any case; longer batches are cut.
 const PIECE: usize = 1 << 30;
 
-/// What the columns of a query become in a file: views, which are how the engine holds strings, become strings.
+/// What the columns of a query become in a file: views, which are how the engine holds strings, become strings, and in
+/// Arrow files dictionaries inside of other types become their values, since a file has one dictionary for all batches.
 #[derive(Clone, Debug)]
 pub struct FileTypes {
     schema: SchemaRef,
-    has_views: bool,
+    differs: bool,
 }
 
 impl FileTypes {
     /// The types of columns with `schema`.
     pub fn new(schema: &SchemaRef, format: TableFormat) -> Self {
         // In text there are no types.
-        let keeps_types = matches!(format, TableFormat::Parquet | TableFormat::Arrow);
-        if !keeps_types || !schema.fields().iter().any(|field| has_view(field.data_type())) {
-            return Self { schema: Arc::clone(schema), has_views: false };
+        let unpacked = match format {
+            TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Unpacked::Nothing,
+            TableFormat::Parquet => Unpacked::Views,
+            TableFormat::Arrow => Unpacked::ViewsAndInnerDictionaries,
+        };
+        let fields: Fields = schema.fields().iter().map(|field| unpacked.field(field, false)).collect();
+        if fields == *schema.fields() {
+            return Self { schema: Arc::clone(schema), differs: false };
         }
-        let fields: Fields = schema.fields().iter().map(without_views).collect();
-        Self { schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())), has_views: true }
+        Self { schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())), differs: true }
     }
 
     /// The schema of the file.
@@ -39,7 +44,7 @@ impl FileTypes {
 
     /// `batch` with these types, in pieces if it is very large.
     pub fn apply(&self, batch: &RecordBatch) -> Result<Vec<RecordBatch>, ArrowError> {
-        if !self.has_views {
+        if !self.differs {
             return Ok(vec![batch.clone()]);
         }
         let mut pieces = Vec::new();
@@ -81,45 +86,54 @@ fn array_bytes(array: &dyn Array) -> usize {
     }
 }
 
-fn has_view(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8View | DataType::BinaryView => true,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => has_view(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_view(field.data_type())),
-        DataType::Dictionary(_, values) => has_view(values),
-        _ => false,
-    }
+/// What is replaced by the plain type of its values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unpacked {
+    Nothing,
+    Views,
+    ViewsAndInnerDictionaries,
 }
 
-fn without_views(field: &FieldRef) -> FieldRef {
-    let data_type = match field.data_type() {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::List(item) => DataType::List(without_views(item)),
-        DataType::LargeList(item) => DataType::LargeList(without_views(item)),
-        DataType::ListView(item) => DataType::ListView(without_views(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(without_views(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(without_views(item), *len),
-        DataType::Map(entries, sorted) => DataType::Map(without_views(entries), *sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(without_views).collect()),
-        DataType::Dictionary(keys, values) => {
-            let values = without_views(&Arc::new(Field::new("", values.as_ref().clone(), true)));
-            DataType::Dictionary(keys.clone(), Box::new(values.data_type().clone()))
+impl Unpacked {
+    /// `field` as it is in the file; whether it is `inside` of another.
+    fn field(self, field: &FieldRef, inside: bool) -> FieldRef {
+        let data_type = self.data_type(field.data_type(), inside);
+        match data_type == *field.data_type() {
+            true => Arc::clone(field),
+            false => Arc::new(field.as_ref().clone().with_data_type(data_type)),
         }
-        _ => return Arc::clone(field),
-    };
-    Arc::new(field.as_ref().clone().with_data_type(data_type))
+    }
+
+    fn data_type(self, data_type: &DataType, inside: bool) -> DataType {
+        let inner = |field: &FieldRef| self.field(field, true);
+        match data_type {
+            DataType::Utf8View if self != Self::Nothing => DataType::Utf8,
+            DataType::BinaryView if self != Self::Nothing => DataType::Binary,
+            DataType::List(item) => DataType::List(inner(item)),
+            DataType::LargeList(item) => DataType::LargeList(inner(item)),
+            DataType::ListView(item) => DataType::ListView(inner(item)),
+            DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
+            DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+            DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+            DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+            // Runs of other values would have to be found again.
+            DataType::RunEndEncoded(_, values) if inner(values) != *values => inner(values).data_type().clone(),
+            DataType::Dictionary(_, values) if inside && self == Self::ViewsAndInnerDictionaries => {
+                self.data_type(values, true)
+            }
+            DataType::Dictionary(keys, values) => {
+                DataType::Dictionary(keys.clone(), Box::new(self.data_type(values, true)))
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, ListArray, StringViewArray};
+    use arrow::array::{DictionaryArray, Int64Array, ListArray, StringArray, StringViewArray, StructArray};
     use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{Field, Int8Type};
 
     use super::*;
 
@@ -141,6 +155,29 @@ mod tests {
         assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Csv).schema(), &batch.schema());
         let numbers = one_column(Arc::new(Int64Array::from(vec![1])));
         assert_eq!(FileTypes::new(&numbers.schema(), TableFormat::Arrow).apply(&numbers).unwrap(), [numbers]);
+    }
+
+    #[test]
+    fn inner_dictionaries_become_their_values_in_arrow_files() {
+        let words: DictionaryArray<Int8Type> = [Some("a"), None, Some("a")].into_iter().collect();
+        let of_words = |name: &str| Arc::new(Field::new(name, words.data_type().clone(), true));
+        let list =
+            ListArray::new(of_words("item"), OffsetBuffer::from_lengths([2, 0, 1]), Arc::new(words.clone()), None);
+        let structs = StructArray::from(vec![(of_words("x"), Arc::new(words.clone()) as ArrayRef)]);
+        let columns =
+            [("word", Arc::new(words.clone()) as ArrayRef), ("list", Arc::new(list)), ("struct", Arc::new(structs))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let types = FileTypes::new(&batch.schema(), TableFormat::Arrow);
+        let found = types.apply(&batch).unwrap().remove(0);
+        let unpacked = Field::new("x", DataType::Utf8, true);
+        let expected = [
+            words.data_type().clone(),
+            DataType::new_list(DataType::Utf8, true),
+            DataType::Struct(vec![unpacked].into()),
+        ];
+        assert!(found.schema().fields().iter().map(|field| field.data_type()).eq(&expected));
+        assert_eq!(found["list"].as_list::<i32>().value(0).as_ref(), &StringArray::from(vec![Some("a"), None]));
+        assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Parquet).schema(), &batch.schema());
     }
 
     #[test]

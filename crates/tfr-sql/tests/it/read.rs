@@ -81,6 +81,8 @@ fn records_without_a_schema_tell_their_columns() {
     -- stdout
     UserId,price,score
     7,0.99,0.1
+    -- stderr
+    note: the columns of 'shards/' are those of only 1 record in 1 of 2 files; --infer-files all --infer-records all looks at every one
     "##);
     assert_told!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
     exit 2
@@ -89,6 +91,40 @@ fn records_without_a_schema_tell_their_columns() {
 
     For more information, try '--help'.
     "##);
+}
+
+#[test]
+fn columns_of_a_part_of_the_records_are_told_so() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    fs::rename(bench.path().join("shards/part-00000-of-00002.tfrecord"), bench.path().join("a.tfrecord")).unwrap();
+    fs::rename(bench.path().join("shards/part-00001-of-00002.tfrecord"), bench.path().join("b.tfrecord")).unwrap();
+    let note = |arguments: &[&str]| {
+        let output = bench.run(arguments);
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let query = "SELECT score FROM '*.tfrecord'";
+    // All records were looked at: there is nothing to tell.
+    assert_eq!(note(&[query]), "");
+    assert_eq!(note(&[query, "--infer-records", "2"]), "");
+    assert_eq!(
+        note(&[query, "--infer-records", "1"]),
+        "note: the columns of '*.tfrecord' are those of only 2 records in 2 files; --infer-records all looks at every \
+         one\n"
+    );
+    assert_eq!(note(&[query, "--infer-records", "1", "--quiet"]), "");
+    assert_eq!(
+        note(&["SELECT score FROM t", "--table", "t=*.tfrecord,infer_files=1"]),
+        "note: the columns of 't' are those of only 2 records in 1 of 2 files; infer_files=all,infer_records=all in --table \
+         looks at every one\n"
+    );
+    assert_eq!(
+        note(&["CREATE EXTERNAL TABLE t STORED AS TFRECORD LOCATION 'a.tfrecord' OPTIONS (infer_records '1'); \
+                SELECT score FROM t"]),
+        "note: the columns of 't' are those of only 1 record in 1 file; OPTIONS (infer_records 'all') looks at every \
+         one\n"
+    );
 }
 
 #[test]

@@ -109,8 +109,10 @@ fn types_survive() {
 fn text_files_hold_what_is_printed() {
     let bench = Workbench::new();
     with_types(&bench);
-    let query = "SELECT * FROM 'types.parquet'";
-    for (name, format) in [("x.csv", "csv"), ("x.json", "json"), ("x.jsonl", "jsonl")] {
+    for (name, format, columns) in
+        [("x.csv", "csv", "* EXCEPT (list, struct)"), ("x.json", "json", "*"), ("x.jsonl", "jsonl", "*")]
+    {
+        let query = &format!("SELECT {columns} FROM 'types.parquet'");
         assert_eq!(bench.tell(&[query, "--out", name, "--quiet"]), "exit 0\n");
         let printed = bench.run(&[query, "--format", format]).stdout;
         assert_eq!(
@@ -118,6 +120,55 @@ fn text_files_hold_what_is_printed() {
             String::from_utf8_lossy(&printed)
         );
     }
+}
+
+#[test]
+fn csv_refuses_nested_columns_by_name() {
+    let bench = Workbench::new();
+    with_types(&bench);
+    for out in ["x.csv", "x.csv.gz", "x.csv/"] {
+        let told = bench.tell(&["SELECT * FROM 'types.parquet'", "--out", out]);
+        assert_eq!(
+            told.replace(out, "[out]"),
+            "exit 1\n-- stderr\nerror: [out]: a CSV cell holds one value, found column \"list\": List(Float32), column \
+             \"struct\": Struct(\"x\": non-null Int64)\n\nhint: write .json, .jsonl or .parquet instead, or select text: \
+             array_to_string(tags, ';') AS tags for a list\n"
+        );
+    }
+    assert!(bench.leftovers() == [PathBuf::from("types.parquet")], "{:?}", bench.leftovers());
+    let text = "SELECT array_to_string(list, ';') AS list FROM 'types.parquet'";
+    assert_eq!(bench.tell(&[text, "--out", "x.csv", "--quiet"]), "exit 0\n");
+}
+
+#[test]
+fn a_null_is_no_empty_text_in_csv() {
+    let bench = Workbench::new();
+    let query = "SELECT * FROM (VALUES ('', 1), (NULL, 2), ('NaN', 3)) AS t (a, b)";
+    assert_eq!(bench.tell(&[query, "--out", "x.csv", "--quiet"]), "exit 0\n");
+    assert_eq!(fs::read_to_string(bench.path().join("x.csv")).unwrap(), "a,b\n\"\",1\n,2\nNaN,3\n");
+}
+
+#[test]
+fn dictionaries_inside_lists_reach_an_arrow_file() {
+    let bench = Workbench::new();
+    // Every batch has another dictionary, and there are many.
+    let query = "SELECT make_array(arrow_cast(concat('word ', id / 3000), 'Dictionary(Int32, Utf8)')) AS words, id \
+                 FROM 'many.parquet' ORDER BY id";
+    let small = format!("SET datafusion.execution.batch_size = 1000; {query}");
+    assert_eq!(bench.tell(&[&small, "--out", "x.arrow", "--quiet"]), "exit 0\n");
+    let (schema, rows) = read_arrow(bench.path().join("x.arrow"));
+    assert_eq!(schema.field(0).data_type(), &DataType::new_list(DataType::Utf8, true));
+    let words = rows.iter().flat_map(|batch| {
+        let lists = batch["words"].as_any().downcast_ref::<ListArray>().unwrap();
+        let words = lists.values().as_any().downcast_ref::<StringArray>().unwrap().clone();
+        (0..words.len()).map(move |i| words.value(i).to_owned())
+    });
+    assert!(words.eq((0..10_000).map(|id| format!("word {}", id / 3000))));
+    let runs = "SET datafusion.execution.batch_size = 1000; SELECT arrow_cast(arrow_cast(concat('word ', id / 3000), \
+                'Dictionary(Int32, Utf8)'), 'RunEndEncoded(\"run_ends\": non-null Int32, \"values\": Dictionary(Int32, \
+                Utf8))') AS word FROM 'many.parquet'";
+    assert_eq!(bench.tell(&[runs, "--out", "runs.arrow", "--quiet"]), "exit 0\n");
+    assert_eq!(read_arrow(bench.path().join("runs.arrow")).0.field(0).data_type(), &DataType::Utf8);
 }
 
 #[test]

@@ -359,6 +359,59 @@ fn records_move_to_other_shards() {
 }
 
 #[test]
+fn what_is_left_out_is_told() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    let shards = bench.path().join("shards");
+    fs::copy(shards.join("part-00000-of-00002.tfrecord"), shards.join("zz.tfrecord")).unwrap();
+    let output = bench.run_tool(&["reshard", "shards", "--out", "one", "--report", "json"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let unlisted = "shards/zz.tfrecord: not of the set: _manifest.json does not list it";
+    assert!(told.starts_with(&format!("warning: {unlisted}\n4 rows in 1 shard, ")), "{told}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_report(&report);
+    assert_eq!(report["warnings"], serde_json::json!([unlisted]));
+    fs::remove_file(shards.join("_SUCCESS")).unwrap();
+    assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
+    exit 0
+    -- stdout
+    shards/part-00000-of-00002.tfrecord.idx
+    shards/part-00001-of-00002.tfrecord.idx
+    -- stderr
+    warning: shards: _SUCCESS is missing
+    warning: shards/zz.tfrecord: not of the set: _manifest.json does not list it
+    4 records in 2 files, [seconds]
+    "##);
+    assert_told!(bench.tell_tool(&["reshard", "one", "shards/zz.tfrecord", "--out", "two"]), @r##"
+    exit 1
+    -- stderr
+    error: shards/zz.tfrecord: the form of the records is not known, in one it is told by _manifest.json
+
+    hint: write each to a set of its own; or bring them into one form with a query: tfr-sql "SELECT ... FROM 'one' UNION ALL BY NAME SELECT ... FROM 'other'" --out DIR
+    "##);
+}
+
+#[test]
+fn a_pipe_is_shown_and_not_verified() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    let pipe = bench.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_told!(bench.tell_tool(&["verify", "pipe"]), @r##"
+    exit 1
+    -- stderr
+    error: pipe: expected a file or a directory, found a pipe
+
+    hint: write its content to a file and name that
+    "##);
+    let shard = fs::read(bench.path().join("shards/part-00000-of-00002.tfrecord")).unwrap();
+    let writer = std::thread::spawn(move || fs::write(pipe, shard));
+    let shown = bench.run_tool(&["cat", "pipe"]).stdout;
+    writer.join().unwrap().unwrap();
+    assert_eq!(shown.iter().filter(|byte| **byte == b'\n').count(), 2);
+}
+
+#[test]
 fn damage_does_not_move() {
     let bench = Workbench::new();
     with_shards(&bench);

@@ -63,6 +63,21 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::MixedGroups { first: "dt=1".to_owned(), second: "dt=2".to_owned() }.into(),
         ErrorKind::CompressedIndex { path: "a.tfrecord.gz".into(), compression: Compression::Gzip }.into(),
         ErrorKind::Stopped.into(),
+        ErrorKind::NotAFile { path: "/dev/null".into() }.into(),
+        ErrorKind::Twice { path: "a.tfrecord".into() }.into(),
+        ErrorKind::SameIndex { path: "a.tfindex".into(), first: "a".into(), second: "a.tfrecord".into() }.into(),
+        ErrorKind::MixedForms {
+            path: "b".into(),
+            difference: FormDifference {
+                other: "a".into(),
+                part: "column \"d\"".to_owned(),
+                expected: "Int64".to_owned(),
+                found: "Float32".to_owned(),
+            },
+        }
+        .into(),
+        Error::from(ErrorKind::Base64(base64::DecodeError::InvalidLength(3)))
+            .with_path(Path::new("data/_manifest.json")),
         ErrorKind::MappingOptions(serde::de::Error::custom("the cause")).into(),
         ErrorKind::Json(serde::de::Error::custom("the cause")).into(),
         ErrorKind::Schema(ArrowError::IpcError("the cause".to_owned())).into(),
@@ -130,6 +145,16 @@ fn every_kind_says_where_what_and_the_way_out() {
     a.tfrecord.gz: an index is for uncompressed files, found compression gzip
       hint: make uncompressed files of them with tfr-sql reshard
     stopped
+    /dev/null: expected a file or a directory, found a device
+      hint: write its content to a file and name that
+    a.tfrecord: named twice, or in a directory that is named too
+      hint: name it once; to have its records twice, copy it or link to it
+    a.tfindex: would be the index of a and of a.tfrecord
+      hint: name one of them, or choose --name idx
+    b: column "d" is Float32, in a it is Int64
+      hint: write each to a set of its own; or bring them into one form with a query: tfr-sql "SELECT ... FROM 'one' UNION ALL BY NAME SELECT ... FROM 'other'" --out DIR
+    data/_manifest.json: cannot be understood as a manifest
+      hint: restore the manifest, or write the set again
     the manifest's mapping options cannot be understood
       hint: read it with a newer release
     cannot write the manifest as JSON

@@ -5,6 +5,8 @@ mod child;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod inputs;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod limits;

@@ -1,18 +1,18 @@
 //! Records moved to a new set.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::slice::from_ref;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tfrecord_framing::{Compression, Level, RecordWriter};
+use tfrecord_framing::{Compression, RecordWriter};
 use tfrecord_shards::{
-    ErrorKind, IndexName, Manifest, Progress, RewriteOptions, SaveMode, ShardedWriterBuilder, Sharding, check, index,
-    reshard, salvage, verify,
+    ErrorKind, IndexName, Manifest, Progress, RewriteOptions, SaveMode, Sharding, check, index, reshard, salvage,
+    verify,
 };
 
-use crate::support::{count, files, ids, names, payloads, write};
+use crate::support::{count, files, names, payloads, refusal, write, write_file, write_set};
 
 const CODECS: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zlib];
 
@@ -20,30 +20,6 @@ fn options(sharding: Sharding, compression: Compression) -> RewriteOptions {
     let mut options = RewriteOptions::default();
     (options.sharding, options.compression) = (sharding, compression);
     options
-}
-
-fn refusal(inputs: &[PathBuf], out: &Path) -> tfrecord_shards::Error {
-    let before = files(out.parent().unwrap());
-    let error = reshard(inputs, out, &RewriteOptions::default(), &Progress::default()).unwrap_err();
-    assert_eq!(files(out.parent().unwrap()), before, "{error}");
-    error
-}
-
-fn write_file(path: &Path, records: &[Vec<u8>], compression: Compression) {
-    let mut writer = RecordWriter::with_compression(Vec::new(), compression, Level::default());
-    records.iter().for_each(|record| writer.write_record(record).unwrap());
-    fs::write(path, writer.finish().unwrap()).unwrap();
-}
-
-fn write_set(out: &Path, values: std::ops::Range<i64>, sharding: Sharding, compression: Compression) -> Manifest {
-    let batch = ids(values);
-    let builder = ShardedWriterBuilder::new(batch.schema())
-        .with_sharding(sharding)
-        .with_compression(compression, Level::default())
-        .with_query("SELECT id FROM t");
-    let mut writer = builder.build(out).unwrap();
-    writer.write(&batch).unwrap();
-    writer.finish().unwrap()
 }
 
 /// Rows of each shard, as the rules tell them one record at a time.
@@ -104,7 +80,7 @@ proptest! {
             prop_assert!(salvaged.findings.is_empty());
             salvaged.manifest
         } else {
-            reshard(&paths, &out, &options, &progress).unwrap()
+            reshard(&paths, &out, &options, &progress).unwrap().manifest
         };
         prop_assert!(payloads(&out) == all);
         let rows: Vec<_> = manifest.shards.iter().map(|shard| shard.rows).collect();
@@ -122,7 +98,8 @@ fn what_a_manifest_tells_is_carried_over() {
     let old = dir.path().join("old");
     let before = write_set(&old, 0..1000, Sharding::Rows(300), Compression::Gzip);
     let out = dir.path().join("new");
-    let after = reshard(from_ref(&old), &out, &options(count(3), Compression::None), &Progress::default()).unwrap();
+    let after =
+        reshard(from_ref(&old), &out, &options(count(3), Compression::None), &Progress::default()).unwrap().manifest;
     assert_eq!(
         (&after.schema, &after.mapping, after.record_type),
         (&before.schema, &before.mapping, before.record_type)
@@ -136,7 +113,7 @@ fn what_a_manifest_tells_is_carried_over() {
     // And of files that the manifest beside them lists.
     let listed = old.join(&before.shards[1].path);
     let third = dir.path().join("third");
-    let after = reshard(&[listed], &third, &RewriteOptions::default(), &Progress::default()).unwrap();
+    let after = reshard(&[listed], &third, &RewriteOptions::default(), &Progress::default()).unwrap().manifest;
     assert_eq!((after.schema, after.totals.rows), (before.schema, 300));
 }
 
@@ -148,14 +125,21 @@ fn sets_that_differ_have_only_in_common_what_is_the_same() {
     write(&other, SaveMode::Error, "another query").unwrap();
     let mixed =
         reshard(&[one.clone(), other], &dir.path().join("mixed"), &RewriteOptions::default(), &Progress::default());
-    let mixed = mixed.unwrap();
+    let mixed = mixed.unwrap().manifest;
     assert_eq!((mixed.query.clone(), mixed.schema.is_some()), (None, true));
 
-    write_file(&foreign, &[b"?".to_vec()], Compression::None);
-    let out = dir.path().join("unknown");
-    let unknown = reshard(&[one, foreign], &out, &RewriteOptions::default(), &Progress::default()).unwrap();
+    // Files of which nothing is known, and a set of such files.
+    let [known, more] = [foreign.join("a"), dir.path().join("b")];
+    fs::create_dir(&foreign).unwrap();
+    for file in [&known, &more] {
+        write_file(file, &[b"?".to_vec()], Compression::None);
+    }
+    let [out, again] = ["unknown", "again"].map(|name| dir.path().join(name));
+    reshard(&[foreign], &out, &RewriteOptions::default(), &Progress::default()).unwrap();
+    let unknown = reshard(&[out, more], &again, &RewriteOptions::default(), &Progress::default()).unwrap().manifest;
     assert!(unknown.schema.is_none() && unknown.mapping.is_none() && unknown.record_type.is_none());
-    assert!(Manifest::read(&out).unwrap().arrow_schema().unwrap().is_none());
+    assert!(Manifest::read(&again).unwrap().arrow_schema().unwrap().is_none());
+    assert_eq!(unknown.totals.rows, 2);
 }
 
 #[test]
@@ -217,7 +201,7 @@ fn a_set_that_is_not_whole_is_refused() {
     assert!(error.to_string().ends_with(&format!("found 1 in {}", bytes.len())), "{error}");
     let named = dir.path().join("named");
     let options = options(count(2), Compression::None);
-    let manifest_of_one = reshard(from_ref(&shard), &named, &options, &Progress::default()).unwrap();
+    let manifest_of_one = reshard(from_ref(&shard), &named, &options, &Progress::default()).unwrap().manifest;
     assert_eq!(manifest_of_one.shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [0, 1]);
 
     fs::remove_file(&shard).unwrap();
@@ -230,55 +214,10 @@ fn a_set_that_is_not_whole_is_refused() {
     assert!(refusal(from_ref(&set), &out).to_string().ends_with("set: _SUCCESS is missing"));
     // What is named is read.
     let named: Vec<_> = manifest.shards.iter().map(|shard| set.join(&shard.path)).collect();
-    assert_eq!(reshard(&named, &out, &RewriteOptions::default(), &Progress::default()).unwrap().totals.rows, 100);
-}
-
-#[test]
-fn records_of_different_partitions_are_not_mixed() {
-    let dir = tempfile::tempdir().unwrap();
-    for day in ["dt=2026-01-01", "dt=2026-01-02"] {
-        fs::create_dir_all(dir.path().join("in").join(day)).unwrap();
-        write_file(&dir.path().join("in").join(day).join("part-0.tfrecord"), &[vec![1]], Compression::None);
-    }
-    let error = refusal(&[dir.path().join("in")], &dir.path().join("out"));
-    assert_eq!(error.to_string(), "records of \"dt=2026-01-01\" and of \"dt=2026-01-02\" would be mixed");
-    let days = ["dt=2026-01-01", "dt=2026-01-02"].map(|day| dir.path().join("in").join(day));
-    assert!(matches!(refusal(&days, &dir.path().join("out")).kind(), ErrorKind::MixedGroups { .. }));
-    let files = days.clone().map(|day| day.join("part-0.tfrecord"));
-    for (inputs, out) in [(&days[..1], "one"), (&files[..], "named")] {
-        let manifest = reshard(inputs, &dir.path().join(out), &RewriteOptions::default(), &Progress::default());
-        assert_eq!(manifest.unwrap().totals.rows, inputs.len() as u64);
-    }
-}
-
-#[test]
-fn files_are_taken_once_and_sidecars_not_at_all() {
-    let dir = tempfile::tempdir().unwrap();
-    let set = dir.path().join("in/deeper");
-    fs::create_dir_all(&set).unwrap();
-    for name in ["b.tfrecord", "a"] {
-        write_file(&set.join(name), &[name.into()], Compression::None);
-    }
-    for name in ["features.json", "a.idx", ".hidden", "_part"] {
-        fs::write(set.join(name), "no records").unwrap();
-    }
-    let link = set.join("loop");
-    std::os::unix::fs::symlink(dir.path().join("in"), &link).unwrap();
-    let inputs = [set.join("b.tfrecord"), dir.path().join("in"), set.join("b.tfrecord")];
-    let out = dir.path().join("out");
-    reshard(&inputs, &out, &RewriteOptions::default(), &Progress::default()).unwrap();
-    assert_eq!(payloads(&out), [b"b.tfrecord".to_vec(), b"a".to_vec()]);
-    fs::remove_file(link).unwrap();
-
-    let empty = dir.path().join("empty");
-    fs::create_dir(&empty).unwrap();
-    fs::write(empty.join("features.json"), "no records").unwrap();
-    let error = refusal(from_ref(&empty), &dir.path().join("none"));
-    assert!(matches!(error.kind(), ErrorKind::NoFiles { .. }), "{error}");
-    assert!(error.hint().is_some());
-    assert!(matches!(verify(&[empty], &Progress::default()).unwrap_err().kind(), ErrorKind::NoFiles { .. }));
-    let error = refusal(&[dir.path().join("nowhere")], &dir.path().join("none"));
-    assert!(error.to_string().ends_with("nowhere: cannot open"), "{error}");
+    assert_eq!(
+        reshard(&named, &out, &RewriteOptions::default(), &Progress::default()).unwrap().manifest.totals.rows,
+        100
+    );
 }
 
 #[test]
@@ -292,7 +231,7 @@ fn the_target_is_treated_as_every_target() {
     let mut options = RewriteOptions::default();
     options.mode = SaveMode::Overwrite;
     options.prefix = "train".to_owned();
-    let manifest = reshard(&[set], &out, &options, &Progress::default()).unwrap();
+    let manifest = reshard(&[set], &out, &options, &Progress::default()).unwrap().manifest;
     assert_eq!(names(&out), ["_SUCCESS", "_manifest.json", "train-00000-of-00001.tfrecord"]);
     assert_eq!(manifest.totals.rows, 100);
 }
@@ -308,7 +247,7 @@ fn threads_do_not_change_a_byte() {
         let out = dir.path().join(threads.to_string());
         let mut options = options(count(3), Compression::Gzip);
         options.pool = Some(rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().into());
-        let mut manifest = reshard(&paths, &out, &options, &Progress::default()).unwrap();
+        let mut manifest = reshard(&paths, &out, &options, &Progress::default()).unwrap().manifest;
         manifest.run.clear();
         manifest.created = chrono::DateTime::UNIX_EPOCH;
         manifest
@@ -364,7 +303,7 @@ fn an_index_tells_where_records_are() {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     let manifest = write_set(&set, 0..1000, count(2), Compression::None);
-    let written = index(from_ref(&set), IndexName::TfIndex, &Progress::default()).unwrap();
+    let written = index(from_ref(&set), IndexName::TfIndex, &Progress::default()).unwrap().indexes;
     assert_eq!(written.iter().map(|index| index.records).sum::<u64>(), 1000);
     for (shard, index) in manifest.shards.iter().zip(&written) {
         let path = set.join(&shard.path);
@@ -381,7 +320,21 @@ fn an_index_tells_where_records_are() {
     // An index does not make the set another.
     assert!(matches!(check(&set).unwrap(), tfrecord_shards::SetState::Whole(_)));
     assert!(verify(from_ref(&set), &Progress::default()).unwrap().findings.is_empty());
-    assert_eq!(index(&[set], IndexName::TfIndex, &Progress::default()).unwrap(), written);
+    assert_eq!(index(&[set], IndexName::TfIndex, &Progress::default()).unwrap().indexes, written);
+}
+
+#[test]
+fn files_of_one_index_are_both_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "a.tfrecord"] {
+        write_file(&dir.path().join(name), &[b"a".to_vec()], Compression::None);
+    }
+    let before = files(dir.path());
+    let error = index(&[dir.path().to_owned()], IndexName::TfIndex, &Progress::default()).unwrap_err();
+    let text = error.to_string().replace(&format!("{}/", dir.path().display()), "");
+    assert_eq!(text, "a.tfindex: would be the index of a and of a.tfrecord");
+    assert_eq!(files(dir.path()), before);
+    assert_eq!(index(&[dir.path().to_owned()], IndexName::Idx, &Progress::default()).unwrap().indexes.len(), 2);
 }
 
 #[test]

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
-use tfrecord_framing::{Compression, Level, RecordReader, append_record};
+use tfrecord_framing::{Compression, Level, RecordReader, RecordWriter, append_record};
 use tfrecord_shards::{
-    Capabilities, LocalCommit, Manifest, RunId, SaveMode, SetDescription, SetState, ShardWriter, Sharding, StagedShard,
-    check,
+    Capabilities, LocalCommit, Manifest, Progress, RewriteOptions, RunId, SaveMode, SetDescription, SetState,
+    ShardWriter, ShardedWriterBuilder, Sharding, StagedShard, check, reshard,
 };
 
 pub const SHARDS: u32 = 2;
@@ -136,4 +136,28 @@ pub fn payloads(path: &Path) -> Vec<Vec<u8>> {
         records
     };
     files.into_iter().flat_map(read).collect()
+}
+
+pub fn refusal(inputs: &[PathBuf], out: &Path) -> tfrecord_shards::Error {
+    let before = files(out.parent().unwrap());
+    let error = reshard(inputs, out, &RewriteOptions::default(), &Progress::default()).unwrap_err();
+    assert_eq!(files(out.parent().unwrap()), before, "{error}");
+    error
+}
+
+pub fn write_file(path: &Path, records: &[Vec<u8>], compression: Compression) {
+    let mut writer = RecordWriter::with_compression(Vec::new(), compression, Level::default());
+    records.iter().for_each(|record| writer.write_record(record).unwrap());
+    fs::write(path, writer.finish().unwrap()).unwrap();
+}
+
+pub fn write_set(out: &Path, values: std::ops::Range<i64>, sharding: Sharding, compression: Compression) -> Manifest {
+    let batch = ids(values);
+    let builder = ShardedWriterBuilder::new(batch.schema())
+        .with_sharding(sharding)
+        .with_compression(compression, Level::default())
+        .with_query("SELECT id FROM t");
+    let mut writer = builder.build(out).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap()
 }

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::Result;
-use datafusion_tfrecord::ReadOptions;
+use datafusion_tfrecord::directory::Location;
+use datafusion_tfrecord::read::{self, ColumnOrigin};
+use datafusion_tfrecord::{ReadOptions, TfRecordFormat};
 use tempfile::tempdir;
 
-use super::support::{example, examples, floats, int64s, rows, shown, shown_with, texts, write_records};
+use super::support::{
+    example, examples, external, floats, int64s, rows, session, shown, shown_with, texts, write_records,
+};
 
 fn columns(batch: &RecordBatch) -> Vec<String> {
     batch.schema().fields().iter().map(|field| format!("{}: {}", field.name(), field.data_type())).collect()
@@ -67,7 +71,7 @@ async fn later_records_that_contradict_the_first_are_errors() -> Result<()> {
     insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT id FROM r", &all).await, @r#"
     DIR/f.tfrecord: record 10 at byte 480: feature "id": expected int64_list, found bytes_list
 
-    hint: declare id as BYTEA, or write it as one kind in all records
+    hint: records before it, of this file or of another, have id as int64_list: read the files of each kind as a table of their own, or declare the columns without id
     "#);
     Ok(())
 }
@@ -229,5 +233,40 @@ async fn expressions_are_evaluated_by_the_scan() -> Result<()> {
     +----+----+-------+
     "
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_that_disagree_about_a_feature_have_no_columns() -> Result<()> {
+    let dir = tempdir()?;
+    write_records(&dir.path().join("a.tfrecord"), &[example([("x", int64s(&[1]))])])?;
+    write_records(&dir.path().join("b.tfrecord"), &[example([("x", floats(&[1.5]))])])?;
+    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"
+    DIR/b.tfrecord: record 0 at byte 0: feature "x": expected int64_list, found float_list
+
+    hint: records before it, of this file or of another, have x as int64_list: read the files of each kind as a table of their own, or declare the columns without x
+    "#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_tells_how_much_its_columns_were_inferred_from() -> Result<()> {
+    let dir = tempdir()?;
+    for file in 0..4 {
+        write_records(&dir.path().join(format!("f{file}.tfrecord")), &examples(0..10, |_| 1))?;
+    }
+    let location = [Location::parse(&dir.path().to_string_lossy()).map_err(external)?];
+    let origin = async |infer_files, infer_records| -> Result<ColumnOrigin> {
+        let options = ReadOptions { infer_files, infer_records, ..ReadOptions::default() };
+        let table = read::open(&session(1).state(), &location, &options).await?;
+        let format = table.format().downcast_ref::<TfRecordFormat>().expect("records");
+        Ok(format.form().origin.clone())
+    };
+    let is = |origin, told| matches!(origin, ColumnOrigin::Records { looked_into, files: 4, records, is_all, .. } if (looked_into, records, is_all) == told);
+    assert!(is(origin(Some(256), Some(1000)).await?, (4, 40, true)));
+    assert!(is(origin(Some(256), Some(10)).await?, (4, 40, true)));
+    assert!(is(origin(Some(256), Some(9)).await?, (4, 36, false)));
+    assert!(is(origin(Some(2), None).await?, (2, 20, false)));
+    assert!(is(origin(None, None).await?, (4, 40, true)));
     Ok(())
 }

@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use arrow_tfrecord::{Choice, MappingOptions};
 use datafusion::arrow::array::{
-    ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int8Array, ListArray, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    ArrayRef, Decimal128Array, DictionaryArray, DurationSecondArray, Float64Array, Int8Array, Int64Array, ListArray,
+    RecordBatch, StringArray, TimestampMicrosecondArray,
 };
-use datafusion::arrow::datatypes::{Int8Type, Int32Type};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{DataType, Field, Int8Type, Int32Type, Schema, TimeUnit};
 use datafusion::error::Result;
 use datafusion_tfrecord::ReadOptions;
 use tempfile::tempdir;
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{ShardedWriterBuilder, Sharding};
 
-use super::support::{examples, external, opened, query_rows, rows, shown, shown_with, write_records};
+use super::support::{example, examples, external, int64s, opened, query_rows, rows, shown, shown_with, write_records};
 
 /// A table of which no column would come back by inference.
 fn table() -> Result<RecordBatch> {
@@ -39,6 +40,12 @@ fn table() -> Result<RecordBatch> {
     ])?)
 }
 
+/// These columns, declared.
+fn declared<const N: usize>(columns: [(&str, DataType); N]) -> ReadOptions {
+    let fields = columns.map(|(name, data_type)| Field::new(name, data_type, true));
+    ReadOptions { schema: Some(Arc::new(Schema::new(fields.to_vec()))), ..ReadOptions::default() }
+}
+
 /// Writes the table as a set of shards of one row each.
 fn write_set(out: &Path, compression: Compression) -> Result<PathBuf> {
     write_set_as(out, compression, Choice::Bits)
@@ -46,15 +53,18 @@ fn write_set(out: &Path, compression: Compression) -> Result<PathBuf> {
 
 /// The same, with column `exact` in some form.
 fn write_set_as(out: &Path, compression: Compression, exact: Choice) -> Result<PathBuf> {
-    let batch = table()?;
     let mapping = MappingOptions::default().with_choice("exact", exact).with_choice("price", Choice::String);
+    write_table(out, &table()?, mapping, compression)
+}
+
+fn write_table(out: &Path, batch: &RecordBatch, mapping: MappingOptions, compression: Compression) -> Result<PathBuf> {
     let mut writer = ShardedWriterBuilder::new(batch.schema())
         .with_mapping(mapping)
         .with_sharding(Sharding::Rows(1))
         .with_compression(compression, Level::default())
         .build(out)
         .map_err(external)?;
-    writer.write(&batch).map_err(external)?;
+    writer.write(batch).map_err(external)?;
     writer.finish().map_err(external)?;
     Ok(out.to_owned())
 }
@@ -106,7 +116,7 @@ async fn rows_are_counted_without_reading() -> Result<()> {
     let plan = datafusion::arrow::util::pretty::pretty_format_batches(&plan)?.to_string();
     assert!(!plan.contains("DataSourceExec"), "{plan}");
     let count = query_rows(&context, "SELECT count(*) AS n FROM r").await?;
-    assert_eq!(count.column(0).as_ref(), &datafusion::arrow::array::Int64Array::from(vec![3]));
+    assert_eq!(count.column(0).as_ref(), &Int64Array::from(vec![3]));
     assert!(query_rows(&context, "SELECT name FROM r").await.is_err());
     Ok(())
 }
@@ -171,8 +181,54 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
 async fn only_the_shards_of_the_set_are_read() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
-    write_records(&out.join("stray.tfrecord"), &examples(0..100, |_| 1))?;
+    let stray = write_records(&out.join("stray.tfrecord"), &examples(0..100, |_| 1))?;
     assert_eq!(rows(&out, "SELECT * FROM r").await?, table()?);
+    // By itself it is a file like any other.
+    assert_eq!(rows(stray, "SELECT id FROM r").await?.num_rows(), 100);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_shard_is_not_read_as_one() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_set(&dir.path().join("set"), Compression::None)?;
+    write_records(&out.join("stray.tfrecord"), &[example([("small", int64s(&[9]))])])?;
+    let pattern = out.join("*.tfrecord");
+    insta::assert_snapshot!(shown(dir.path(), &pattern, "SELECT * FROM r").await, @"
+    DIR/set/stray.tfrecord is no shard of the set in DIR/set, whose manifest tells the types of its columns
+
+    hint: leave DIR/set/stray.tfrecord out, or declare the columns to read it as the shards are
+    ");
+    let declared = declared([("small", DataType::Int8), ("exact", DataType::Float64)]);
+    let sum = "SELECT sum(small), max(exact) FROM r";
+    insta::assert_snapshot!(shown_with(dir.path(), &pattern, sum, &declared).await, @r"
+    +--------------+--------------+
+    | sum(r.small) | max(r.exact) |
+    +--------------+--------------+
+    | 9            | 1e300        |
+    +--------------+--------------+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shard_of_another_size_has_the_types_of_its_set() -> Result<()> {
+    let dir = tempdir()?;
+    for compression in [Compression::None, Compression::Gzip] {
+        let out = write_set(&dir.path().join(compression.to_string()), compression)?;
+        let shard = |index| out.join(format!("part-0000{index}-of-00003.tfrecord{}", compression.suffix()));
+        let second = [fs::read(shard(1))?, fs::read(shard(0))?].concat();
+        fs::write(shard(1), second)?;
+        let refused = shown(Path::new("-"), &out, "SELECT * FROM r").await;
+        let pattern = refused.rsplit('\'').nth(1).expect("a pattern in the hint");
+        assert_eq!(pattern, format!("{}/*.tfrecord*", out.display()));
+        // Not counted by the manifest either.
+        let count = rows(pattern, "SELECT count(*) FROM r").await?;
+        assert_eq!(count.column(0).as_ref(), &Int64Array::from(vec![4]));
+        let table = table()?;
+        let expected = concat_batches(&table.schema(), &[table.slice(0, 2), table.slice(0, 1), table.slice(2, 1)])?;
+        assert_eq!(rows(pattern, "SELECT * FROM r").await?, expected);
+    }
     Ok(())
 }
 
@@ -229,16 +285,10 @@ async fn a_set_without_rows_has_columns() -> Result<()> {
 
 #[tokio::test]
 async fn declared_columns_go_before_those_of_the_manifest() -> Result<()> {
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
-    let fields = vec![
-        // In the form in which it was written, since it has the type that it had.
-        Field::new("exact", DataType::Float64, true),
-        Field::new("price", DataType::Utf8, true),
-        Field::new("small", DataType::Int64, true),
-    ];
-    let declared = ReadOptions { schema: Some(Arc::new(Schema::new(fields))), ..ReadOptions::default() };
+    // `exact` in the form in which it was written, since it has the type that it had.
+    let declared = declared([("exact", DataType::Float64), ("price", DataType::Utf8), ("small", DataType::Int64)]);
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &declared).await, @r"
     +-------+-------+-------+
     | exact | price | small |
@@ -248,5 +298,93 @@ async fn declared_columns_go_before_those_of_the_manifest() -> Result<()> {
     | -0.0  | -0.07 | 0     |
     +-------+-------+-------+
     ");
+    Ok(())
+}
+
+/// Timestamps in two forms, and a duration.
+fn write_times(out: &Path) -> Result<PathBuf> {
+    let when = TimestampMicrosecondArray::from(vec![1_767_225_600_000_000]);
+    let batch = RecordBatch::try_from_iter([
+        ("plain", Arc::new(when.clone()) as ArrayRef),
+        ("coarse", Arc::new(when.with_timezone("UTC")) as ArrayRef),
+        ("took", Arc::new(DurationSecondArray::from(vec![-90])) as ArrayRef),
+    ])?;
+    let mapping = MappingOptions::default().with_choice("coarse", Choice::Seconds).with_choice("took", Choice::String);
+    write_table(out, &batch, mapping, Compression::None)
+}
+
+#[tokio::test]
+async fn times_are_declared_in_the_unit_in_which_they_were_written() -> Result<()> {
+    let dir = tempdir()?;
+    let out = write_times(&dir.path().join("set"))?;
+    let timestamp = |unit| DataType::Timestamp(unit, None);
+    let nanos = declared([("plain", timestamp(TimeUnit::Nanosecond))]);
+    let refused = shown_with(dir.path(), &out, "SELECT * FROM r", &nanos).await;
+    insta::assert_snapshot!(refused, @r#"
+    DIR/set: column "plain": declared as Timestamp(ns), but it was written as Timestamp(µs)
+
+    hint: declare plain as TIMESTAMP(6), or leave the columns undeclared; CAST it in the query
+    "#);
+    assert_eq!(shown_with(dir.path(), out.join("*.tfrecord"), "SELECT * FROM r", &nanos).await, refused);
+    let seconds = declared([("coarse", timestamp(TimeUnit::Second))]);
+    insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &seconds).await, @r#"
+    DIR/set: column "coarse": declared as Timestamp(s), but it was written as Timestamp(µs, "UTC")
+
+    hint: declare coarse as TIMESTAMP(6) WITH TIME ZONE, or leave the columns undeclared; CAST it in the query
+    "#);
+    let took = declared([("took", DataType::Duration(TimeUnit::Millisecond))]);
+    insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &took).await, @r#"
+    DIR/set: column "took": declared as Duration(ms), but it was written as Duration(s)
+
+    hint: leave the columns undeclared, and CAST took in the query
+    "#);
+    // The zone is for show, and numbers may be read as such.
+    let micros = timestamp(TimeUnit::Microsecond);
+    let options = declared([("plain", DataType::Int64), ("coarse", micros), ("took", DataType::Utf8)]);
+    insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &options).await, @r"
+    +------------------+---------------------+--------+
+    | plain            | coarse              | took   |
+    +------------------+---------------------+--------+
+    | 1767225600000000 | 2026-01-01T00:00:00 | -PT90S |
+    +------------------+---------------------+--------+
+    ");
+    insta::assert_snapshot!(shown(dir.path(), &out, "SELECT took, plain FROM r").await, @r"
+    +--------+---------------------+
+    | took   | plain               |
+    +--------+---------------------+
+    | -PT90S | 2026-01-01T00:00:00 |
+    +--------+---------------------+
+    ");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_declared_column_of_the_path_is_none_of_the_set() -> Result<()> {
+    let dir = tempdir()?;
+    write_set(&dir.path().join("small=1"), Compression::None)?;
+    let options = declared([("small", DataType::Int64), ("name", DataType::Utf8)]);
+    let refused = shown_with(dir.path(), dir.path(), "SELECT * FROM r", &options).await;
+    assert!(refused.contains(r#"column "small" stands in the file and in its path"#), "{refused}");
+    Ok(())
+}
+
+/// A schema of some lines must not make anybody allocate gigabytes.
+#[tokio::test]
+async fn a_set_with_rows_that_no_batch_holds_is_refused() -> Result<()> {
+    let dir = tempdir()?;
+    let item = Field::new_list_field(DataType::Float32, true).into();
+    let schema = Schema::new(vec![Field::new("zz", DataType::FixedSizeList(item, i32::MAX), true)]);
+    let batch = RecordBatch::new_empty(Arc::new(schema));
+    let out = write_table(&dir.path().join("set"), &batch, MappingOptions::default(), Compression::None)?;
+    insta::assert_snapshot!(shown(dir.path(), &out, "SELECT count(*) FROM r").await, @r#"
+    column "zz": one row of type FixedSizeList(2147483647 x Float32) takes 17179869176 bytes, even if it is null; a batch has at most 268435456
+
+    hint: declare zz with a type of any length, or leave it out
+    "#);
+    let pbtxt = r#"feature { name: "zz" type: FLOAT shape { dim { size: 2147483647 } } }"#;
+    let file = write_records(&dir.path().join("foreign/f.tfrecord"), &examples(0..1, |_| 1))?;
+    fs::write(file.with_file_name("schema.pbtxt"), pbtxt)?;
+    let refused = shown(dir.path(), &file, "SELECT count(*) FROM r").await;
+    assert!(refused.contains("even if it is null"), "{refused}");
     Ok(())
 }

@@ -1,0 +1,66 @@
+//! What told the columns of TFRecord files, in words.
+
+use datafusion_tfrecord::TfRecordFormat;
+use datafusion_tfrecord::directory::DirectoryTable;
+use datafusion_tfrecord::read::{ColumnOrigin, RecordForm};
+
+use crate::printer::counted;
+
+/// Where the user said what to read, and so how the options are written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// A path in a query or behind a tool.
+    Argument,
+    /// `--table`.
+    TableKey,
+    /// `CREATE EXTERNAL TABLE`.
+    SqlOption,
+}
+
+/// How rows stand in the files, if these are TFRecord files.
+pub fn records_form(table: &DirectoryTable) -> Option<&RecordForm> {
+    table.format().downcast_ref::<TfRecordFormat>().map(TfRecordFormat::form)
+}
+
+/// What told the types.
+pub fn told(form: Option<&RecordForm>) -> String {
+    match form.map(|form| &form.origin) {
+        Some(ColumnOrigin::Manifest) => "the manifest".to_owned(),
+        Some(ColumnOrigin::SchemaFile { file }) => file.clone(),
+        Some(origin @ ColumnOrigin::Records { files, .. }) => match sample(origin, Spelling::Argument) {
+            Some((sample, way_out)) => format!("{sample}; {way_out}"),
+            None => format!("records of {}", counted(*files as u64, "file")),
+        },
+        _ => "the files".to_owned(),
+    }
+}
+
+/// What to say of a table whose columns are those of a part of its records: others may have more of them.
+pub fn note(table: &DirectoryTable, name: &str, spelling: Spelling) -> Option<String> {
+    let (sample, way_out) = sample(&records_form(table)?.origin, spelling)?;
+    Some(format!("note: the columns of '{name}' are those of only {sample}; {way_out}"))
+}
+
+/// The part of the records that told the columns, and how to have all of them looked at.
+fn sample(origin: &ColumnOrigin, spelling: Spelling) -> Option<(String, String)> {
+    let ColumnOrigin::Records { looked_into, files, records, is_all: false } = origin else { return None };
+    let (records, all_files) = (counted(*records, "record"), counted(*files as u64, "file"));
+    let (sample, keys) = match looked_into < files {
+        true => (format!("{records} in {looked_into} of {all_files}"), &["infer_files", "infer_records"][..]),
+        false => (format!("{records} in {all_files}"), &["infer_records"][..]),
+    };
+    let all: Vec<_> = keys
+        .iter()
+        .map(|key| match spelling {
+            Spelling::Argument => format!("--{} all", key.replace('_', "-")),
+            Spelling::TableKey => format!("{key}=all"),
+            Spelling::SqlOption => format!("{key} 'all'"),
+        })
+        .collect();
+    let way_out = match spelling {
+        Spelling::Argument => format!("{} looks at every one", all.join(" ")),
+        Spelling::TableKey => format!("{} in --table looks at every one", all.join(",")),
+        Spelling::SqlOption => format!("OPTIONS ({}) looks at every one", all.join(", ")),
+    };
+    Some((sample, way_out))
+}

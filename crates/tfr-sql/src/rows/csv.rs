@@ -1,0 +1,65 @@
+//! Rows as comma-separated values in which an empty text, `""`, is not a null, which is nothing.
+
+use arrow::array::Array as _;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// Appends the names of the columns.
+pub fn write_header(schema: &Schema, out: &mut Vec<u8>) {
+    for (i, field) in schema.fields().iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_cell(field.name(), out);
+    }
+    out.push(b'\n');
+}
+
+/// Appends a record for each row of `batch`. Lists and structs become the text that a table shows.
+pub fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let options = FormatOptions::default();
+    let formatters: Vec<_> = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+        .collect::<Result<_, _>>()?;
+    // A null may be one of a dictionary's values.
+    let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
+    // Readers pass over an empty line, and the row would be lost.
+    let is_sole = batch.num_columns() == 1;
+    let mut text = String::new();
+    for row in 0..batch.num_rows() {
+        for (i, (formatter, nulls)) in formatters.iter().zip(&nulls).enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            if !is_null || is_sole {
+                // Of a null, no text.
+                text.clear();
+                formatter.value(row).write(&mut text)?;
+                write_cell(&text, out);
+            }
+        }
+        out.push(b'\n');
+    }
+    Ok(())
+}
+
+fn write_cell(text: &str, out: &mut Vec<u8>) {
+    if !text.is_empty() && !text.contains([',', '"', '\n', '\r']) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}

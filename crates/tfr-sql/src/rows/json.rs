@@ -1,0 +1,77 @@
+//! Rows as JSON objects. What JSON has no number for is text, as in protobuf's JSON: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrowPrimitiveType, AsArray as _, PrimitiveArray};
+use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type};
+use arrow::error::ArrowError;
+use arrow::json::writer::{
+    Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, WriterBuilder, make_encoder,
+};
+use arrow::record_batch::RecordBatch;
+
+/// Appends an object for each row of `batch`, each on a line of its own.
+pub fn write_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats));
+    let mut writer = builder.build::<_, LineDelimited>(out);
+    writer.write(batch)?;
+    writer.finish()
+}
+
+/// Encodes floats at any depth; other types are encoded as usual.
+#[derive(Debug)]
+struct Floats;
+
+impl EncoderFactory for Floats {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        match array.data_type() {
+            DataType::Float16 => floats::<Float16Type>(field, array).map(Some),
+            DataType::Float32 => floats::<Float32Type>(field, array).map(Some),
+            DataType::Float64 => floats::<Float64Type>(field, array).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn floats<'a, T>(field: &'a FieldRef, array: &'a dyn Array) -> Result<NullableEncoder<'a>, ArrowError>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<f64>,
+{
+    // Without this factory, which would be asked again.
+    static USUAL: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
+    let values = array.as_primitive::<T>();
+    let encoder = FloatEncoder { values, finite: make_encoder(field, array, &USUAL)? };
+    Ok(NullableEncoder::new(Box::new(encoder), values.nulls().cloned()))
+}
+
+struct FloatEncoder<'a, T: ArrowPrimitiveType> {
+    values: &'a PrimitiveArray<T>,
+    /// For all that JSON has numbers for.
+    finite: NullableEncoder<'a>,
+}
+
+impl<T> Encoder for FloatEncoder<'_, T>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<f64>,
+{
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        let value: f64 = self.values.value(idx).into();
+        if value.is_finite() {
+            self.finite.encode(idx, out);
+        } else {
+            let text: &[u8] = match value {
+                f64::INFINITY => b"\"Infinity\"",
+                f64::NEG_INFINITY => b"\"-Infinity\"",
+                _ => b"\"NaN\"",
+            };
+            out.extend_from_slice(text);
+        }
+    }
+}
