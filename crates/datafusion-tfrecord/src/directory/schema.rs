@@ -150,12 +150,46 @@ fn decimal(data_type: &DataType) -> Option<(i16, i16)> {
 
 /// Equal but for what writers differ in without meaning it: names and nullability of list items and map entries.
 fn same_type(left: &DataType, right: &DataType) -> bool {
-    left.equals_datatype(right)
+    left.equals_datatype(right) && same_names(left, right)
+}
+
+/// Whether fields of structs have the same names, in types that are equal otherwise.
+fn same_names(left: &DataType, right: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct};
+    match (left, right) {
+        (Struct(left), Struct(right)) => left
+            .iter()
+            .zip(right)
+            .all(|(left, right)| left.name() == right.name() && same_names(left.data_type(), right.data_type())),
+        (List(left), List(right))
+        | (LargeList(left), LargeList(right))
+        | (ListView(left), ListView(right))
+        | (LargeListView(left), LargeListView(right))
+        | (FixedSizeList(left, _), FixedSizeList(right, _))
+        | (RunEndEncoded(_, left), RunEndEncoded(_, right)) => same_names(left.data_type(), right.data_type()),
+        (Map(left, _), Map(right, _)) => match (left.data_type(), right.data_type()) {
+            (Struct(left), Struct(right)) => {
+                left.iter().zip(right).all(|(left, right)| same_names(left.data_type(), right.data_type()))
+            }
+            _ => true,
+        },
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn structs_of_other_names_are_other_types() {
+        let list = |names: [&str; 2]| {
+            let fields = names.map(|name| Field::new(name, DataType::Int64, true));
+            DataType::new_list(DataType::Struct(fields.into_iter().collect()), true)
+        };
+        assert!(same_type(&list(["x", "y"]), &list(["x", "y"])));
+        assert!(!same_type(&list(["x", "y"]), &list(["p", "q"])));
+    }
 
     fn schema(fields: &[(&str, DataType, bool)]) -> SchemaRef {
         let fields = fields.iter().map(|(name, data_type, nullable)| Field::new(*name, data_type.clone(), *nullable));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_tfrecord::{MappingOptions, NullPolicy, NullRule, RecordType};
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
@@ -208,6 +208,13 @@ impl Written {
                     _ => {}
                 }
             }
+            if let Some((first, other)) = &first
+                && (other.record_type, &other.separator) != (mapping.record_type, &mapping.separator)
+            {
+                let (first, second) = (directory(first), directory(set));
+                let column = schema.fields().first().map(|field| field.name().clone()).unwrap_or_default();
+                return Err(ErrorKind::FormConflict { column, first, second }.into());
+            }
             first.get_or_insert((set, mapping));
             told.push((set.directory.clone(), schema));
         }
@@ -235,14 +242,20 @@ impl Written {
         Err(ErrorKind::StrayFile { file, directory }.into())
     }
 
-    /// Refuses a column of dates, times, timestamps or durations in another unit than the one in which it was written:
-    /// records hold plain numbers. Not where another form is `given`.
+    /// Refuses a column that would be misread: of dates, times, timestamps or durations in another unit than the one in which
+    /// it was written, since records hold plain numbers; or nested in another way, since its features have other names. Not where another form is `given`.
     fn check_units(&self, declared: &Schema, given: &MappingOptions) -> Result<()> {
         for (directory, written) in &self.sets {
             for field in declared.fields().iter().filter(|field| !given.choices.contains_key(field.name())) {
                 let Some((_, written)) = written.column_with_name(field.name()) else { continue };
-                let (declared, found) = (value_type(field.data_type()), value_type(written.data_type()));
-                if declared.is_temporal() && found.is_temporal() && !is_same_form(declared, found) {
+                let form = self.columns.get(field.name()).map(|form| &form.options);
+                if form.is_some_and(|form| form.choices.get(field.name()) == Some(&Choice::Tensor)) {
+                    continue;
+                }
+                let (declared, found) = (field.data_type(), written.data_type());
+                // What is chosen for a part is kept or left for the whole column.
+                let has_parts = is_nested(found) && form.is_some_and(|form| !form.choices.is_empty());
+                if !fits(declared, found) || (has_parts && !is_same_shape(declared, found)) {
                     return Err(ErrorKind::DeclaredUnit {
                         directory: self.names.name(directory),
                         column: field.name().clone(),
@@ -277,7 +290,7 @@ impl Written {
                     mapping.column_nulls.insert(key.clone(), rule.clone());
                 }
             }
-            if is_same_form(value_type(field.data_type()), value_type(data_type)) {
+            if is_same_shape(field.data_type(), data_type) {
                 mapping.choices.extend(options.choices.clone());
                 mapping.vocabularies.extend(options.vocabularies.clone());
             }
@@ -286,16 +299,75 @@ impl Written {
     }
 }
 
-/// The type of the values of a column, in lists or not, however they are encoded.
-fn value_type(data_type: &DataType) -> &DataType {
-    use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, RunEndEncoded};
+/// The type of a column's values, however they are encoded; lists of a fixed size in each other are one list.
+fn plain(data_type: &DataType) -> &DataType {
     match data_type {
-        List(item) | LargeList(item) | ListView(item) | LargeListView(item) | FixedSizeList(item, _) => {
-            value_type(item.data_type())
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
+        DataType::FixedSizeList(item, _) if matches!(item.data_type(), DataType::FixedSizeList(..)) => {
+            plain(item.data_type())
         }
-        Dictionary(_, values) => value_type(values),
-        RunEndEncoded(_, values) => value_type(values.data_type()),
-        value => value,
+        other => other,
+    }
+}
+
+/// The items of a list.
+fn item(data_type: &DataType) -> Option<&DataType> {
+    match plain(data_type) {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => Some(plain(item.data_type())),
+        _ => None,
+    }
+}
+
+/// Whether a column has several features.
+fn is_nested(data_type: &DataType) -> bool {
+    let is_group = |data_type: &DataType| matches!(data_type, DataType::Struct(_) | DataType::Map(..));
+    is_group(plain(data_type)) || item(data_type).is_some_and(|of| is_group(of) || item(of).is_some())
+}
+
+/// Whether every declared part is where it was written, in the unit in which it was written.
+fn fits(declared: &DataType, written: &DataType) -> bool {
+    compare(declared, written, &|declared, written| {
+        !(declared.is_temporal() && written.is_temporal()) || is_same_form(declared, written)
+    })
+}
+
+/// Whether every declared part is where it was written, and the same bytes in a record are the same value in it.
+fn is_same_shape(declared: &DataType, written: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    compare(declared, written, &|declared, written| {
+        is_same_form(declared, written)
+            || matches!((declared, written), (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View))
+            || matches!((declared, written), (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView))
+    })
+}
+
+/// Compares types value by value. A list and a single value stand in a record alike.
+fn compare(declared: &DataType, written: &DataType, values: &dyn Fn(&DataType, &DataType) -> bool) -> bool {
+    let (declared, written) = (plain(declared), plain(written));
+    match (declared, written) {
+        (DataType::Struct(declared), DataType::Struct(written)) => declared.iter().all(|field| {
+            let found = written.find(field.name());
+            found.is_some_and(|(_, found)| compare(field.data_type(), found.data_type(), values))
+        }),
+        (DataType::Map(declared, _), DataType::Map(written, _)) => match (declared.data_type(), written.data_type()) {
+            (DataType::Struct(declared), DataType::Struct(written)) => {
+                let mut parts = declared.iter().zip(written);
+                parts.all(|(declared, written)| compare(declared.data_type(), written.data_type(), values))
+            }
+            _ => false,
+        },
+        (DataType::Struct(_) | DataType::Map(..), _) | (_, DataType::Struct(_) | DataType::Map(..)) => false,
+        _ => match (item(declared), item(written)) {
+            (Some(declared), Some(written)) => compare(declared, written, values),
+            (Some(of), None) => !is_nested(declared) && values(of, written),
+            (None, Some(of)) => !is_nested(written) && values(declared, of),
+            (None, None) => values(declared, written),
+        },
     }
 }
 
