@@ -363,7 +363,9 @@ fn compare(declared: &DataType, written: &DataType, values: &dyn Fn(&DataType, &
         },
         (DataType::Struct(_) | DataType::Map(..), _) | (_, DataType::Struct(_) | DataType::Map(..)) => false,
         _ => match (item(declared), item(written)) {
-            (Some(declared), Some(written)) => compare(declared, written, values),
+            (Some(declared), Some(written)) => {
+                item(declared).is_some() == item(written).is_some() && compare(declared, written, values)
+            }
             (Some(of), None) => !is_nested(declared) && values(of, written),
             (None, Some(of)) => !is_nested(written) && values(declared, of),
             (None, None) => values(declared, written),

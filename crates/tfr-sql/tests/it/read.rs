@@ -233,3 +233,66 @@ fn a_word_is_no_query() {
     For more information, try '--help'.
     "##);
 }
+
+#[test]
+fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
+    let bench = Workbench::new();
+    let write = |query: &str, out: &str, more: &[&str]| {
+        assert_eq!(bench.tell(&[&[query, "--out", out, "--quiet"], more].concat()), "exit 0\n");
+    };
+    let time = "arrow_cast('2020-09-13T12:26:40', 'Timestamp(Millisecond, None)')";
+    write("SELECT named_struct('x', 1, 'y', 2) AS s", "names/a", &[]);
+    write("SELECT named_struct('p', 1, 'q', 2) AS s", "names/b", &[]);
+    write("SELECT 1 AS x", "forms/a", &[]);
+    write("SELECT named_struct('p', 7) AS s", "forms/b", &["--separator", "."]);
+    write(
+        &format!("SELECT named_struct('t', {time}, 'n', 'a') AS s, [[1], [2, 3]] AS r"),
+        "h",
+        &["--map", "s/t: seconds"],
+    );
+    let declared = |columns: &str| {
+        let table = format!("CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'h/'; SELECT * FROM t");
+        bench.tell(&[table.as_str()])
+    };
+    assert_told!(bench.tell(&["SELECT * FROM 'names/*/*'"]), @r##"
+    exit 1
+    -- stderr
+    error: names/b: column "s": found Struct("p": Int64, "q": Int64), but names/a has Struct("x": Int64, "y": Int64)
+
+    hint: register the files as two tables and join them with UNION ALL, casting "s" in one of them
+    "##);
+    assert_told!(bench.tell(&["SELECT * FROM 'forms/*/*'"]), @r##"
+    exit 1
+    -- stderr
+    error: forms/b: column "s" is not in the form that it has in forms/a
+
+    hint: read the sets as two tables, and join them with UNION ALL
+    "##);
+    assert_told!(declared("s STRUCT<t TIMESTAMP>"), @r##"
+    exit 1
+    -- stderr
+    error: h: column "s": declared as Struct("t": Timestamp(ns)), but it was written as Struct("t": Timestamp(ms), "n": Utf8)
+
+    hint: leave the columns undeclared, and CAST s in the query
+    "##);
+    assert_told!(declared("s STRUCT<t TIMESTAMP(3), n VARCHAR>"), @r##"
+    exit 0
+    -- stdout
+    s
+    "{t: 2020-09-13T12:26:40, n: a}"
+    "##);
+    assert_told!(declared("s STRUCT<t TIMESTAMP(3), zz BIGINT>"), @r##"
+    exit 1
+    -- stderr
+    error: h: column "s": declared as Struct("t": Timestamp(ms), "zz": Int64), but it was written as Struct("t": Timestamp(ms), "n": Utf8)
+
+    hint: leave the columns undeclared, and CAST s in the query
+    "##);
+    assert_told!(declared("r BIGINT[]"), @r##"
+    exit 1
+    -- stderr
+    error: h: column "r": declared as List(Int64), but it was written as List(List(Int64))
+
+    hint: leave the columns undeclared, and CAST r in the query
+    "##);
+}
