@@ -17,7 +17,7 @@ use crate::cli::Resources;
 use crate::error::{Error, Result};
 use crate::printer::{bytes, counted};
 
-/// Operators named when memory runs out.
+/// Operators named when memory runs out. The compiler unwraps it, so nothing can fail at run time.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// What the query may use.
