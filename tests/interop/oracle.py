@@ -344,6 +344,8 @@ def convert(leaf, value, row):
             raise Refused(leaf.path, f", row {row}: {value} is beyond float32")
         return narrowed
     if pa.types.is_decimal(dtype):
+        if abs(Fraction(value)) * 10**dtype.scale >= 10**dtype.precision:
+            raise Refused(leaf.path, f", row {row}: {value} has more digits than {dtype}")
         if choice == "string":
             return Written(value, leaf)
         if choice == "unscaled":

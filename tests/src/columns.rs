@@ -1,9 +1,11 @@
 //! The rows of a table as records: what a table of the types that inference gives must hold.
 
+use std::collections::BTreeSet;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Int64Type};
 
-use crate::shards::{Feature, Record};
+use crate::shards::{Feature, Record, Sequence};
 
 /// The record of each row. A null is a feature that is not there.
 ///
@@ -19,6 +21,33 @@ pub fn records(rows: &RecordBatch) -> Vec<Record> {
         record
     };
     (0..rows.num_rows()).map(record).collect()
+}
+
+/// The record of each row, where the columns `lists` are feature lists. A null element is a step without a kind.
+///
+/// # Panics
+/// As [`records`] does, of elements where a column is a feature list.
+pub fn sequences(rows: &RecordBatch, lists: &BTreeSet<String>) -> Vec<Sequence> {
+    let (mut context, mut steps) = (Vec::new(), Vec::new());
+    for (position, field) in rows.schema().fields().iter().enumerate() {
+        match lists.contains(field.name()) {
+            true => steps.push((field.name().clone(), rows.column(position))),
+            false => context.push(position),
+        }
+    }
+    steps.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let of_row = |column: &ArrayRef, row| {
+        let elements = column.as_list::<i32>().value(row);
+        let step = |step| if elements.is_null(step) { Feature::Unset } else { feature(&elements, step) };
+        (0..elements.len()).map(step).collect()
+    };
+    let is_there = |column: &ArrayRef, row| column.is_valid(row) && *column.data_type() != DataType::Null;
+    let context = records(&rows.project(&context).expect("columns of the table"));
+    let sequence = |(row, context)| {
+        let there = steps.iter().filter(|(_, column)| is_there(column, row));
+        Sequence { context, lists: there.map(|(name, column)| (name.clone(), of_row(column, row))).collect() }
+    };
+    context.into_iter().enumerate().map(sequence).collect()
 }
 
 fn feature(column: &ArrayRef, row: usize) -> Feature {

@@ -33,6 +33,8 @@ pub struct Entry {
     pub expected: String,
     /// Of CSV: delimiter, quote, escape, encoding.
     pub dialect: Value,
+    /// What is odd about it, parts separated by semicolons; of JSON `encoding ...`.
+    pub special: String,
     /// Where the damage is, and other remarks.
     pub note: String,
 }
@@ -83,6 +85,7 @@ fn entries(manifest: &Path) -> Vec<Entry> {
             rows: cell("rows", row).parse().ok(),
             expected: cell("expected", row),
             dialect: serde_json::from_str(&cell("dialect", row)).unwrap_or_default(),
+            special: cell("special", row),
             note: cell("note", row),
         }));
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tfr_proto::tensorflow::{Example, feature::Kind};
+use tfr_proto::tensorflow::{Example, Features, SequenceExample, feature::Kind};
 use tfrecord_framing::RecordReader;
 
 /// A record: its features by name, sorted.
@@ -71,10 +71,37 @@ pub fn payloads(path: &Path) -> Vec<Vec<u8>> {
 
 fn record(payload: &[u8]) -> Record {
     let example = Example::decode(payload).expect("a record is an Example");
-    let features = example.features.unwrap_or_default().feature;
-    let mut record: Record = features.into_iter().map(|(name, feature)| (name, value(feature.kind))).collect();
+    by_name(example.features.unwrap_or_default())
+}
+
+fn by_name(features: Features) -> Record {
+    let mut record: Record = features.feature.into_iter().map(|(name, feature)| (name, value(feature.kind))).collect();
     record.sort_by(|(a, _), (b, _)| a.cmp(b));
     record
+}
+
+/// A `tf.train.SequenceExample`: its context, and the steps of its feature lists by name, sorted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sequence {
+    /// The features of the context.
+    pub context: Record,
+    /// The feature lists.
+    pub lists: Vec<(String, Vec<Feature>)>,
+}
+
+/// The records of one file, or of every shard in a directory, where they are SequenceExamples.
+pub fn read_sequences(path: &Path) -> Vec<Sequence> {
+    let files = if path.is_dir() { shard_files(path) } else { vec![path.to_owned()] };
+    files.iter().flat_map(|file| payloads(file)).map(|payload| sequence(&payload)).collect()
+}
+
+fn sequence(payload: &[u8]) -> Sequence {
+    let sequence = SequenceExample::decode(payload).expect("a record is a SequenceExample");
+    let lists = sequence.feature_lists.unwrap_or_default().feature_list.into_iter();
+    let steps = |list: tfr_proto::tensorflow::FeatureList| list.feature.into_iter().map(|step| value(step.kind));
+    let mut lists: Vec<_> = lists.map(|(name, list)| (name, steps(list).collect())).collect();
+    lists.sort_by(|(a, _), (b, _): &(String, Vec<Feature>)| a.cmp(b));
+    Sequence { context: by_name(sequence.context.unwrap_or_default()), lists }
 }
 
 fn value(kind: Option<Kind>) -> Feature {

@@ -8,6 +8,7 @@ use tfrecord_framing::Position;
 
 use crate::mapping::FeatureKind;
 use crate::options::Choice;
+use crate::reader::HAS_FEATURE_LISTS;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -51,7 +52,9 @@ pub enum ErrorKind {
         allowed: Vec<Choice>,
     },
     /// A text in place of nulls that is no value of the column's type.
-    #[error("column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}")]
+    #[error(
+        "column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}, or none that its feature can hold"
+    )]
     InvalidDefault {
         /// The column, or the part of it.
         column: String,
@@ -116,6 +119,16 @@ pub enum ErrorKind {
         /// Position of the second.
         second: usize,
     },
+    /// Two parts of columns that would have one name, so that nothing can be said of one of them.
+    #[error("{} would both have a part {part:?}", both(*first, *second))]
+    DuplicatePart {
+        /// The name.
+        part: String,
+        /// Position of the first column, from 0.
+        first: usize,
+        /// Position of the second.
+        second: usize,
+    },
     /// A column without a name.
     #[error("column {column} has no name, and a feature needs one")]
     EmptyFeatureName {
@@ -145,6 +158,8 @@ pub enum ErrorKind {
         column: String,
         /// The row.
         row: u64,
+        /// Whether it is an element that the list could do without.
+        can_be_dropped: bool,
     },
     /// A value that its feature cannot hold.
     #[error("column {column:?}, row {row}: {value} does not fit {target}")]
@@ -246,6 +261,14 @@ pub enum ErrorKind {
         /// What is wrong there.
         reason: &'static str,
     },
+    /// A name that a feature of the context and a feature list have.
+    #[error("{position}: {feature:?} is a feature of the context and a feature list, and one column cannot be both")]
+    AmbiguousName {
+        /// The record in which the second of the two was found.
+        position: Position,
+        /// Their name.
+        feature: String,
+    },
     /// A feature of another kind than the schema says.
     #[error("{position}: feature {feature:?}: expected {}, found {}", list_of(*expected), list_of(Some(*found)))]
     KindMismatch {
@@ -342,6 +365,9 @@ impl Error {
         match self.kind() {
             ErrorKind::UnsupportedType { hint, .. } => Some(hint.clone()),
             ErrorKind::DuplicateFeature { feature, .. } => Some(format!("rename one of them: ... AS {feature}_2")),
+            ErrorKind::DuplicatePart { .. } => {
+                Some("rename one of them, or put something else between the names with --separator".to_owned())
+            }
             ErrorKind::EmptyFeatureName { .. } => Some("name it: SELECT ... AS name".to_owned()),
             ErrorKind::Narrowed { .. } => {
                 Some("choose an exact form for each with --map 'column: choice', or run without --strict".to_owned())
@@ -352,18 +378,24 @@ impl Error {
             ErrorKind::NotBytes { .. } => {
                 Some("select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned())
             }
-            ErrorKind::NullElement { column, .. } => {
+            ErrorKind::NullElement { column, can_be_dropped, .. } => {
+                let drop = if *can_be_dropped { ", leave them out with null=drop," } else { "" };
                 Some(format!(
-                    "write where nulls are with --map '{column}: null=mask', leave them out with null=drop, or put a \
-                     value in their place with null=default=VALUE"
+                    "write where nulls are with --map '{column}: null=mask'{drop} or put a value in their place with \
+                     null=default=VALUE"
                 ))
             }
-            ErrorKind::OutOfRange { column, data_type, .. } => Some(out_of_range_hint(column, data_type)),
+            ErrorKind::OutOfRange { column, data_type, target, .. } => {
+                Some(out_of_range_hint(column, data_type, target))
+            }
             ErrorKind::Tensor { column: Some(column), .. } => {
                 Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
             }
+            ErrorKind::InvalidDefault { data_type, .. } => {
+                Some(format!("write a value of {data_type} as text; that of a struct or list is for all parts in it"))
+            }
             ErrorKind::NoVocabulary { column } => {
-                Some(format!("give its values in a file for --map-file: [columns.{column:?}] with vocabulary = [\"...\"]"))
+                Some(format!("give its values, with the option vocabulary='{column}: cat, dog' or in a file for --map-file"))
             }
             ErrorKind::NotInVocabulary { value, .. } => {
                 Some(format!("add {value:?} to the vocabulary, or replace it in the query"))
@@ -374,6 +406,13 @@ impl Error {
                 Some(format!("declare {column} with a type of any length, or leave it out"))
             }
             ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
+            ErrorKind::Malformed { reason, .. } if *reason == HAS_FEATURE_LISTS => {
+                Some("set the record type to sequence-example".to_owned())
+            }
+            ErrorKind::AmbiguousName { feature, .. } => Some(format!(
+                "declare the columns that are to be read: {feature} is the feature of the context, unless it is named as a \
+                 sequence"
+            )),
             ErrorKind::Malformed { .. } => {
                 Some("the records may be of another type than tf.train.Example, or of a broken writer".to_owned())
             }
@@ -398,22 +437,39 @@ impl Error {
 
     /// The same error, its row counted from `rows_before` rows earlier.
     #[must_use]
-    pub fn with_row_offset(mut self, rows_before: u64) -> Self {
+    pub fn with_row_offset(self, rows_before: u64) -> Self {
+        self.map_row(|row| row + rows_before)
+    }
+
+    /// The same error, its row counted in another way.
+    pub(crate) fn map_row(mut self, count: impl FnOnce(u64) -> u64) -> Self {
         match self.0.as_mut() {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
             | ErrorKind::OutOfRange { row, .. }
             | ErrorKind::Tensor { row, .. }
             | ErrorKind::NotInVocabulary { row, .. }
-            | ErrorKind::RecordTooLong { row, .. } => *row += rows_before,
+            | ErrorKind::RecordTooLong { row, .. } => *row = count(*row),
             _ => {}
         }
         self
     }
 }
 
-fn out_of_range_hint(column: &str, data_type: &DataType) -> String {
+/// What a value does not fit that should have been of another type from the beginning.
+pub(crate) const OWN_TYPE: &str = "its own type";
+
+fn out_of_range_hint(column: &str, data_type: &DataType, target: &str) -> String {
     match data_type {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)
+            if target == OWN_TYPE =>
+        {
+            let most = arrow_schema::DECIMAL128_MAX_PRECISION;
+            format!("{data_type} has fewer digits; cast it in the query: CAST({column} AS DECIMAL({most}, {scale}))")
+        }
+        DataType::Decimal256(..) if target == OWN_TYPE => {
+            format!("{data_type} has fewer digits; cast it in the query to a type with more")
+        }
         DataType::UInt64 => {
             format!("write it as two's complement with --map '{column}: wrap', or cast it in the query")
         }

@@ -14,7 +14,9 @@
 //! | the same from bytes as they come | [`Decoder`] |
 //! | only the rows that pass a test, the rest not decoded | [`RowFilter`] |
 //! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
+//! | to know whether columns are in some records at all | [`FeatureNames`] |
 //! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
+//! | records without frames, as a column of bytes | [`Encoder::serialize`], [`RecordParser`] |
 //! | to know, show or refuse what happens to each column | [`Mapping`] |
 //! | another form for a column, or for its nulls | [`MappingOptions`], [`ColumnRule`] |
 //! | tensors as `tf.io.serialize_tensor` writes them | [`serialize_tensor`], [`parse_tensor`] |
@@ -66,6 +68,7 @@ mod options;
 mod reader;
 mod record_buffer;
 mod tensor;
+mod unframed;
 mod vocabulary;
 mod wire;
 mod writer;
@@ -73,8 +76,9 @@ mod writer;
 pub use error::{Error, ErrorKind, Result};
 pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
-pub use reader::{Decoder, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
+pub use reader::{Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;
 pub use tensor::{parse_tensor, serialize_tensor};
+pub use unframed::RecordParser;
 pub use vocabulary::Vocabulary;
 pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};

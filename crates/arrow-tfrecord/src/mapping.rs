@@ -10,7 +10,7 @@ mod plan;
 mod spec;
 mod table;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema, SchemaRef};
@@ -21,7 +21,6 @@ use crate::options::{Choice, MappingOptions, NullRule, RecordType};
 
 pub(crate) use decide::{Conversion, Rescale};
 pub(crate) use layout::{Leaf, Node, NodeKind};
-pub(crate) use plan::default_value;
 
 /// The three kinds of list that a `tf.train.Feature` can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -168,6 +167,8 @@ pub struct Mapping {
     record_type: RecordType,
     #[serde(skip)]
     schema: SchemaRef,
+    #[serde(skip)]
+    options: MappingOptions,
     columns: Vec<ColumnMapping>,
 }
 
@@ -176,23 +177,26 @@ impl Mapping {
     ///
     /// # Errors
     /// A type without a place in a record; a choice, a rule for nulls or a sequence that a column's type does not have or
-    /// that names no column; two features of one name; a column without a name; columns that the record type does not
+    /// that names no column; two features, or two parts, of one name; a column without a name; columns that the record type does not
     /// take; and with [`strict`](MappingOptions::strict) every column that would lose information.
     pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
         if options.record_type == RecordType::Bytes {
             plan::only_bytes(schema)?;
         }
-        let mut parts = BTreeSet::new();
+        let mut parts = Parts::default();
         known_columns(schema, options)?;
         let columns = schema
             .fields()
             .iter()
-            .map(|field| plan::column(field, options, &mut parts))
+            .enumerate()
+            .map(|(position, field)| plan::column(field, options, parts.of_column(position)))
             .collect::<Result<Vec<ColumnMapping>>>()?;
         known_parts(&parts, options)?;
         distinct_features(&columns)?;
-        let mapping = Self { record_type: options.record_type, schema: SchemaRef::clone(schema), columns };
-        if options.strict {
+        parts.distinct()?;
+        let (schema, options) = (SchemaRef::clone(schema), options.clone());
+        let mapping = Self { record_type: options.record_type, schema, options, columns };
+        if mapping.options.strict {
             mapping.refuse_loss()?;
         }
         Ok(mapping)
@@ -206,6 +210,11 @@ impl Mapping {
     /// The schema that the mapping was made for.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// What was said of the columns.
+    pub fn options(&self) -> &MappingOptions {
+        &self.options
     }
 
     /// The columns, in the schema's order.
@@ -231,6 +240,37 @@ impl Mapping {
     }
 }
 
+/// The names by which the options can speak of the parts of columns, each with the position of its column.
+#[derive(Debug, Default)]
+struct Parts {
+    columns: BTreeMap<String, usize>,
+    /// The column at hand.
+    column: usize,
+    /// The first name that came again, and the columns of both.
+    again: Option<(String, usize, usize)>,
+}
+
+impl Parts {
+    fn of_column(&mut self, position: usize) -> &mut Self {
+        self.column = position;
+        self
+    }
+
+    fn insert(&mut self, name: &str) {
+        if let Some(first) = self.columns.insert(name.to_owned(), self.column) {
+            self.again.get_or_insert((name.to_owned(), first, self.column));
+        }
+    }
+
+    /// What is said of a name must be said of one part.
+    fn distinct(self) -> Result<()> {
+        match self.again {
+            Some((part, first, second)) => Err(ErrorKind::DuplicatePart { part, first, second }.into()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Whatever is said must be said of a column of the schema.
 fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
     let is_known = |name: &str| {
@@ -252,15 +292,15 @@ fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
 }
 
 /// And if of a part, of one that there is.
-fn known_parts(parts: &BTreeSet<String>, options: &MappingOptions) -> Result<()> {
+fn known_parts(parts: &Parts, options: &MappingOptions) -> Result<()> {
     match options
         .choices
         .keys()
         .chain(options.column_nulls.keys())
         .chain(&options.sequences)
-        .find(|name| !parts.contains(*name))
+        .find(|name| !parts.columns.contains_key(*name))
     {
-        Some(column) => Err(unknown(column, parts)),
+        Some(column) => Err(unknown(column, parts.columns.keys())),
         None => Ok(()),
     }
 }

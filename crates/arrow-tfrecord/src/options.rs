@@ -112,7 +112,8 @@ pub enum Choice {
     /// `Float64` as the 64 bits of its IEEE 754 form in an int64.
     Bits,
     /// The value as text in a bytes feature: exact decimal digits, ISO 8601 dates and times, the shortest digits that
-    /// give the same float again.
+    /// give the same float again. Times are local ones of their zone with its offset, or where that has seconds, as
+    /// offsets of long ago do, in UTC.
     String,
     /// `Float64`, or all of a list, of lists of one length, or of a tensor, as a serialized `TensorProto` in a bytes
     /// feature, for `tf.io.parse_tensor`.
@@ -140,7 +141,8 @@ words!(
 ///
 /// Columns are named as in the schema; a part of a nested column by the name that its feature has: `point/x` for a
 /// field, `scores/value` for the values of a map. What is said of a column holds for all of its parts, unless
-/// something else is said of a part.
+/// something else is said of a part. A null is written by the rule of the part that is null, whatever is said of the
+/// parts in it.
 ///
 /// ```
 /// use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};

@@ -17,6 +17,7 @@ mod filter;
 mod infer;
 mod locate;
 mod nest;
+mod outline;
 mod restore;
 mod rows;
 mod sieve;
@@ -25,8 +26,14 @@ mod steps;
 pub(crate) mod tensor;
 mod values;
 pub(crate) mod wire;
+mod years;
+
+pub(crate) use batch::{check_row_len, of_type};
+pub(crate) use rows::{Record, RowDecoder};
 
 pub use decoder::Decoder;
 pub use filter::RowFilter;
 pub use infer::{SchemaInference, infer_schema};
+pub use outline::FeatureNames;
+pub(crate) use outline::HAS_FEATURE_LISTS;
 pub use source::{Reader, ReaderBuilder};

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
+
 /// Whole framed records, one behind the other, as they stand in a TFRecord file, and where each ends.
 ///
 /// The buffer keeps its allocation when it is [cleared](Self::clear), so one buffer serves any number of batches.
@@ -39,6 +41,12 @@ impl RecordBuffer {
     /// The byte at which record `index` starts.
     pub fn record_start(&self, index: usize) -> usize {
         if index == 0 { 0 } else { self.record_end(index - 1) }
+    }
+
+    /// Record `index` by itself, without its frame; nothing for an index past the last record.
+    pub fn payload(&self, index: usize) -> &[u8] {
+        let frame = self.record_start(index)..self.record_end(index);
+        self.bytes.get(frame.start + HEADER_LEN..frame.end.saturating_sub(FOOTER_LEN)).unwrap_or_default()
     }
 
     /// Some of the records, framed. A range that reaches past the last record ends with it.

@@ -88,7 +88,8 @@ pub(crate) enum TensorShape {
 /// higher rank for lists in lists, if those are of one length. A null is null.
 ///
 /// With a shape the values of a list become a tensor of this shape, row-major; -1, at most once, stands for whatever
-/// the number of values makes of it.
+/// the number of values makes of it. Where every element has a shape of its own, `values` are structs of two lists, `data`
+/// and `shape`, as those of `arrow.variable_shape_tensor`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -113,6 +114,7 @@ pub(crate) enum TensorShape {
 /// values than the shape has.
 pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<LargeBinaryArray> {
     let shape = match shape {
+        None if shaped_data(values.data_type()).is_some() => TensorShape::Beside,
         None => TensorShape::Lists,
         Some(shape) => {
             let dimension = |size: &i64| match size {
@@ -144,7 +146,8 @@ pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<Larg
 }
 
 /// The values of serialized tensors: for a type that is no list those of one value each, for a list those of any shape,
-/// row-major, and for lists in lists those of as many dimensions. A null is null.
+/// row-major, and for lists in lists those of as many dimensions; for a struct of two lists, `data` and `shape`, those of any
+/// shape, which goes to the second. A null is null.
 ///
 /// # Errors
 /// Bytes that are no `TensorProto`, or one of another dtype or shape than `data_type` has; a type that TensorFlow has no
@@ -153,10 +156,14 @@ pub fn parse_tensor(tensors: &ArrayRef, data_type: &DataType) -> Result<ArrayRef
     let arrow = |source| ErrorKind::Arrow { source };
     let tensors = arrow_cast::cast(tensors, &DataType::LargeBinary).map_err(arrow)?;
     let tensors = tensors.as_binary::<i64>();
-    if dtype(value_type(innermost(data_type))).is_none() {
+    let (data, shape) = match shaped_data(data_type) {
+        Some(data) => (data, TensorShape::Beside),
+        None => (data_type, TensorShape::Lists),
+    };
+    if dtype(value_type(innermost(data))).is_none() {
         return Err(no_dtype(data_type).into());
     }
-    let parsed = read::parse(tensors.len(), |row| tensors.value(row), tensors.nulls(), data_type, &TensorShape::Lists);
+    let parsed = read::parse(tensors.len(), |row| tensors.value(row), tensors.nulls(), data_type, &shape);
     parsed.map_err(|misfit| match misfit {
         read::Misfit::Value { element, value } => {
             ErrorKind::Tensor { column: None, row: element as u64, reason: value }.into()
@@ -175,6 +182,14 @@ fn no_dtype(data_type: &DataType) -> ErrorKind {
         data_type: data_type.clone(),
         hint: "cast the values to a type that TensorFlow has".to_owned(),
     }
+}
+
+/// The type of the values, if this is one of tensors of any shape: of structs with their values and their shape.
+pub(crate) fn shaped_data(data_type: &DataType) -> Option<&DataType> {
+    let DataType::Struct(fields) = data_type else { return None };
+    let list = |name| fields.find(name).map(|(_, field)| field.data_type()).filter(|list| item(list).is_some());
+    let shape = item(list("shape")?)?.data_type();
+    list("data").filter(|_| fields.len() == 2 && shape.is_integer())
 }
 
 /// The field of a list's elements.

@@ -9,7 +9,7 @@ use arrow_select::take::take;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{item, value_type};
-use crate::writer::shred::{Nulls, lists};
+use crate::writer::shred::lists;
 
 /// Gathers the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
 ///
@@ -88,7 +88,7 @@ fn elements(column: &ArrayRef) -> Result<ArrayRef> {
             let lists = (0..column.len()).map(|row| (row * len, len)).collect();
             (lists, ArrayRef::clone(column.as_fixed_size_list().values()))
         }
-        _ => lists(column, &rows, &Nulls::of(column)),
+        _ => lists(column, rows.iter().copied()),
     };
     let within = rows.into_iter().flat_map(|row| lists[row].0..lists[row].0 + lists[row].1);
     let within = UInt64Array::from_iter_values(within.map(|element| element as u64));

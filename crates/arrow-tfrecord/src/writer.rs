@@ -8,5 +8,7 @@ pub(crate) mod shred;
 mod sink;
 pub(crate) mod tensor;
 
+pub(crate) use convert::default_values;
+
 pub use encoder::{BoundBatch, Encoder};
 pub use sink::{Writer, WriterBuilder};

@@ -9,6 +9,8 @@ use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
 use tfrecord_shards::Disagreement;
 
+use crate::read::similar::{listed, similar};
+
 /// What went wrong and, through [`Error::hint`], the way out. The engine carries it as
 /// [`DataFusionError::External`].
 pub struct Error(Box<ErrorKind>);
@@ -58,11 +60,29 @@ pub enum ErrorKind {
         /// The second.
         second: String,
     },
-    /// A target that is not on the local file system.
-    #[error("cannot write to {url}: shards go to a local directory")]
-    NotLocal {
+    /// A target in an object store that the session does not have.
+    #[error("cannot write to {url}")]
+    NoStore {
         /// The target.
         url: String,
+        /// What the session says.
+        source: DataFusionError,
+    },
+    /// A target in a store in which files would be seen before the set is whole.
+    #[error("cannot write to {url}: there, shards would be seen before the set is whole")]
+    NoUploads {
+        /// The target.
+        url: String,
+    },
+    /// An object store refused something.
+    #[error("{file}: cannot {action}")]
+    Store {
+        /// What was to be done.
+        action: &'static str,
+        /// To which file or prefix.
+        file: String,
+        /// Why not.
+        source: object_store::Error,
     },
     /// Something that can be said in SQL but not be done.
     #[error("{what} is not supported for TFRECORD")]
@@ -72,9 +92,12 @@ pub enum ErrorKind {
         /// What to do instead.
         instead: &'static str,
     },
-    /// Records of sequences without a schema.
-    #[error("the columns of tf.train.SequenceExample records are not inferred")]
-    UndeclaredSequences,
+    /// Records of sequences in a table of the engine's own, which learns nothing of them but a schema.
+    #[error("the records are of type tf.train.SequenceExample, which the options have to say")]
+    UnsaidSequences {
+        /// The columns with an element for each step.
+        sequences: Vec<String>,
+    },
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
@@ -159,6 +182,40 @@ pub enum ErrorKind {
         /// The declared type.
         declared: DataType,
     },
+    /// A declared column, or a field of a struct, that was not written.
+    #[error("{directory}{}: no column {column:?} was written; there are {}", and_sets(*more), listed(known))]
+    UnknownColumn {
+        /// The directory of the set, or of the first.
+        directory: String,
+        /// How many more sets there are.
+        more: usize,
+        /// The column; of a field, the names of those around it before it, with points between.
+        column: String,
+        /// What was written beside it.
+        known: Vec<String>,
+    },
+    /// A column that the first records have in another place than where it is looked for, and not there.
+    #[error("{file}: column {column:?}: {data_type} is read from {expected}, but the records have {found}")]
+    ElsewhereInRecords {
+        /// The file, or the first one.
+        file: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+        /// The feature or feature list that it is looked for in.
+        expected: String,
+        /// What the records have.
+        found: String,
+        /// What to do: a sentence without a full stop.
+        way_out: String,
+    },
+    /// A manifest that cannot be read, beside files whose types nothing else tells.
+    #[error("the manifest beside the files cannot be read, and the types of their columns stand in it")]
+    UnreadableManifest {
+        /// What is wrong with it.
+        source: DataFusionError,
+    },
     /// A `schema.pbtxt` that is not text.
     #[error("{file}: not UTF-8")]
     SchemaText {
@@ -198,15 +255,17 @@ impl Error {
                     .to_owned(),
             ),
             ErrorKind::RowCount { .. } => Some("run it again when nothing writes to the input".to_owned()),
-            ErrorKind::NotLocal { .. } => {
-                Some("write to a local directory, then copy the directory as a whole".to_owned())
-            }
-            ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
-            ErrorKind::UndeclaredSequences => Some(
-                "name them: CREATE EXTERNAL TABLE t (id BIGINT, frames REAL[]) STORED AS TFRECORD LOCATION '...' \
-                 OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames')"
-                    .to_owned(),
+            ErrorKind::NoUploads { .. } => Some(
+                "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole".to_owned(),
             ),
+            ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
+            ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
+                [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
+                names => format!(
+                    "OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' '{}')",
+                    names.join(", ").replace('\'', "''")
+                ),
+            }),
             ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
             ErrorKind::Inference { error, .. } => inference_hint(error),
             ErrorKind::Columns { error } => columns_hint(error),
@@ -219,6 +278,20 @@ impl Error {
                 }
                 None => format!("leave the columns undeclared, and CAST {column} in the query"),
             }),
+            ErrorKind::UnknownColumn { column, known, .. } => {
+                let around = column.rfind('.').map_or(0, |point| point + 1);
+                let names = known.iter().map(|known| known.get(around..).unwrap_or(known));
+                Some(match similar(&column[around..], names) {
+                    Some(similar) => format!("did you mean {similar:?}? a name is matched as it is spelled"),
+                    None => format!("leave {column} out, or leave the columns undeclared"),
+                })
+            }
+            ErrorKind::ElsewhereInRecords { way_out, .. } => Some(way_out.clone()),
+            ErrorKind::UnreadableManifest { .. } => Some(
+                "put back a whole copy of it, or declare the columns; without it they are told from the records, in which \
+                 times and decimals are numbers"
+                    .to_owned(),
+            ),
             ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
             ErrorKind::End { .. } => {
                 Some("the file is not the one that was written: write it again, or verify the set".to_owned())
@@ -266,15 +339,27 @@ impl From<ErrorKind> for Error {
     }
 }
 
+/// What a store refuses stays an I/O error: schedulers try those again.
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
-        Self::External(Box::new(error))
+        match error.kind() {
+            ErrorKind::Store { .. } => Self::IoError(io::Error::other(error)),
+            _ => Self::External(Box::new(error)),
+        }
     }
 }
 
 impl From<ErrorKind> for DataFusionError {
     fn from(kind: ErrorKind) -> Self {
         Error::from(kind).into()
+    }
+}
+
+fn and_sets(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        1 => " and 1 more set".to_owned(),
+        more => format!(" and {more} more sets"),
     }
 }
 

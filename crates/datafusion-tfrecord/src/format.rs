@@ -27,12 +27,11 @@ use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeE
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
-use url::Url;
 
 use crate::directory::{FileNames, GuardedSource};
 use crate::error::ErrorKind;
-use crate::read::{ReadOptions, RecordForm, TfRecordSource, infer};
-use crate::write::{WriteOptions, plan_write};
+use crate::read::{Inferred, ReadOptions, RecordForm, TfRecordSource, infer};
+use crate::write::{WriteOptions, WriteTarget, plan_write};
 
 /// What names of the format end with, and its word in SQL.
 const EXTENSION: &str = "tfrecord";
@@ -62,7 +61,7 @@ const EXTENSION: &str = "tfrecord";
 /// # }
 /// ```
 ///
-/// The target becomes a directory. Options of `COPY`:
+/// The target becomes a directory, here or in an object store. Options of `COPY`:
 ///
 /// | option | value | default |
 /// |---|---|---|
@@ -78,11 +77,12 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.map` | rules for some columns or parts of them: `price: string, id: wrap, null=mask` | |
 /// | `tfrecord.sequence` | lists whose elements are steps of a sequence: `a, b` | |
 /// | `tfrecord.separator` | what stands between the name of a column and that of its part | `/` |
+/// | `tfrecord.vocabulary` | the values of columns that are written as ranks: `label: cat, dog; "a, b": x, "y, z"` | |
 /// | `tfrecord.strict` | `true` refuses columns that would lose information | `false` |
 /// | `tfrecord.expected_rows` | the number of rows, for an ordered query with `tfrecord.shards` | |
 ///
-/// Options of `CREATE EXTERNAL TABLE`, beside `tfrecord.record_type`, `null`, `map`, `sequence` and `separator`, which say how
-/// the records were written:
+/// Options of `CREATE EXTERNAL TABLE`, beside `tfrecord.record_type`, `null`, `map`, `sequence`, `separator` and `vocabulary`,
+/// which say how the records were written:
 ///
 /// | option | value | default |
 /// |---|---|---|
@@ -170,7 +170,13 @@ impl FileFormat for TfRecordFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        Ok(Arc::new(infer(session, store, files, &self.names, &self.read).await?.schema))
+        let Inferred { schema, mapping, .. } = infer(session, store, files, &self.names, &self.read).await?;
+        let said = &self.form.mapping;
+        if mapping.record_type != said.record_type || mapping.sequences != said.sequences {
+            let sequences = mapping.sequences.into_iter().collect();
+            return Err(ErrorKind::UnsaidSequences { sequences }.into());
+        }
+        Ok(Arc::new(schema))
     }
 
     async fn infer_stats(
@@ -205,7 +211,7 @@ impl FileFormat for TfRecordFormat {
             return Err(ErrorKind::Unsupported { what: "PARTITIONED BY", instead }.into());
         }
         let options = WriteOptions {
-            out: local_path(&sink.original_url)?,
+            out: WriteTarget::parse(&sink.original_url)?,
             ordered: order.is_some() && is_sorted(&input),
             ..self.write.clone()
         };
@@ -227,17 +233,4 @@ fn is_sorted(plan: &Arc<dyn ExecutionPlan>) -> bool {
         ([child], [true]) => is_sorted(child),
         _ => false,
     }
-}
-
-/// The directory that a target in SQL means: a path, or a `file:` URL.
-fn local_path(target: &str) -> Result<PathBuf> {
-    let not_local = || ErrorKind::NotLocal { url: target.to_owned() };
-    if !target.contains("://") {
-        return Ok(PathBuf::from(target));
-    }
-    let url = Url::parse(target).map_err(|_| not_local())?;
-    if url.scheme() != "file" {
-        return Err(not_local().into());
-    }
-    Ok(url.to_file_path().map_err(|()| not_local())?)
 }

@@ -9,9 +9,11 @@
 //! |---|---|
 //! | TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
 //! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
+//! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`] |
 //! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
 //! | a directory of files as a table | [`directory`] |
+//! | records, tensors and images in SQL | [`functions`] |
 //!
 //! Shards are staged where no reader looks and published together when the last row is on disk; see
 //! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard, [`mod@read`] how files become tables.
@@ -19,10 +21,13 @@
 pub mod directory;
 mod error;
 mod format;
+pub mod functions;
 pub mod read;
+mod upload_stores;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
 pub use format::{TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, set_mapping_option};
 pub use read::{ReadOptions, TfRecordSource};
+pub use upload_stores::UploadStores;
 pub use write::{DealExec, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};

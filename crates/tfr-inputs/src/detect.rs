@@ -8,11 +8,11 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_framing::HEADER_LEN;
 
-use crate::csv::Compression;
 use crate::error::{ErrorKind, Result};
+use crate::text::{self, Compression};
 
 /// A format that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum InputFormat {
     /// Apache Parquet.
@@ -21,17 +21,43 @@ pub enum InputFormat {
     Csv,
     /// TFRecord: records of `tf.train.Example`.
     TfRecord,
+    /// Apache ORC.
+    Orc,
+    /// Apache Avro object container files.
+    Avro,
+    /// JSON: an object a line.
+    Json,
+    /// Arrow IPC, file or stream.
+    Arrow,
+    /// Text as Hive's LazySimpleSerDe writes it.
+    HiveText,
+    /// libsvm: a label and pairs of index and value a line.
+    LibSvm,
 }
 
 impl InputFormat {
-    /// Reads `parquet`, `csv`, `tsv` or `tfrecord`, whatever the case.
+    /// The formats by the names that users know them by, first the one for messages about names.
+    pub(crate) const NAMES: &[(&str, Self)] = &[
+        ("parquet", Self::Parquet),
+        ("csv", Self::Csv),
+        ("tsv", Self::Csv),
+        ("tfrecord", Self::TfRecord),
+        ("orc", Self::Orc),
+        ("avro", Self::Avro),
+        ("json", Self::Json),
+        ("arrow", Self::Arrow),
+        ("hive-text", Self::HiveText),
+        ("libsvm", Self::LibSvm),
+        // Names that other systems have for them.
+        ("textfile", Self::HiveText),
+        ("jsonl", Self::Json),
+        ("ndjson", Self::Json),
+        ("svmlight", Self::LibSvm),
+    ];
+
+    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm`, whatever the case.
     pub fn parse(text: &str) -> Option<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "parquet" => Some(Self::Parquet),
-            "csv" | "tsv" => Some(Self::Csv),
-            "tfrecord" => Some(Self::TfRecord),
-            _ => None,
-        }
+        Self::NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| *format)
     }
 
     /// The name for messages.
@@ -40,7 +66,18 @@ impl InputFormat {
             Self::Parquet => "Parquet",
             Self::Csv => "CSV",
             Self::TfRecord => "TFRecord",
+            Self::Orc => "ORC",
+            Self::Avro => "Avro",
+            Self::Json => "JSON",
+            Self::Arrow => "Arrow IPC",
+            Self::HiveText => "Hive text",
+            Self::LibSvm => "libsvm",
         }
+    }
+
+    /// Whether its files are text, which may be compressed and in one of several encodings.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Json | Self::HiveText | Self::LibSvm)
     }
 }
 
@@ -53,10 +90,8 @@ impl fmt::Display for InputFormat {
 /// What the first bytes of a file say it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// `PAR1` at the start.
-    Parquet,
-    /// A record header whose checksum holds, compressed or not.
-    TfRecord,
+    /// A format that has a magic number, or a record header whose checksum holds, compressed or not.
+    Format(InputFormat),
     /// A format with a magic number that is not read.
     Unsupported(&'static str),
     /// Compressed bytes.
@@ -65,16 +100,21 @@ pub(crate) enum Content {
     Text,
 }
 
+/// How the formats that are read start.
+const MAGIC: &[(&[u8], InputFormat)] = &[
+    (b"PAR1", InputFormat::Parquet),
+    (b"ORC", InputFormat::Orc),
+    (b"Obj\x01", InputFormat::Avro),
+    (b"ARROW1", InputFormat::Arrow),
+    // The continuation marker of a stream's first message; no text, whatever its encoding, starts so.
+    (b"\xff\xff\xff\xff", InputFormat::Arrow),
+];
+
 /// How formats start that would pass for text or garbage otherwise.
 const UNSUPPORTED: &[(&[u8], &str)] = &[
     // Apache Parquet, Encryption.md: files with an encrypted footer.
     (b"PARE", "encrypted Parquet files"),
-    // As every writer of JSON lines starts; a CSV file would have to name its first column so.
-    (b"{\"", "JSON files"),
-    (b"ARROW1", "Arrow IPC files"),
     (b"FEA1", "Feather V1 files"),
-    (b"Obj\x01", "Avro files"),
-    (b"ORC", "ORC files"),
     (b"SEQ\x06", "Hadoop sequence files"),
     (b"PK\x03\x04", "zip archives"),
     (b"\x89HDF\r\n\x1a\n", "HDF5 files"),
@@ -89,26 +129,48 @@ impl Content {
 
     /// Reads magic numbers from the first bytes of a file.
     pub(crate) fn of(head: &[u8]) -> Self {
-        if head.starts_with(b"PAR1") {
-            return Self::Parquet;
+        if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)) {
+            // A text may begin so, and Hive's files have no ending to say what they are.
+            let is_text =
+                *format == InputFormat::Orc && head.iter().all(|byte| *byte >= b' ' || b"\t\r\n".contains(byte));
+            return if is_text { Self::Text } else { Self::Format(*format) };
         }
         if let Some((_, name)) = UNSUPPORTED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Self::Unsupported(name);
         }
+        if crate::arrow::begins_stream(head) {
+            return Self::Format(InputFormat::Arrow);
+        }
         if begins_with_record(head) {
-            return Self::TfRecord;
+            return Self::Format(InputFormat::TfRecord);
         }
         Compression::detect(head).map_or(Self::Text, Self::Compressed)
     }
 
     pub(crate) fn describe(self) -> String {
         match self {
-            Self::Parquet => "Parquet".to_owned(),
-            Self::TfRecord => "TFRecord".to_owned(),
+            Self::Format(format) => format.name().to_owned(),
             Self::Unsupported(name) => format!("that of {name}"),
             Self::Compressed(compression) => format!("{compression}-compressed"),
-            Self::Text => "not (no Parquet magic number at its start)".to_owned(),
+            Self::Text => "text (no magic number of another format at its start)".to_owned(),
         }
+    }
+}
+
+/// The format of a text, by its first bytes after decompression: JSON starts with an object or an array of them, Hive puts `\x01` between
+/// cells, and all else is delimited.
+fn text_format(head: &[u8]) -> InputFormat {
+    let start = head.trim_ascii_start();
+    // Objects may stand in an array.
+    let start = start.strip_prefix(b"[").map_or(start, <[u8]>::trim_ascii_start);
+    let object = start.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    if object.is_some_and(|object| matches!(object.first(), Some(b'"' | b'}'))) {
+        return InputFormat::Json;
+    }
+    // A zero says that it is UTF-16 or UTF-32, where a one is half a character.
+    match head.contains(&1) && !head.contains(&0) {
+        true => InputFormat::HiveText,
+        false => InputFormat::Csv,
     }
 }
 
@@ -148,30 +210,36 @@ pub async fn detect(
     let head = head(store, file, name).await?;
     let content = Content::of(&head);
     let named = by_name(name);
-    if head.is_empty() && (asked == Some(InputFormat::Parquet) || named == Some(InputFormat::Parquet)) {
+    if head.is_empty() && asked.or(named).is_some_and(|format| !format.is_text() && format != InputFormat::TfRecord) {
         return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
     }
-    let by_content = match content {
-        Content::Unsupported(format) => Some(format),
-        _ => None,
-    };
-    let unsupported = by_content.or_else(|| unsupported_by_name(name)).filter(|_| asked.is_none());
-    if let Some(format) = unsupported {
+    if let (Content::Unsupported(format), None) = (content, asked) {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
-    let called_records = asked.or(named) == Some(InputFormat::TfRecord);
+    let called = asked.or(named);
     let found = match content {
-        Content::Parquet => InputFormat::Parquet,
-        Content::TfRecord => InputFormat::TfRecord,
-        Content::Text | Content::Compressed(Compression::Gzip) if called_records => InputFormat::TfRecord,
-        Content::Unsupported(_) | Content::Compressed(_) | Content::Text => InputFormat::Csv,
+        Content::Format(format) => format,
+        Content::Text | Content::Compressed(Compression::Gzip) if called == Some(InputFormat::TfRecord) => {
+            InputFormat::TfRecord
+        }
+        Content::Unsupported(_) | Content::Compressed(_) | Content::Text => match called {
+            // No text tells what sort it is; who calls it something knows.
+            Some(format) if format.is_text() => format,
+            _ => match content {
+                Content::Compressed(compression) => {
+                    text_format(&text::start(store, file, name, compression, Content::LEN).await)
+                }
+                _ => text_format(&head),
+            },
+        },
     };
     match (asked, named) {
         (Some(asked), _) if asked != found => {
             Err(ErrorKind::WrongFormat { file: name.to_owned(), expected: asked.name(), found: content.describe() }
                 .into())
         }
-        (None, Some(named)) if named != found => {
+        // Any text may be called `.txt` or even `.csv`; what is said to be of another kind is not.
+        (None, Some(named)) if named != found && !(named.is_text() && found.is_text()) => {
             Err(ErrorKind::Misnamed { file: name.to_owned(), named: named.name(), found: content.describe() }.into())
         }
         _ => Ok(found),
@@ -179,27 +247,25 @@ pub async fn detect(
 }
 
 /// The format that the ending of a name stands for.
-fn by_name(name: &str) -> Option<InputFormat> {
+pub(crate) fn by_name(name: &str) -> Option<InputFormat> {
     let name = name.rsplit('/').next()?.to_ascii_lowercase();
-    let mut parts = name.rsplit('.').filter(|part| !matches!(*part, "gz" | "gzip" | "zlib"));
+    let mut parts =
+        name.rsplit('.').filter(|part| !matches!(*part, "gz" | "gzip" | "zlib" | "bz2" | "xz" | "zst" | "zstd"));
     let last = parts.next()?;
+    // A name without an ending.
+    parts.next()?;
     // `mnist.tfrecord-00000-of-00001`
-    if last.starts_with("tfrecord") && parts.next().is_some() {
+    if last.starts_with("tfrecord") {
         return Some(InputFormat::TfRecord);
     }
     match last {
         "parquet" | "parq" | "pqt" => Some(InputFormat::Parquet),
-        "csv" | "tsv" | "tab" | "txt" => Some(InputFormat::Csv),
-        _ => None,
-    }
-}
-
-/// Formats without a magic number that pass for text, by the ending of the name.
-fn unsupported_by_name(name: &str) -> Option<&'static str> {
-    let (_, ending) = name.rsplit('/').next()?.rsplit_once('.')?;
-    match ending.to_ascii_lowercase().as_str() {
-        "json" | "jsonl" | "ndjson" => Some("JSON files"),
-        "libsvm" | "svm" => Some("libsvm files"),
+        "csv" | "tsv" | "tab" => Some(InputFormat::Csv),
+        "orc" => Some(InputFormat::Orc),
+        "avro" => Some(InputFormat::Avro),
+        "json" | "jsonl" | "ndjson" => Some(InputFormat::Json),
+        "arrow" | "arrows" | "feather" | "ipc" => Some(InputFormat::Arrow),
+        "libsvm" | "svm" | "svmlight" => Some(InputFormat::LibSvm),
         _ => None,
     }
 }
@@ -220,11 +286,13 @@ mod tests {
 
     #[test]
     fn magic_numbers() {
-        assert_eq!(Content::of(b"PAR1\x15\x04"), Content::Parquet);
-        assert_eq!(Content::of(b"Obj\x01\x04"), Content::Unsupported("Avro files"));
+        assert_eq!(Content::of(b"PAR1\x15\x04"), Content::Format(InputFormat::Parquet));
+        assert_eq!(Content::of(b"Obj\x01\x04"), Content::Format(InputFormat::Avro));
         assert_eq!(Content::of(b"\x1f\x8b\x08\0"), Content::Compressed(Compression::Gzip));
         assert_eq!(Content::of(b"a,b\n1,2\n"), Content::Text);
         assert_eq!(Content::of(b""), Content::Text);
+        assert_eq!(Content::of(b"ORC\x1d\0\0\x0a"), Content::Format(InputFormat::Orc));
+        assert_eq!(Content::of(b"ORCHID,height\r\nlady's slipper,40\n"), Content::Text);
     }
 
     #[test]
@@ -234,7 +302,11 @@ mod tests {
             let mut writer = RecordWriter::with_compression(Vec::new(), codec, Level::default());
             writer.write_record(&[7; 100_000])?;
             let file = writer.finish()?;
-            assert_eq!(Content::of(&file[..file.len().min(Content::LEN)]), Content::TfRecord, "{codec}");
+            assert_eq!(
+                Content::of(&file[..file.len().min(Content::LEN)]),
+                Content::Format(InputFormat::TfRecord),
+                "{codec}"
+            );
         }
         let mut text = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut text, b"a,b\n1,2\n3,4\n5,6\n")?;

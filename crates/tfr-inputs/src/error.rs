@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 use datafusion_common::DataFusionError;
 
 use crate::detect::InputFormat;
@@ -32,7 +32,7 @@ pub enum ErrorKind {
         /// The key as the user wrote it.
         key: String,
         /// The options there are.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
     /// An option has a value it cannot have.
     #[error("option {key}={value:?}: expected {expected}")]
@@ -60,7 +60,7 @@ pub enum ErrorKind {
         /// The option.
         key: String,
         /// The formats that have it.
-        formats: &'static [InputFormat],
+        formats: Vec<InputFormat>,
         /// The format found.
         found: &'static str,
     },
@@ -82,6 +82,18 @@ pub enum ErrorKind {
         /// What the content is.
         found: String,
     },
+    /// Files of one table are texts of different formats by their names.
+    #[error("{file}: the name says {found}, but the table is read as {format}, since {first} is")]
+    SeveralFormats {
+        /// The file.
+        file: String,
+        /// The format of its name.
+        found: &'static str,
+        /// The first file of the table.
+        first: String,
+        /// The format of the table.
+        format: &'static str,
+    },
     /// The name says one format and the content is another, and neither was asked for.
     #[error("{file}: the name says {named}, but the content is {found}")]
     Misnamed {
@@ -98,7 +110,7 @@ pub enum ErrorKind {
         /// The file.
         file: String,
     },
-    /// A Parquet file with two columns of one name.
+    /// A file with two columns of one name.
     #[error("{file}: two columns are named {column:?}, so neither can be asked for")]
     DuplicateColumn {
         /// The file.
@@ -106,13 +118,61 @@ pub enum ErrorKind {
         /// The name.
         column: String,
     },
-    /// A Parquet footer that contradicts itself.
+    /// A footer of Parquet or ORC that contradicts itself.
     #[error("{file}: the file is damaged: {reason}")]
     Footer {
         /// The file.
         file: String,
         /// The contradiction.
         reason: String,
+    },
+    /// A column of an ORC file whose type is not read.
+    #[error("{file}: column \"{column}\": {what} is not supported")]
+    UnsupportedColumn {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The type in words.
+        what: String,
+    },
+    /// A stripe of an ORC file that contradicts itself or its footer.
+    #[error("{file}: stripe {stripe} at byte {offset}: the file is damaged: {reason}")]
+    Stripe {
+        /// The file.
+        file: String,
+        /// The stripe, counted from 0.
+        stripe: usize,
+        /// Where it begins.
+        offset: u64,
+        /// The contradiction.
+        reason: String,
+    },
+    /// A stripe of an ORC file that cannot be decoded.
+    #[error("{file}: stripe {stripe} at byte {offset}: cannot be decoded")]
+    Undecoded {
+        /// The file.
+        file: String,
+        /// The stripe, counted from 0.
+        stripe: usize,
+        /// Where it begins.
+        offset: u64,
+        /// What the decoder said.
+        source: ArrowError,
+    },
+    /// A timestamp of an ORC file that the type of its column cannot hold.
+    #[error("{file}: {}column \"{column}\": {value} does not fit into {expected}", .row.map(|row| format!("row {row}: ")).unwrap_or_default())]
+    Timestamp {
+        /// The file.
+        file: String,
+        /// The row, counted from 0, unless the timestamp is inside of another value.
+        row: Option<u64>,
+        /// The column.
+        column: String,
+        /// The timestamp.
+        value: String,
+        /// The type of the column.
+        expected: DataType,
     },
     /// The file cannot be fetched or decompressed.
     #[error("{file}: cannot be read")]
@@ -156,6 +216,30 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
+    /// A column of a type that the format does not have.
+    #[error("{file}: column \"{column}\" is declared as {data_type}, which {format} does not hold")]
+    NoSuchType {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// Its declared type.
+        data_type: DataType,
+        /// The format.
+        format: &'static str,
+    },
+    /// A line that is no row.
+    #[error("{file}: {line}{}: {reason}", .byte.map(|byte| format!(", byte {byte}")).unwrap_or_default())]
+    Malformed {
+        /// The file.
+        file: String,
+        /// The line.
+        line: Line,
+        /// Where in the line, counted from 1.
+        byte: Option<usize>,
+        /// What is wrong.
+        reason: String,
+    },
     /// A cell with a line end, though the user promised that there is none.
     #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
     LineEnd {
@@ -180,6 +264,124 @@ pub enum ErrorKind {
         /// Whether the user declared the type; if not, it was inferred.
         declared: bool,
     },
+    /// A file that contradicts itself or is cut off.
+    #[error("{file}: at byte {byte}: the file is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where what is damaged begins.
+        byte: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A schema of an Avro file that is none, or has a record that holds itself.
+    #[error("{file}: the schema in its header cannot be used: {reason}")]
+    AvroSchema {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A codec of an Avro file that is not known.
+    #[error(
+        "{file}: its blocks are compressed with {codec:?}; known are null, deflate, snappy, bzip2, xz and zstandard"
+    )]
+    AvroCodec {
+        /// The file.
+        file: String,
+        /// The name in the header.
+        codec: String,
+    },
+    /// A record of an Avro file that is no value of the file's schema.
+    #[error("{file}: record {record} of the block at byte {byte}: {reason}")]
+    AvroRecord {
+        /// The file.
+        file: String,
+        /// The record in its block, counted from 0.
+        record: u64,
+        /// Where its block begins.
+        byte: u64,
+        /// The column and what is found there.
+        reason: String,
+    },
+    /// A message of an Arrow file or stream that cannot be decoded.
+    #[error("{file}: at byte {byte}: the Arrow message cannot be decoded")]
+    Message {
+        /// The file.
+        file: String,
+        /// Where the message begins.
+        byte: u64,
+        /// What the decoder said.
+        source: ArrowError,
+    },
+    /// Text that is no JSON, or not an object a row.
+    #[error("{file}: {line}, character {character}: expected {expected}, found {found}")]
+    JsonSyntax {
+        /// The file.
+        file: String,
+        /// Where this stands.
+        line: Line,
+        /// The character in the line, counted from 1.
+        character: u64,
+        /// What may stand there.
+        expected: String,
+        /// What does.
+        found: String,
+    },
+    /// A value that does not fit its column.
+    #[error("{file}: {line}, character {character}: column \"{column}\": expected {expected}, found {found}")]
+    JsonValue {
+        /// The file.
+        file: String,
+        /// Where the value begins.
+        line: Line,
+        /// The character in the line, counted from 1.
+        character: u64,
+        /// The column, or the path to the part of one.
+        column: String,
+        /// Its type.
+        expected: DataType,
+        /// The value as JSON, cut if long.
+        found: String,
+        /// Whether the user declared the type; if not, it was inferred.
+        declared: bool,
+    },
+    /// A key that none of the first objects has.
+    #[error(
+        "{file}: {line}, character {character}: key \"{column}\": the first objects, which tell the columns, have no such key"
+    )]
+    JsonKey {
+        /// The file.
+        file: String,
+        /// Where the key stands.
+        line: Line,
+        /// The character in the line, counted from 1.
+        character: u64,
+        /// The key, or the path to it.
+        column: String,
+    },
+    /// A key with the name of a column that the file's path has.
+    #[error("{file}: {line}, character {character}: column \"{column}\" stands in the file and in its path")]
+    KeyInPath {
+        /// The file.
+        file: String,
+        /// Where the key stands.
+        line: Line,
+        /// The character in the line, counted from 1.
+        character: u64,
+        /// The key.
+        column: String,
+    },
+    /// A declared column that the first objects do not have, but one that is written in another case.
+    #[error("{file}: the objects have no key \"{column}\", but \"{key}\"")]
+    KeyCase {
+        /// The file.
+        file: String,
+        /// The declared column.
+        column: String,
+        /// The key that there is.
+        key: String,
+    },
     /// The header lacks a column of the table.
     #[error("{file}: the header has no column \"{column}\"; it has {}", .header.join(", "))]
     MissingColumn {
@@ -196,11 +398,31 @@ pub enum ErrorKind {
         /// The file.
         file: String,
     },
+    /// A file that is longer than a value can be.
+    #[error("{file}: {size} bytes, and a value has at most {}", i32::MAX)]
+    FileTooLong {
+        /// The file.
+        file: String,
+        /// Its length in bytes.
+        size: u64,
+    },
+    /// A row of a file over which an expression of the query fails.
+    #[error("{file}: the query fails over this file")]
+    Row {
+        /// The file.
+        file: String,
+        /// How it fails.
+        source: DataFusionError,
+    },
 }
 
+/// `a`, `a and b`, `a, b and c`.
 fn names(formats: &[InputFormat]) -> String {
     let names: Vec<_> = formats.iter().map(|format| format.name()).collect();
-    names.join(" and ")
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.join(""),
+    }
 }
 
 /// Where in a text file a record starts.
@@ -216,8 +438,8 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.number)?;
         match self.after_byte {
-            Some(byte) => write!(f, " after byte {byte}"),
-            None => Ok(()),
+            Some(byte) if byte > 0 => write!(f, " after byte {byte}"),
+            _ => Ok(()),
         }
     }
 }
@@ -235,11 +457,12 @@ impl Error {
             ErrorKind::WrongFormat { .. } => {
                 Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
             }
-            ErrorKind::Misnamed { .. } => {
-                Some("say which it is with format=parquet, format=csv or format=tfrecord".to_owned())
+            ErrorKind::Misnamed { .. } => Some("say which it is with format=".to_owned()),
+            ErrorKind::SeveralFormats { .. } => {
+                Some("name the files of one format, 'dir/**/*.csv', or say with format= what all of them are".to_owned())
             }
             ErrorKind::Encoding { encoding: "UTF-8", .. } => {
-                Some("give encoding=latin1 or encoding=utf-16 if the file is in one of these".to_owned())
+                Some("give encoding= as the file is written: windows-1252, utf-16, shift_jis, gbk, ...".to_owned())
             }
             ErrorKind::Ragged { .. } => Some(
                 "check delimiter=, quote=, escape= and comment=; every record needs a cell for every column".to_owned(),
@@ -252,9 +475,28 @@ impl Error {
             ErrorKind::Cell { column, declared: false, .. } => Some(format!(
                 "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
             )),
+            ErrorKind::JsonSyntax { line: Line { after_byte: Some(_), .. }, .. } => {
+                Some("if objects span lines in this file, say so with newlines_in_values=true".to_owned())
+            }
+            ErrorKind::JsonValue { column, declared: true, .. } => Some(format!(
+                "declare \"{column}\" with a type that holds every value as it is written, or as VARCHAR and CAST it in the query"
+            )),
+            ErrorKind::JsonValue { declared: false, .. } | ErrorKind::JsonKey { .. } => Some(
+                "columns are inferred from the first objects: read more of them with infer_rows=all, or declare the columns with CREATE EXTERNAL TABLE".to_owned(),
+            ),
+            ErrorKind::KeyCase { key, .. } => {
+                Some(format!("names without quotes are lower-cased: declare the column as \"{key}\", with the quotes"))
+            }
             ErrorKind::MissingColumn { .. } => {
                 Some("give header=false if the first line is data; declared columns are matched by name".to_owned())
             }
+            ErrorKind::Timestamp { expected: DataType::Timestamp(TimeUnit::Nanosecond, _), .. } => {
+                Some("nanoseconds reach from 1677 to 2262; read the table with timestamps=us".to_owned())
+            }
+            ErrorKind::Timestamp { .. } => {
+                Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
+            }
+            ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
             ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
             _ => None,
         }

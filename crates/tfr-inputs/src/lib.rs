@@ -1,11 +1,13 @@
-//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet, CSV and TFRecord from a file, a
-//! directory, a pattern or a list of these.
+//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet, ORC, Avro, Arrow IPC, CSV, JSON, Hive text,
+//! libsvm and TFRecord from a file, a directory, a pattern or a list of these.
 //!
 //! | you have | use |
 //! |---|---|
 //! | `--table events=data/*.csv,delimiter=;` | [`TableSpec`] and [`open_table`] |
 //! | `SELECT ... FROM 'data/*.parquet'` | [`paths_as_tables`] |
+//! | `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
 //! | `CREATE EXTERNAL TABLE ... STORED AS CSV` | [`table_factory`] |
+//! | `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
 //!
 //! The format is told from the content ([`detect`]), not from the name. All of them end in a
 //! [`DirectoryTable`](datafusion_tfrecord::directory::DirectoryTable), which lists, merges schemas, plans scans and
@@ -21,18 +23,31 @@
 //! # Ok::<(), tfr_inputs::Error>(())
 //! ```
 
+mod arrow;
+mod avro;
 pub mod csv;
 pub mod detect;
 mod error;
+pub mod files;
+pub mod hive_text;
+pub mod json;
+pub mod libsvm;
+mod names;
 mod open;
 mod options;
+pub mod orc;
 mod parquet;
 mod paths;
+mod reader;
 mod spec;
+pub mod stores;
+pub mod text;
 
 pub use detect::InputFormat;
 pub use error::{Error, ErrorKind, Result};
-pub use open::{open_locations, open_table, table_factory};
+pub use files::FilesFunction;
+pub use names::NameMatching;
+pub use open::{STORED_AS, open_locations, open_table, table_factory};
 pub use options::InputOptions;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use spec::TableSpec;

@@ -13,11 +13,13 @@ use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
 use datafusion_tfrecord::{ReadOptions, read};
 
 use crate::csv::CsvFormat;
-use crate::detect::{InputFormat, detect};
+use crate::detect::{InputFormat, by_name, detect};
 use crate::error::{ErrorKind, Result};
+use crate::names::ColumnNames;
 use crate::options::InputOptions;
 use crate::parquet;
 use crate::spec::TableSpec;
+use crate::{arrow, avro, hive_text, json, libsvm, orc};
 
 /// Opens the table that `spec` describes.
 ///
@@ -49,23 +51,44 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
-    let table = match format_of(&listing, options).await? {
+    let names = listing.names().clone();
+    let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
+    let format = match format_of(&listing, options).await? {
         InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
-            let format = CsvFormat::new(options.csv.clone(), listing.names().clone()).with_declared(schema.is_some());
+            let format = CsvFormat::new(options.csv.clone(), names).with_declared(schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,
             };
-            DirectoryTable::with_schema(listing, Arc::new(format), &schema)
+            return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(format), &schema)));
         }
-        InputFormat::Parquet => {
-            let format = parquet::format(session, listing.names().clone());
-            match schema {
-                Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
-                None => DirectoryTable::try_new(session, listing, format).await?,
+        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, schema).await?)),
+        InputFormat::Parquet => parquet::format(session, names, columns),
+        InputFormat::Avro => avro::format(names),
+        InputFormat::Arrow => arrow::format(names),
+        InputFormat::Orc => orc::format(names, &options.orc, columns),
+        InputFormat::HiveText => {
+            let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
+            if let Some(declared) = &declared {
+                if schema.is_some() {
+                    return plan_err!("the columns are declared twice: by the statement and by its option schema");
+                }
+                // Its cells would be taken for those of the next column.
+                let mut path = listing.partitions().fields().iter();
+                if let Some(field) = path.find(|field| declared.column_with_name(field.name()).is_some()) {
+                    let (file, column) = (listing.file_names().next().unwrap_or_default(), field.name().clone());
+                    return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
+                }
             }
+            let format = hive_text::format(options.hive_text.clone(), names);
+            return open_hive_text(session, listing, format, schema.or(declared)).await;
         }
+        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.is_some())?,
+    };
+    let table = match schema {
+        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
+        None => DirectoryTable::try_new(session, listing, format).await?,
     };
     Ok(Arc::new(table))
 }
@@ -77,6 +100,24 @@ async fn open_records(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     read::open(session, locations, &ReadOptions { schema, ..options.tfrecord.clone() }).await
+}
+
+/// Columns are cells by their position; only those that were not declared are looked for in the files.
+async fn open_hive_text(
+    session: &dyn Session,
+    listing: Listing,
+    format: Arc<dyn FileFormat>,
+    declared: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    if let Some(declared) = declared {
+        return Ok(Arc::new(DirectoryTable::with_schema(listing, format, &declared)));
+    }
+    let file = listing.file_names().next().unwrap_or_default();
+    let table = DirectoryTable::try_new(session, listing, format).await?;
+    match table.schema().fields().len() == table.listing().partitions().fields().len() {
+        true => Err(crate::Error::from(ErrorKind::NoColumns { file }).into()),
+        false => Ok(Arc::new(table)),
+    }
 }
 
 /// The columns of all files together: a column of integers here and of fractions there holds fractions.
@@ -103,19 +144,35 @@ async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFor
     let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
-    let format = detect(listing.store(), file, &name, options.format).await?;
+    let found = detect(listing.store(), file, &name, options.format).await?;
+    let format = match options.format {
+        None if found.is_text() => options.text_format(found),
+        _ => found,
+    };
+    // The readers of texts take one another's files for rows; where names tell them apart, names are believed.
+    if format.is_text() && options.format.is_none() {
+        let other = |other: &String| by_name(other).is_some_and(|named| named.is_text() && named != format);
+        if let Some(file) = listing.file_names().find(other) {
+            let found = by_name(&file).map_or("text", InputFormat::name);
+            return Err(ErrorKind::SeveralFormats { file, found, first: name, format: format.name() }.into());
+        }
+    }
     match options.foreign_to(format) {
         Some((key, formats)) => {
-            let (key, found) = (key.to_owned(), format.name());
+            let (key, formats, found) = (key.to_owned(), formats.to_vec(), format.name());
             Err(ErrorKind::OptionForOtherFormat { file: name, key, formats, found }.into())
         }
         None => Ok(format),
     }
 }
 
-/// The factory for `CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV|TFRECORD LOCATION '...' OPTIONS (...)`.
+/// The names that [`table_factory`] goes by in `STORED AS`, as a session's table factories know them.
+pub const STORED_AS: &[&str] =
+    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM"];
+
+/// The factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
 ///
-/// Register it in the session's table factories under `PARQUET`, `CSV` and `TFRECORD`.
+/// Register it in the session's table factories under each of [`STORED_AS`].
 pub fn table_factory() -> Arc<dyn TableProviderFactory> {
     Arc::new(InputTableFactory)
 }

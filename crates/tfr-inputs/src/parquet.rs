@@ -13,27 +13,32 @@ use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource_parquet::CachedParquetFileReaderFactory;
 use datafusion_datasource_parquet::file_format::ParquetFormat;
 use datafusion_datasource_parquet::metadata::DFParquetMetadata;
+use datafusion_datasource_parquet::source::ParquetSource;
+use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{FileNames, GuardedSource};
+use datafusion_tfrecord::directory::{FileNames, GuardedSource, ReadAhead};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::basic::{SortOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics as ParquetStatistics;
 
-use crate::detect::{self, Content};
+use crate::detect::{self, Content, InputFormat};
 use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
 
 /// Parquet with the session's options, but INT96 timestamps in microseconds unless the session says otherwise:
 /// nanoseconds, the engine's default, overflow in silence beyond the year 2262.
-pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFormat> {
+pub(crate) fn format(session: &dyn Session, names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
     let mut options = session.default_table_options().parquet;
     options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
     Arc::new(CheckedParquet {
         inner: ParquetFormat::default().with_options(options),
         names,
+        columns,
         legacy_bounds: AtomicBool::new(false),
     })
 }
@@ -43,6 +48,7 @@ pub(crate) fn format(session: &dyn Session, names: FileNames) -> Arc<dyn FileFor
 struct CheckedParquet {
     inner: ParquetFormat,
     names: FileNames,
+    columns: ColumnNames,
     /// Whether a file that was checked has bounds that do not hold its values.
     legacy_bounds: AtomicBool,
 }
@@ -75,8 +81,7 @@ impl CheckedParquet {
     async fn other_format(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Option<Error> {
         let name = self.names.name(&file.location);
         let found = match Content::of(&detect::head(store, file, &name).await.ok()?) {
-            Content::Parquet => return None,
-            Content::Text => "no Parquet".to_owned(),
+            Content::Format(InputFormat::Parquet) => return None,
             content => content.describe(),
         };
         Some(ErrorKind::WrongFormat { file: name, expected: "Parquet", found }.into())
@@ -152,7 +157,11 @@ impl FileFormat for CheckedParquet {
         for file in files {
             self.check(session, store, file).await?;
         }
-        self.inner.infer_schema(session, store, files).await
+        let schema = self.inner.infer_schema(session, store, files).await?;
+        self.columns.schema(&schema).map_err(|column| {
+            let file = files.first().map(|file| self.names.name(&file.location)).unwrap_or_default();
+            Error::from(ErrorKind::DuplicateColumn { file, column }).into()
+        })
     }
 
     async fn infer_stats(
@@ -175,15 +184,26 @@ impl FileFormat for CheckedParquet {
         config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.inner.create_physical_plan(session, config).await?;
-        if !self.legacy_bounds.load(Ordering::Relaxed) {
-            return Ok(plan);
-        }
         let scan = plan.downcast_ref::<DataSourceExec>();
         let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()).cloned();
         let Some(config) = config else { return Ok(plan) };
-        let source = GuardedSource::new(Arc::clone(config.file_source()), self.names.clone()).without_filters();
-        let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
-        Ok(DataSourceExec::from_data_source(config))
+        let mut source = Arc::clone(config.file_source());
+        if let Some(parquet) = source.downcast_ref::<ParquetSource>()
+            && config.object_store_url != ObjectStoreUrl::local_filesystem()
+        {
+            // The source has its own way to a store, which does not see the one that a scan is given.
+            let runtime = session.runtime_env();
+            let store = ReadAhead::new(runtime.object_store(&config.object_store_url)?, &config.file_groups);
+            let cache = runtime.cache_manager.get_file_metadata_cache();
+            let readers = CachedParquetFileReaderFactory::new(Arc::new(store), cache);
+            source = Arc::new(parquet.clone().with_parquet_file_reader_factory(Arc::new(readers)));
+        }
+        if self.legacy_bounds.load(Ordering::Relaxed) {
+            source = Arc::new(GuardedSource::new(source, self.names.clone()).without_filters());
+        }
+        Ok(DataSourceExec::from_data_source(
+            FileScanConfigBuilder::from(config).with_source(source).with_expr_adapter(self.columns.adapter()).build(),
+        ))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {

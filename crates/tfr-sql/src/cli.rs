@@ -12,6 +12,7 @@ mod reshard;
 mod salvage;
 mod schema;
 mod shards;
+mod stores;
 mod target;
 mod values;
 mod verify;
@@ -25,13 +26,14 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
-pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
+pub use query::{MappingArgs, Output, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;
 pub use schema::{InferenceArgs, SchemaArgs};
 pub use shards::ShardArgs;
 pub use target::{TableFormat, TableTarget, Target};
+pub use values::is_remote;
 pub use verify::VerifyArgs;
 
 const EXAMPLES: &str = "\
@@ -53,7 +55,7 @@ Examples:
 
 Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated.";
 
-/// Turn the rows of a SQL query over Parquet, CSV and TFRecord into TFRecord shards, or a table
+/// Turn the rows of a SQL query over tables of any format into TFRecord shards, or a table
 #[derive(Debug, Parser)]
 #[command(
     name = "tfr-sql",

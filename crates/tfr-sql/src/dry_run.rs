@@ -12,10 +12,11 @@ use arrow_tfrecord::{
 };
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion_tfrecord::write::WriteTarget;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
-use tfrecord_shards::{ShardName, Sharding};
+use tfrecord_shards::{ObjectNames, ShardName, Sharding};
 
-use crate::cli::{QueryArgs, ShardArgs};
+use crate::cli::{Output, QueryArgs, Target};
 use crate::error::Result;
 use crate::printer::{bytes, counted, grouped};
 use crate::query::Query;
@@ -40,7 +41,7 @@ impl DryRun {
         let size = SizeEstimate::of(&mapping, &statistics);
         let sharding = args.output.shards.sharding();
         Ok(Self {
-            first_shard: first_shard(&args.output.shards, sharding),
+            first_shard: first_shard(&args.output, sharding),
             ordered: query.is_ordered(),
             rows: statistics.num_rows,
             has_files: !query.inputs.is_empty(),
@@ -102,10 +103,13 @@ fn about_shards(least: Option<u64>, most: Option<u64>) -> String {
     }
 }
 
-fn first_shard(shards: &ShardArgs, sharding: Sharding) -> String {
-    let (prefix, compression) = (shards.prefix.clone(), shards.compression);
+fn first_shard(output: &Output, sharding: Sharding) -> String {
+    let (prefix, compression) = (output.shards.prefix.clone(), output.shards.compression);
+    let is_stored = matches!(output.target(), Some(Target::Shards(WriteTarget::Store(_))));
     match sharding {
         Sharding::Count(total) => ShardName { prefix, index: 0, total: total.get(), compression }.to_string(),
+        // In an object store a name is final before the number of shards is known.
+        _ if is_stored => ObjectNames { prefix, total: None, compression, run: None }.name(0, 0),
         _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
     }
 }

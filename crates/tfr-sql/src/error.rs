@@ -70,7 +70,7 @@ pub enum Error {
     #[error("only SET and CREATE EXTERNAL TABLE may stand before the query, found: {0}")]
     Preamble(String),
     /// A table of a format that is not read.
-    #[error("CREATE EXTERNAL TABLE: reading {0} is not supported yet")]
+    #[error("CREATE EXTERNAL TABLE: {0} is no format that is read")]
     UnsupportedFormat(String),
     /// The last statement yields no rows.
     #[error("the last statement must be a query, found: {0}")]
@@ -115,6 +115,17 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// No place for a table that is piped in, or the pipe broke.
+    #[error("{}: standard input cannot be copied here", path.display())]
+    SpoolInput {
+        /// The copy.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The text of the query and a table are piped in.
+    #[error("standard input is both the query, by --file -, and a table, by the path -")]
+    StandardInputTwice,
     /// Threads or the watch for signals.
     #[error("cannot start {what}")]
     Start {
@@ -136,6 +147,12 @@ pub enum Error {
         pattern: String,
         /// What is wrong with it.
         reason: &'static str,
+    },
+    /// A tool for local files is to read a URL.
+    #[error("{url}: only queries and schema read URLs")]
+    RemoteInput {
+        /// The URL.
+        url: String,
     },
     /// A pattern without files.
     #[error("{pattern}: no file fits this pattern")]
@@ -246,7 +263,9 @@ impl Error {
             Self::EmptyQuery
                 | Self::Word { .. }
                 | Self::SpillDirectory { .. }
+                | Self::StandardInputTwice
                 | Self::Pattern { .. }
+                | Self::RemoteInput { .. }
                 | Self::MapFile { .. }
         )
     }
@@ -273,7 +292,7 @@ impl Error {
                 None => Some(format!("a path stands in a query: tfr-sql \"SELECT * FROM '{word}'\"")),
             },
             Self::UnsupportedFormat(_) => {
-                Some("the formats are STORED AS PARQUET, STORED AS CSV and STORED AS TFRECORD".to_owned())
+                Some(format!("the formats are STORED AS {}", tfr_inputs::STORED_AS.join(", ")))
             }
             Self::OutputExists { .. } => {
                 Some("choose another name, or replace what is there with --mode overwrite".to_owned())
@@ -295,6 +314,9 @@ impl Error {
                 "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"
                     .to_owned(),
             ),
+            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy".to_owned()),
+            Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
+            Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
             Self::UnknownTable { known, .. } if known.is_empty() => Some(

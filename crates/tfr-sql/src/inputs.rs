@@ -2,12 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use datafusion_tfrecord::directory::redacted;
+
+use crate::cli::is_remote;
 use crate::error::{Error, Result};
 
 /// The paths, each pattern replaced by what it fits, by name. A path that is there is no pattern, whatever it is called.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
+        if let Some(url) = path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err()) {
+            return Err(Error::RemoteInput { url: redacted(url).into_owned() });
+        }
         match pattern(path) {
             Some(pattern) => {
                 let before = expanded.len();

@@ -25,14 +25,18 @@ mod salvage;
 mod schema;
 mod session;
 mod spill;
+mod stdin;
 mod table;
 mod tool;
 mod verify;
 mod write;
 
 use std::backtrace::Backtrace;
+use std::io::Write as _;
 use std::panic;
 use std::process::ExitCode;
+
+use datafusion_tfrecord::directory::redacted;
 
 use crate::cli::Cli;
 use crate::error::Explanation;
@@ -47,9 +51,13 @@ fn main() -> ExitCode {
     let cli = match Cli::from_process() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to standard output and is no failure; there is nobody to tell when printing it fails.
-            let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Done }.into();
+            // Help goes to standard output and is no failure; there is nobody to tell when printing fails.
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitStatus::Done.into();
+            }
+            let _ = write!(anstream::stderr(), "{}", redacted(&error.render().ansi().to_string()));
+            return ExitStatus::Usage.into();
         }
     };
     let printer = Printer::new(&cli.display);

@@ -1,13 +1,16 @@
 //! What the command line and `--map-file` say of the columns of a query, as options of the mapping.
 
-use std::sync::Arc;
+mod parts;
 
-use arrow::datatypes::Schema;
+use std::collections::BTreeSet;
+
+use arrow::datatypes::{Field, Schema};
 use arrow_tfrecord::{Choice, Mapping, MappingOptions, Vocabulary};
 use datafusion::dataframe::DataFrame;
 use datafusion::prelude::{Expr, SessionContext};
 use futures::StreamExt as _;
 
+use self::parts::{has_text, observe, rest_of};
 use crate::cli::MappingArgs;
 use crate::error::Result;
 use crate::map_file::MapFile;
@@ -81,18 +84,29 @@ impl Names<'_> {
     }
 }
 
-/// Columns that are to be written as ranks, and have no vocabulary, with their places in `schema`.
-fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<(usize, String)> {
-    let is_ranked =
-        |name: &String| options.choices.get(name) == Some(&Choice::Index) && !options.vocabularies.contains_key(name);
-    let fields = schema.fields().iter().map(|field| field.name()).enumerate();
-    fields.filter(|(_, name)| is_ranked(name)).map(|(index, name)| (index, name.clone())).collect()
+/// A column that is to be written as ranks, or a part of one.
+struct Ranked {
+    /// Its name in the options.
+    name: String,
+    /// The place of the column in the schema.
+    column: usize,
+}
+
+/// What is to be written as ranks and has no vocabulary.
+fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<Ranked> {
+    let ranked = options.choices.iter().filter(|(_, choice)| **choice == Choice::Index).map(|(name, _)| name);
+    let ranked = ranked.filter(|name| !options.vocabularies.contains_key(*name));
+    let is_of = |field: &Field, name: &str| {
+        has_text(field.data_type()) && rest_of(name, field.name(), &options.separator).is_some()
+    };
+    let column = |name: &str| schema.fields().iter().position(|field| is_of(field, name));
+    ranked.filter_map(|name| Some(Ranked { name: name.clone(), column: column(name)? })).collect()
 }
 
 /// The options with a vocabulary of no values where one is still to be gathered: enough to plan with.
 pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
-    for (_, column) in without_vocabulary(&options, schema) {
-        options.vocabularies.insert(column, Vec::new());
+    for ranked in without_vocabulary(&options, schema) {
+        options.vocabularies.insert(ranked.name, Vec::new());
     }
     options
 }
@@ -111,20 +125,26 @@ pub async fn with_vocabularies(
     }
     // What is refused is refused before the pass.
     Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
-    let names: Vec<_> = columns.iter().map(|(_, name)| name.as_str()).collect();
+    let names: Vec<_> = columns.iter().map(|ranked| ranked.name.as_str()).collect();
     printer.note(format!("gathering the vocabulary of {}", names.join(", ")));
     let known = query.logical.schema().columns();
-    let wanted: Vec<_> = columns.iter().map(|(index, _)| Expr::Column(known[*index].clone())).collect();
+    let read: BTreeSet<usize> = columns.iter().map(|ranked| ranked.column).collect();
+    let wanted: Vec<_> = read.iter().map(|column| Expr::Column(known[*column].clone())).collect();
     let frame = DataFrame::new(context.state(), query.logical.clone()).select(wanted)?;
     let mut vocabularies = vec![Vocabulary::new(MOST_VALUES); columns.len()];
     let mut batches = frame.execute_stream().await?;
     while let Some(batch) = batches.next().await {
-        for (vocabulary, column) in vocabularies.iter_mut().zip(batch?.columns()) {
-            vocabulary.observe(&Arc::clone(column))?;
+        let batch = batch?;
+        for (column, array) in read.iter().zip(batch.columns()) {
+            let ranked = columns.iter().zip(&mut vocabularies).filter(|(ranked, _)| ranked.column == *column);
+            for (ranked, vocabulary) in ranked {
+                let rest = rest_of(&ranked.name, schema.field(*column).name(), &options.separator);
+                observe(vocabulary, array, rest.unwrap_or_default(), &options.separator)?;
+            }
         }
     }
-    for ((_, column), vocabulary) in columns.into_iter().zip(vocabularies) {
-        options.vocabularies.insert(column, vocabulary.finish());
+    for (ranked, vocabulary) in columns.into_iter().zip(vocabularies) {
+        options.vocabularies.insert(ranked.name, vocabulary.finish());
     }
     Ok(options)
 }

@@ -16,9 +16,10 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement,
+    TableFactor, Value, VisitMut, VisitorMut, visit_expressions_mut,
 };
+use tfr_inputs::FilesFunction;
 
 use crate::error::{Error, Result};
 
@@ -48,6 +49,18 @@ pub fn quoted_tables(statement: &mut Statement) -> BTreeSet<String> {
     relations.used.into_iter().map(|table| table.value).collect()
 }
 
+/// Refers to the path `from` by another name, in quotes too.
+pub fn rename_quoted(statement: &mut Statement, from: &str, to: &str) {
+    if let Some(statement) = sql_mut(statement) {
+        let _ = statement.visit(&mut RenameTable { from, to, quoted: true });
+    }
+}
+
+/// What `statement` gives to the table function `files`: paths, URLs and patterns.
+pub fn listed_files(statement: &mut Statement) -> BTreeSet<String> {
+    Relations::of(statement).files
+}
+
 fn sql_mut(statement: &mut Statement) -> Option<&mut SqlStatement> {
     match statement {
         Statement::Statement(statement) => Some(statement),
@@ -72,7 +85,7 @@ fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Res
                 known: registered.into_iter().collect(),
             });
         };
-        let mut rename = RenameTable { from: &table.value, to: &found };
+        let mut rename = RenameTable { from: &table.value, to: &found, quoted: false };
         let _ = statement.visit(&mut rename);
     }
     Ok(())
@@ -124,11 +137,13 @@ impl KnownNames {
     }
 }
 
-/// Relations of a statement by the number of their names' parts, its common table expressions, and what it calls them.
+/// Relations of a statement by the number of their names' parts, what it gives to `files`, its common table expressions,
+/// and what it calls them.
 #[derive(Default)]
 struct Relations {
     used: Vec<Ident>,
     qualified: Vec<TableReference>,
+    files: BTreeSet<String>,
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
 }
@@ -164,11 +179,28 @@ impl VisitorMut for Relations {
                 self.qualified.extend(unquoted_parts(name));
                 alias
             }
+            TableFactor::Table { name, args: Some(args), alias, .. } => {
+                if sole_part(name).is_some_and(|name| name.value == FilesFunction::NAME) {
+                    self.files.extend(args.args.iter().filter_map(text).map(str::to_owned));
+                }
+                alias
+            }
             TableFactor::Derived { alias, .. } => alias,
             _ => &None,
         };
         self.aliases.extend(alias.iter().map(|alias| alias.name.value.clone()));
         ControlFlow::Continue(())
+    }
+}
+
+/// An argument that is a text.
+fn text(argument: &FunctionArg) -> Option<&str> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -200,6 +232,8 @@ fn unquoted_parts(name: &ObjectName) -> Option<TableReference> {
 struct RenameTable<'a> {
     from: &'a str,
     to: &'a str,
+    /// Whether it stands in quotes now.
+    quoted: bool,
 }
 
 impl VisitorMut for RenameTable<'_> {
@@ -207,7 +241,7 @@ impl VisitorMut for RenameTable<'_> {
 
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
         if let [ObjectNamePart::Identifier(ident)] = relation.0.as_mut_slice()
-            && ident.quote_style.is_none()
+            && ident.quote_style.is_some() == self.quoted
             && ident.value == self.from
         {
             *ident = quoted(self.to, ident);

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
+use datafusion_tfrecord::directory::redacted;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 
 use crate::cli::{Display, When};
@@ -62,13 +63,13 @@ impl Printer {
     /// Says that the run failed, why, and the way out. Never quiet.
     pub fn error(&self, explanation: &Explanation) {
         self.to_stderr(|out| {
-            let mut causes = explanation.causes.iter().map(|cause| escape_controls(cause));
+            let mut causes = explanation.causes.iter().map(|cause| shown(cause));
             writeln!(out, "{ERROR}error{ERROR:#}: {}", causes.next().unwrap_or_default())?;
             for cause in causes {
                 writeln!(out, "  {ERROR}cause{ERROR:#}: {cause}")?;
             }
             if let Some(hint) = &explanation.hint {
-                writeln!(out, "\n{HINT}hint{HINT:#}: {}", escape_controls(hint))?;
+                writeln!(out, "\n{HINT}hint{HINT:#}: {}", shown(hint))?;
             }
             Ok(())
         });
@@ -78,7 +79,7 @@ impl Printer {
     pub fn warning(&self, message: impl std::fmt::Display) {
         if !self.quiet {
             let message = message.to_string();
-            self.to_stderr(|out| writeln!(out, "{WARNING}warning{WARNING:#}: {}", escape_controls(&message)));
+            self.to_stderr(|out| writeln!(out, "{WARNING}warning{WARNING:#}: {}", shown(&message)));
         }
     }
 
@@ -86,7 +87,7 @@ impl Printer {
     pub fn note(&self, message: impl std::fmt::Display) {
         if !self.quiet {
             let message = message.to_string();
-            self.to_stderr(|out| writeln!(out, "{}", escape_controls(&message)));
+            self.to_stderr(|out| writeln!(out, "{}", shown(&message)));
         }
     }
 
@@ -134,7 +135,7 @@ impl Printer {
         let mut logger = env_logger::Builder::new();
         logger.filter_level(engine).format(|out, record| {
             let text = record.args().to_string();
-            let text = escape_controls(&text);
+            let text = shown(&text);
             match record.level() {
                 log::Level::Error => writeln!(out, "{ERROR}error{ERROR:#}: {text}"),
                 log::Level::Warn => writeln!(out, "{WARNING}warning{WARNING:#}: {text}"),
@@ -181,6 +182,11 @@ impl Write for LogLines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A message for a person: no secrets of URLs, nothing that a terminal obeys.
+fn shown(text: &str) -> String {
+    escape_controls(&redacted(text)).into_owned()
 }
 
 /// Shows control characters instead of obeying them: `\u{1b}` for an escape. Line ends and tabs stay.

@@ -13,15 +13,17 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use datafusion_tfrecord::directory::DirectoryTable;
+use datafusion_tfrecord::directory::{DirectoryTable, redacted};
 use serde_json::Value;
-use tfr_inputs::{InputOptions, open_locations, open_table};
+use tfr_inputs::{InputOptions, TableSpec, open_locations, open_table};
 
-use crate::cli::{InferenceArgs, QueryArgs};
+use crate::cli::{InferenceArgs, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::origin::{self, Spelling};
 use crate::recorded;
+use crate::spill::SpillDirectory;
+use crate::stdin::StandardInput;
 
 /// A planned query.
 pub struct Query {
@@ -41,7 +43,8 @@ pub struct Query {
 
 impl Query {
     /// Parses `text`, registers the tables, runs the statements before the query and plans it.
-    pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str) -> Result<Self> {
+    pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str, spill: &SpillDirectory) -> Result<Self> {
+        let mut stdin = StandardInput::new(spill, matches!(args.source(), QuerySource::Stdin));
         let mut statements = parse(text)?;
         let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
         if !is_query(&query, args.output.target().is_none()) {
@@ -58,30 +61,39 @@ impl Query {
             recorded.insert("tables".to_owned(), Value::Object(tables));
         }
         for table in &args.tables {
-            let opened = open_table(&context.state(), table).await?;
+            let files = stdin.stand_in(&table.locations).await?;
+            let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
-            inputs.extend(table.locations.iter().cloned());
+            inputs.extend(table.locations.iter().map(|path| shown(path)));
         }
-        for statement in statements {
+        for mut statement in statements {
+            if let Statement::CreateExternalTable(table) = &mut statement {
+                inputs.extend(table.locations.iter().map(|path| shown(path)));
+                table.locations = stdin.stand_in(&table.locations).await?;
+            }
             let Some(table) = run_preamble(context, statement).await? else { continue };
-            inputs.extend(table.locations);
             let opened = context.table_provider(table.name.clone()).await?;
             let opened = opened.downcast_ref::<DirectoryTable>();
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
         }
         for path in names::quoted_tables(&mut query) {
-            let name = TableReference::bare(path.as_str());
-            if !context.table_exist(name.clone())? {
+            if !context.table_exist(TableReference::bare(path.as_str()))? {
                 let locations = [path];
-                let opened =
-                    open_locations(&context.state(), &locations, &input_options(&args.inference), None).await?;
-                notes.extend(origin::note(&opened, &locations[0], Spelling::Argument));
-                context.register_table(name, opened)?;
-                inputs.extend(locations);
+                let options = input_options(&args.inference);
+                let files = stdin.stand_in(&locations).await?;
+                let opened = open_locations(&context.state(), &files, &options, None).await?;
+                let name = table_name(context, &locations[0])?;
+                if name != locations[0] {
+                    names::rename_quoted(&mut query, &locations[0], &name);
+                }
+                notes.extend(origin::note(&opened, &name, Spelling::Argument));
+                context.register_table(TableReference::bare(name), opened)?;
+                inputs.extend(locations.iter().map(|path| shown(path)));
             }
         }
-        let text = query.to_string();
+        inputs.extend(names::listed_files(&mut query).iter().map(|path| shown(path)));
+        let text = shown(&query.to_string());
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
@@ -121,6 +133,24 @@ impl Query {
     pub fn statistics(&self) -> Result<Arc<Statistics>> {
         Ok(StatisticsContext::new().compute(self.physical.as_ref(), &StatisticsArgs::new())?)
     }
+}
+
+/// A path without what may be secret in it.
+fn shown(path: &str) -> String {
+    redacted(path).into_owned()
+}
+
+/// The name of the table at `path`: the path itself, without what may be secret in it. Two that differ in their secrets alone
+/// are told apart by a number.
+fn table_name(context: &SessionContext, path: &str) -> Result<String> {
+    let shown = shown(path);
+    let mut name = shown.clone();
+    let mut number = 1;
+    while context.table_exist(TableReference::bare(name.as_str()))? {
+        number += 1;
+        name = format!("{shown} ({number})");
+    }
+    Ok(name)
 }
 
 /// The statements of `text`; one word alone was hardly meant to be one.

@@ -3,12 +3,13 @@
 use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
+use datafusion_tfrecord::directory::redacted;
 use serde_json::{Map, Value, json};
-use tfr_inputs::TableSpec;
+use tfr_inputs::{InputFormat, TableSpec};
 
 /// A statement as text. Of its `OPTIONS` only the names, as values may be secrets.
 pub fn statement(statement: &Statement) -> String {
-    let text = statement.to_string();
+    let text = redacted(&statement.to_string()).into_owned();
     match statement {
         Statement::CreateExternalTable(table) if !table.options.is_empty() => {
             let names: Vec<_> = table.options.iter().map(|(name, _)| name.as_str()).collect();
@@ -50,7 +51,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("terminator", csv.terminator != usual.terminator, character(csv.terminator)),
         ("header", csv.header != usual.header, json!(csv.header)),
         ("null", csv.nulls != usual.nulls, json!(csv.nulls)),
-        ("encoding", csv.encoding != usual.encoding, word(&csv.encoding)),
+        ("encoding", csv.encoding != usual.encoding, json!(csv.encoding.to_string())),
         ("compression", compression != Value::Null, compression),
         ("types", csv.types != usual.types, word(&csv.types)),
         ("infer_rows", csv.infer_rows != usual.infer_rows, json!(csv.infer_rows)),
@@ -60,12 +61,20 @@ pub fn table(spec: &TableSpec) -> Value {
         ("record_type", mapping.record_type != usual_mapping.record_type, json!(mapping.record_type)),
         ("sequence", !mapping.sequences.is_empty(), json!(mapping.sequences)),
         ("separator", mapping.separator != usual_mapping.separator, json!(mapping.separator)),
+        ("vocabulary", !mapping.vocabularies.is_empty(), json!(mapping.vocabularies)),
         ("crc", records.crc != unsaid.crc, word(&records.crc)),
         ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
         ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),
         ("fixed_size_lists", records.fixed_size_lists != unsaid.fixed_size_lists, json!(records.fixed_size_lists)),
     ];
-    let mut table = Map::from_iter([("path".to_owned(), json!(spec.locations))]);
+    let mut table = Map::from_iter([(
+        "path".to_owned(),
+        json!(spec.locations.iter().map(|path| redacted(path)).collect::<Vec<_>>()),
+    )]);
     table.extend(given.into_iter().filter(|(_, differs, _)| *differs).map(|(key, _, value)| (key.to_owned(), value)));
+    // What other formats alone have, as it was given.
+    let is_above = |format: &InputFormat| matches!(format, InputFormat::Csv | InputFormat::TfRecord);
+    let others = spec.options.given().filter(|(_, _, formats)| !formats.iter().any(is_above));
+    table.extend(others.map(|(key, value, _)| (key.to_owned(), json!(value))));
     Value::Object(table)
 }

@@ -74,9 +74,9 @@ async fn run(
     mut interrupt: Interrupt,
 ) -> Result<ExitStatus> {
     let started = Instant::now();
-    let context = session::open(limits, spill.path())?;
+    let context = session::open(limits, spill.path(), args.stores.options())?;
     let query = tokio::select! {
-        query = Query::plan(&context, args, text) => query?,
+        query = Query::plan(&context, args, text, spill) => query?,
         status = interrupt.received() => return Ok(status),
     };
     for note in &query.notes {
@@ -86,7 +86,11 @@ async fn run(
         let schema = query.physical.schema();
         let options = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
         if let Some(Target::Shards(out)) = args.output.target() {
-            write::check(&context, &query, write::options(args, limits, &query, out, options.clone()))?;
+            let options = write::options(args, limits, &query, out, options.clone());
+            tokio::select! {
+                checked = write::check(&context, &query, options) => checked?,
+                status = interrupt.received() => return Ok(status),
+            }
         }
         let text = DryRun::new(args, &query, &options)?.to_string();
         printer.data(text.as_bytes()).map_err(Error::Stdout)?;

@@ -2,6 +2,7 @@
 
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
+use datafusion::error::DataFusionError;
 use tfr_inputs::open_locations;
 use tfrecord_sidecars::TableDescription;
 use tokio::runtime;
@@ -19,13 +20,16 @@ use crate::tool::Work;
 pub fn print(args: &SchemaArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
-    let context = session::open(limits, spill.path())?;
+    let context = session::open(limits, spill.path(), args.stores.options())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
         .enable_all()
         .build()
         .map_err(|source| Error::Start { what: "the threads that read", source })?;
-    let (state, options) = (context.state(), input_options(&args.inference));
+    let (state, mut options) = (context.state(), input_options(&args.inference));
+    for (key, value) in &args.options {
+        options.set(key, value).map_err(DataFusionError::from)?;
+    }
     let table = runtime.block_on(async {
         tokio::select! {
             table = open_locations(&state, &args.paths, &options, None) => table.map(Ok),

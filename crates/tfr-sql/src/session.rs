@@ -12,6 +12,8 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use tfr_inputs::FilesFunction;
+use tfr_inputs::stores::{StoreOptions, Stores};
 
 use crate::cli::Resources;
 use crate::error::{Error, Result};
@@ -61,10 +63,11 @@ fn available_memory() -> Result<u64> {
     Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
 }
 
-/// A session with our formats, no tables yet, that spills into the directory `spill`.
-pub fn open(limits: Limits, spill: PathBuf) -> Result<SessionContext> {
-    let mut config =
-        datafusion_tfrecord::reproducible(SessionConfig::new().with_target_partitions(limits.threads.get()));
+/// A session with our formats and stores, no tables yet, that spills into the directory `spill`.
+pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions) -> Result<SessionContext> {
+    let stores = Stores::new(stores);
+    let config = SessionConfig::new().with_target_partitions(limits.threads.get());
+    let mut config = datafusion_tfrecord::reproducible(config).with_extension(Arc::clone(stores.uploads()));
     let options = config.options_mut();
     // Names as written: `UserId` is not `userid` when it becomes a feature. See `names` for the rest.
     options.sql_parser.enable_ident_normalization = false;
@@ -81,16 +84,19 @@ pub fn open(limits: Limits, spill: PathBuf) -> Result<SessionContext> {
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
         .with_disk_manager_builder(disk)
+        .with_object_store_registry(Arc::new(stores))
         .build_arc()?;
 
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features()
         // In the place of the engine's own, which also read hidden files and take null partitions for text.
         .with_table_factories(
-            ["PARQUET", "CSV", "TFRECORD"].map(|format| (format.to_owned(), tfr_inputs::table_factory())).into(),
+            tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
         )
         .build();
+    datafusion_tfrecord::functions::register(&mut state)?;
+    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
     Ok(SessionContext::new_with_state(state))
 }

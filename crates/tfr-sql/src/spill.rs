@@ -33,6 +33,11 @@ impl SpillDirectory {
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("live")
     }
+
+    /// Where a copy of standard input may be put; its name is what messages say of it.
+    pub fn standard_input(&self) -> PathBuf {
+        self.dir.path().join("standard input")
+    }
 }
 
 impl Drop for SpillDirectory {

@@ -1,7 +1,7 @@
 //! [`WriteShards`]: the rows of a query as a set of TFRecord shards.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use datafusion::common::stats::Precision;
 use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::write::WriteTarget;
 use datafusion_tfrecord::{WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
@@ -34,7 +35,13 @@ pub struct WriteShards<'a> {
 }
 
 /// What `args` say of a write to `out`, with the options of the mapping.
-pub fn options(args: &QueryArgs, limits: Limits, query: &Query, out: &Path, mapping: MappingOptions) -> WriteOptions {
+pub fn options(
+    args: &QueryArgs,
+    limits: Limits,
+    query: &Query,
+    out: &WriteTarget,
+    mapping: MappingOptions,
+) -> WriteOptions {
     let shards = &args.output.shards;
     WriteOptions {
         mapping,
@@ -48,7 +55,7 @@ pub fn options(args: &QueryArgs, limits: Limits, query: &Query, out: &Path, mapp
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),
         recorded: query.recorded.clone(),
-        ..WriteOptions::new(out)
+        ..WriteOptions::new(out.clone())
     }
 }
 
@@ -61,11 +68,14 @@ impl WriteShards<'_> {
         interrupt: &mut Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
         let mut options = self.options.clone();
-        let out = options.out.clone();
+        let out = PathBuf::from(options.out.to_string());
         if must_count(&options, &query)?.is_some() {
-            check(context, &query, options.clone())?;
+            let counted = async {
+                check(context, &query, options.clone()).await?;
+                self.count_rows(context, &query).await
+            };
             options.expected_rows = Some(tokio::select! {
-                rows = self.count_rows(context, &query) => rows?,
+                rows = counted => rows?,
                 status = interrupt.received() => return Ok(Err(status)),
             });
         }
@@ -104,14 +114,14 @@ impl WriteShards<'_> {
 }
 
 /// Refuses what the write would refuse, before rows are counted for it.
-pub fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
+pub async fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
     if let Some(shards) = must_count(&options, query)?
         && query.varies()?
     {
         return Err(Error::VaryingRows { shards });
     }
     let options = WriteOptions { expected_rows: Some(0), ..options };
-    plan_write(Arc::clone(&query.physical), options, &context.state())?;
+    plan_write(Arc::clone(&query.physical), options, &context.state())?.inspect_target(&context.task_ctx()).await?;
     Ok(())
 }
 

@@ -1,8 +1,7 @@
 //! The decisions of the commit: what is published, in which order, and how it is undone.
 //!
 //! [`Publication`] is a state machine without I/O. It hands out one [`Step`] at a time and is told how it went; a
-//! [`Store`] carries the steps out. The local file system is such a store; one for a remote service can drive the same
-//! machine from asynchronous code.
+//! [`Store`] carries the steps out: the local file system. Where nothing can be renamed, [`crate::objects`] decides.
 //!
 //! The order is what makes a set whole or invisible. Everything is prepared in the staging directory, and synced. Then:
 //!
@@ -39,8 +38,10 @@ pub enum SaveMode {
 /// A shard that is written and synced, but not yet published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedShard {
-    /// Its name in the staging directory.
+    /// Its name in the staging directory, or, of an upload, the one that it will have in the set.
     pub staged: String,
+    /// The upload that it is, if it is one to an object store.
+    pub upload: Option<StagedUpload>,
     /// The write partition that made it.
     pub partition: u32,
     /// Its place among the partition's shards.
@@ -57,12 +58,52 @@ pub struct StagedShard {
     pub offsets: Vec<RecordOffset>,
 }
 
+/// A multipart upload of which all parts are sent, but which is not completed: nobody sees it yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedUpload {
+    /// What the store calls the upload.
+    pub id: String,
+    /// What the store calls its parts, in order. None of an empty shard.
+    pub parts: Vec<String>,
+}
+
 impl StagedShard {
-    /// The shard with what its writer counted.
+    /// The shard, in a file, with what its writer counted.
     pub fn new(staged: impl Into<String>, partition: u32, sequence: u32, stats: ShardStats) -> Self {
         let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets } = stats;
-        Self { staged: staged.into(), partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets }
+        let staged = staged.into();
+        Self { staged, upload: None, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets }
     }
+
+    /// What the manifest says of the shard under its final path.
+    pub(crate) fn into_entry(self, path: String) -> ShardEntry {
+        ShardEntry {
+            path,
+            split: None,
+            partition_values: BTreeMap::new(),
+            rows: self.rows,
+            framed_bytes: self.framed_bytes,
+            file_bytes: self.file_bytes,
+            crc32c: self.crc32c,
+            offsets: self.offsets,
+        }
+    }
+}
+
+/// Shards in the order that they have in the set: by partition, then by sequence.
+///
+/// # Errors
+/// When two claim the same place.
+pub(crate) fn in_order(mut shards: Vec<StagedShard>) -> Result<Vec<StagedShard>> {
+    shards.sort_by_key(|shard| (shard.partition, shard.sequence));
+    for pair in shards.windows(2) {
+        if let [first, second] = pair
+            && (first.partition, first.sequence) == (second.partition, second.sequence)
+        {
+            return Err(ErrorKind::ShardTwice { partition: first.partition, sequence: first.sequence }.into());
+        }
+    }
+    Ok(shards)
 }
 
 /// What a run that was killed, or is still going on, has beside or in a target.
@@ -263,36 +304,20 @@ impl Publication {
     pub fn new(
         staging: Staging,
         mode: SaveMode,
-        mut shards: Vec<StagedShard>,
+        shards: Vec<StagedShard>,
         description: SetDescription,
         run: &RunId,
     ) -> Result<(Self, Manifest)> {
         check_prefix(&description.prefix)?;
-        shards.sort_by_key(|shard| (shard.partition, shard.sequence));
-        for pair in shards.windows(2) {
-            if let [first, second] = pair
-                && (first.partition, first.sequence) == (second.partition, second.sequence)
-            {
-                return Err(ErrorKind::ShardTwice { partition: first.partition, sequence: first.sequence }.into());
-            }
-        }
+        let shards = in_order(shards)?;
         let total = shards.len();
         let (prefix, compression) = (description.prefix.clone(), description.compression);
         let mut renames = Vec::with_capacity(total);
         let mut entries = Vec::with_capacity(total);
         for (index, shard) in shards.into_iter().enumerate() {
             let path = ShardName { prefix: prefix.clone(), index, total, compression }.to_string();
-            entries.push(ShardEntry {
-                path: path.clone(),
-                split: None,
-                partition_values: BTreeMap::new(),
-                rows: shard.rows,
-                framed_bytes: shard.framed_bytes,
-                file_bytes: shard.file_bytes,
-                crc32c: shard.crc32c,
-                offsets: shard.offsets,
-            });
-            renames.push((shard.staged, path));
+            renames.push((shard.staged.clone(), path.clone()));
+            entries.push(shard.into_entry(path));
         }
         let manifest = Manifest::new(description, entries, run);
 

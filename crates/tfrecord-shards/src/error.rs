@@ -164,6 +164,13 @@ pub enum ErrorKind {
         run: String,
     },
 
+    /// Another run was quicker to write to the same place in an object store.
+    #[error("{}: another run has written here meanwhile", path.display())]
+    Superseded {
+        /// The target.
+        path: PathBuf,
+    },
+
     /// The set is there, but what was left to do has failed: to make its name durable, or to remove what it replaced.
     #[error("{}: the set is there and whole, but finishing up failed", path.display())]
     AfterCommit {
@@ -351,6 +358,9 @@ impl Error {
             ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
             ErrorKind::Overlap { .. } => "choose a directory beside the input",
             ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
+            ErrorKind::Superseded { .. } => {
+                "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
+            }
             ErrorKind::TooManyShards => "make shards larger",
             ErrorKind::Prefix { .. } => {
                 "use a short one without slashes and control characters that starts with a letter or a digit"

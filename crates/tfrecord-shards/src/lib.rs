@@ -40,8 +40,8 @@
 //! # }
 //! ```
 //!
-//! The crate is synchronous and knows the local file system only. [`commit`] holds the decisions apart from the system
-//! calls, for stores that are neither.
+//! The crate is synchronous and writes to the local file system only. [`objects`] holds the decisions of a commit to an
+//! object store, for who does the input and output.
 
 pub mod commit;
 mod error;
@@ -55,6 +55,7 @@ mod job;
 mod local;
 mod manifest;
 mod names;
+pub mod objects;
 mod open_shards;
 mod progress;
 mod rewrite;
@@ -66,7 +67,7 @@ mod target;
 mod verify;
 mod writer;
 
-pub use commit::{Leftover, SaveMode, SetState, StagedShard, check_prefix};
+pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix};
 pub use error::{Error, ErrorKind, Result};
 pub use finding::{Finding, FindingKind, ShardFigures};
 pub use form::FormDifference;
@@ -79,8 +80,8 @@ pub use manifest::{
     Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription, ShardEntry,
     Totals,
 };
-pub use names::{MANIFEST_NAME, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
-pub use open_shards::{OpenShard, OpenShards};
+pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
+pub use open_shards::{OpenShard, OpenShards, ShardSinks};
 pub use progress::Progress;
 pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};

@@ -23,7 +23,7 @@ use crate::schema::SchemaDescription;
 use crate::sharding::Sharding;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 1 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 2 };
 
 /// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
 /// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
@@ -281,6 +281,10 @@ pub struct Manifest {
     pub totals: Totals,
     /// The shards, in order.
     pub shards: Vec<ShardEntry>,
+    /// Files, by their paths from the set's directory, that were there before this set and are ours to remove: as good as
+    /// gone, but some may still be there. Only in object stores, where the manifest alone changes at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
 }
 
 impl Manifest {
@@ -303,6 +307,7 @@ impl Manifest {
             mapping: description.mapping,
             totals: Totals::of(&shards),
             shards,
+            replaced: Vec::new(),
         }
     }
 
@@ -349,7 +354,7 @@ impl Manifest {
         let mut paths = BTreeSet::new();
         for shard in &self.shards {
             let path = &shard.path;
-            if path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+            if leads_out(path) {
                 return Some(format!("shard path {path:?} leads out of the set"));
             }
             if !paths.insert(path) {
@@ -358,6 +363,9 @@ impl Manifest {
             if !shard.has_ordered_offsets() {
                 return Some(format!("the offsets of shard {path:?} are not in order, or lead out of it"));
             }
+        }
+        if let Some(path) = self.replaced.iter().find(|path| leads_out(path)) {
+            return Some(format!("replaced path {path:?} leads out of the set"));
         }
         let sums = Totals::of(&self.shards);
         (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
@@ -433,6 +441,11 @@ impl Manifest {
         json.push(b'\n');
         Ok(json)
     }
+}
+
+/// Whether a path is not one below the set's directory.
+fn leads_out(path: &str) -> bool {
+    path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Eight hexadecimal digits.

@@ -1,4 +1,4 @@
-//! The names of a set's files: [`ShardName`], [`RunId`], and the fixed ones.
+//! The names of a set's files: [`ShardName`], [`ObjectNames`], [`RunId`], and the fixed ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +46,66 @@ impl fmt::Display for ShardName {
         // As many digits for the index as for the total, so that names sort in the order of the shards.
         let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
         write!(f, "{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord{}", compression.suffix())
+    }
+}
+
+/// The names of shards where a name is final before the number of shards is known: in an object store, which renames
+/// nothing.
+///
+/// Shards of a number that was asked for have their usual names. Others are called after the write partition that makes
+/// them and their place among its shards; the manifest tells how many there are. In the place of another set, the run is
+/// part of the prefix, so that old and new can lie beside each other. Names of a set sort in the order of the shards.
+///
+/// ```
+/// use tfrecord_framing::Compression;
+/// use tfrecord_shards::ObjectNames;
+///
+/// let names = ObjectNames { prefix: "part".to_owned(), total: Some(16), compression: Compression::None, run: None };
+/// assert_eq!(names.name(0, 3), "part-00003-of-00016.tfrecord");
+/// let names = ObjectNames { total: None, run: Some("nightly7".parse()?), ..names };
+/// assert_eq!(names.name(2, 3), "part-nightly7-00002-00003.tfrecord");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ObjectNames {
+    /// What they start with: `part`, or the name of a split.
+    pub prefix: String,
+    /// How many shards there are, if that is known. Their sequence numbers count over all write partitions then.
+    pub total: Option<usize>,
+    /// How they are compressed.
+    pub compression: Compression,
+    /// The run, if it is to be told.
+    pub run: Option<RunId>,
+}
+
+impl ObjectNames {
+    /// The name of shard `sequence` of write partition `partition`.
+    pub fn name(&self, partition: u32, sequence: u32) -> String {
+        let prefix = match &self.run {
+            Some(run) => format!("{}-{run}", self.prefix),
+            None => self.prefix.clone(),
+        };
+        match self.total {
+            Some(total) => {
+                ShardName { prefix, index: sequence as usize, total, compression: self.compression }.to_string()
+            }
+            None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}.tfrecord{}", self.compression.suffix()),
+        }
+    }
+
+    /// Whether a file has a name of ours that tells a run.
+    pub(crate) fn tells_run(name: &str) -> bool {
+        let parse = || {
+            let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
+            let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
+            let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;
+            let (_, run) = rest.rsplit_once('-')?;
+            let are_numbers = [first, last].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+            // Ours are of version 7 and have no dashes; who else's would be?
+            let is_run = run.len() == 32 && Uuid::try_parse(run).is_ok_and(|id| id.get_version_num() == 7);
+            Some(are_numbers && is_run)
+        };
+        parse().unwrap_or(false)
     }
 }
 

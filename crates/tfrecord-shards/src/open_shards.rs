@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write;
 use std::ops::Range;
 
 use arrow_tfrecord::RecordBuffer;
@@ -11,8 +12,33 @@ use tfrecord_framing::{Compression, Level};
 use crate::commit::StagedShard;
 use crate::error::{ErrorKind, Result};
 use crate::local::{LocalCommit, ShardFile};
-use crate::shard_writer::ShardWriter;
+use crate::shard_writer::{ShardStats, ShardWriter};
 use crate::sharding::Piece;
+
+/// Where shards are made: a staging directory, or whatever else takes their bytes.
+pub trait ShardSinks {
+    /// What takes the bytes of one shard.
+    type Sink: Write + Send;
+
+    /// Makes a shard: number `sequence` of write partition `partition`. In this order they are numbered in the set.
+    ///
+    /// # Errors
+    /// When the shard was made before, or cannot be made.
+    fn create_shard(&self, partition: u32, sequence: u32) -> Result<Self::Sink>;
+
+    /// Whether sinks take little pieces as well as large ones, so that none are collected before.
+    fn take_little(&self) -> bool {
+        false
+    }
+}
+
+impl ShardSinks for LocalCommit {
+    type Sink = ShardFile;
+
+    fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        LocalCommit::create_shard(self, partition, sequence)
+    }
+}
 
 /// The shards of one write partition that records can still go to, by their number.
 ///
@@ -43,26 +69,28 @@ use crate::sharding::Piece;
 /// # Ok(())
 /// # }
 /// ```
-pub struct OpenShards {
-    commit: LocalCommit,
+pub struct OpenShards<S: ShardSinks = LocalCommit> {
+    sinks: S,
     partition: u32,
     compression: Compression,
     level: Level,
-    open: BTreeMap<usize, OpenShard>,
+    open: BTreeMap<usize, OpenShard<S::Sink>>,
 }
 
 /// A shard that records can still go to.
 #[derive(Debug)]
-pub struct OpenShard(ShardWriter<ShardFile>);
+pub struct OpenShard<W: Write = ShardFile>(ShardWriter<W>);
 
 impl OpenShards {
     /// Pieces that are appended in one go while shards are still to be completed, at most: shards of a row each would
     /// otherwise need a file handle for each row.
     pub const MAX_PIECES: usize = 16;
+}
 
+impl<S: ShardSinks> OpenShards<S> {
     /// No shards yet, of this write partition.
-    pub fn new(commit: LocalCommit, partition: u32, compression: Compression, level: Level) -> Self {
-        Self { commit, partition, compression, level, open: BTreeMap::new() }
+    pub fn new(sinks: S, partition: u32, compression: Compression, level: Level) -> Self {
+        Self { sinks, partition, compression, level, open: BTreeMap::new() }
     }
 
     /// How many are open.
@@ -87,8 +115,10 @@ impl OpenShards {
     pub fn open(&mut self, shard: usize) -> Result<()> {
         if !self.is_open(shard) {
             let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
-            let file = self.commit.create_shard(self.partition, sequence)?;
-            self.open.insert(shard, OpenShard(ShardWriter::new(file, self.compression, self.level)));
+            let sink = self.sinks.create_shard(self.partition, sequence)?;
+            let writer = ShardWriter::new(sink, self.compression, self.level);
+            let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
+            self.open.insert(shard, OpenShard(writer));
         }
         Ok(())
     }
@@ -111,9 +141,19 @@ impl OpenShards {
     }
 
     /// Hands out the shards before this one, which no more records go to.
-    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard> {
+    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard<S::Sink>> {
         let rest = self.open.split_off(&shard);
         std::mem::replace(&mut self.open, rest).into_values().collect()
+    }
+}
+
+impl<W: Write> OpenShard<W> {
+    /// Writes what is left, and gives back the sink, flushed.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn finish(self) -> Result<(W, ShardStats)> {
+        self.0.finish()
     }
 }
 
@@ -123,13 +163,13 @@ impl OpenShard {
     /// # Errors
     /// When that fails.
     pub fn seal(self) -> Result<StagedShard> {
-        let (file, stats) = self.0.finish()?;
+        let (file, stats) = self.finish()?;
         file.seal(stats)
     }
 }
 
-impl fmt::Debug for OpenShards {
+impl<S: ShardSinks + fmt::Debug> fmt::Debug for OpenShards<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenShards").field("commit", &self.commit).field("open", &self.open.keys()).finish()
+        f.debug_struct("OpenShards").field("sinks", &self.sinks).field("open", &self.open.keys()).finish()
     }
 }

@@ -79,10 +79,11 @@ struct Place {
 /// How framed bytes become the file's.
 #[derive(Debug)]
 enum Encoding<W: Write> {
-    /// `pending` is what is too little for a write of its own.
+    /// `pending` is what is too little for a write of its own: less than `direct_len`.
     None {
         sink: Sink<W>,
         pending: Vec<u8>,
+        direct_len: usize,
     },
     /// `pending` is the beginning of a member that is not complete, which starts at `start`.
     Gzip {
@@ -100,11 +101,20 @@ impl<W: Write> ShardWriter<W> {
         let sink = Sink { inner: sink, bytes: 0, crc32c: 0 };
         let pending = Vec::new();
         let encoding = match compression {
-            Compression::None => Encoding::None { sink, pending },
+            Compression::None => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
             Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
             Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
         };
         Self { encoding, end: Place::default(), offsets: Offsets::default() }
+    }
+
+    /// Hands everything to the sink at once, which takes little pieces as well as large ones: memory, say.
+    #[must_use]
+    pub fn without_collecting(mut self) -> Self {
+        if let Encoding::None { direct_len, .. } = &mut self.encoding {
+            *direct_len = 0;
+        }
+        self
     }
 
     /// What one open shard holds in memory, at most and about: for those who book it.
@@ -125,9 +135,9 @@ impl<W: Write> ShardWriter<W> {
         let bytes = framed.slice(records.clone());
         let run = Run { framed, records: records.clone(), start: self.end };
         match &mut self.encoding {
-            Encoding::None { sink, pending } => {
+            Encoding::None { sink, pending, direct_len } => {
                 self.offsets.note_records(&run);
-                let direct = bytes.len() >= DIRECT_LEN;
+                let direct = bytes.len() >= *direct_len;
                 if direct || pending.len() + bytes.len() > COALESCE_LEN {
                     sink.write_all(pending)?;
                     pending.clear();
@@ -164,7 +174,7 @@ impl<W: Write> ShardWriter<W> {
     /// When the sink fails.
     pub fn finish(mut self) -> Result<(W, ShardStats)> {
         let mut sink = match self.encoding {
-            Encoding::None { mut sink, pending } => {
+            Encoding::None { mut sink, pending, .. } => {
                 sink.write_all(&pending)?;
                 sink
             }

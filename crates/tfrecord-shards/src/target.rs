@@ -13,7 +13,7 @@ use crate::names::{RunId, SUCCESS_NAME};
 use crate::staging;
 
 /// How many names a message lists.
-const NAMES_SHOWN: usize = 3;
+pub(crate) const NAMES_SHOWN: usize = 3;
 
 /// The target's path without links, and those of its parent directories that do not exist yet, outermost first.
 ///

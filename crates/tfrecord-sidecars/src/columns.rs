@@ -44,6 +44,11 @@ impl<'a> TableFeature<'a> {
         !self.is_whole() || self.column.nullable && leaves_out(&self.column.nulls)
     }
 
+    /// Whether the feature may stand in a record without the values that its shape has.
+    pub(crate) fn may_be_empty(&self) -> bool {
+        self.column.nulls_of(self.name()).into_iter().any(|nulls| *nulls == NullPolicy::Empty)
+    }
+
     /// The type of the column's values, if the feature holds these.
     pub(crate) fn value_type(&self) -> Option<&'a DataType> {
         self.is_whole().then(|| value_type(&self.column.data_type))

@@ -29,7 +29,8 @@ pub enum SchemaForm {
     /// `dataset_info.json`.
     ///
     /// A nullable column is `optional`, which reads null as the least value of its type: 0 for unsigned integers, false,
-    /// no bytes, minus infinity for the `Float64` of a float. Lists are tensors of one unknown dimension, in which null
+    /// no bytes, minus infinity for the `Float64` of a float; one whose nulls are
+    /// [empty](arrow_tfrecord::NullPolicy::Empty) is a list. Lists are tensors of one unknown dimension, in which null
     /// and empty are one; what is [encoded](arrow_tfrecord::LossClass::Encoded) is read as it is stored.
     FeaturesJson,
     /// A Python module that parses the records with nothing but TensorFlow: `FEATURES` for `tf.io.parse_example`, and
@@ -37,8 +38,8 @@ pub enum SchemaForm {
     ///
     /// A nullable single value is a dense tensor, and a table at the top of the module says what null is read as; a
     /// column that is taken out of the table is read as a sparse tensor. Lists are ragged tensors, in which null and
-    /// empty are one; lists of a fixed length are dense unless they may be null. Times, and decimals in other forms,
-    /// are read as they are stored, and comments say in which unit.
+    /// empty are one, and feature lists are too; lists of a fixed length are dense unless they may be null. Times, and
+    /// decimals in other forms, are read as they are stored, and comments say in which unit.
     Python,
     /// The schema and the mapping, as a manifest has them.
     Json,

@@ -23,22 +23,13 @@ use crate::came_back::Rules;
 use crate::checker::{Answer, Job, assert_empty, check};
 use crate::{round_trip, session};
 
-/// Its decimals have more digits than their type. They are written as floats; read back, they do not fit the type.
-const BEYOND_ITS_PRECISION: &str = "parquet/duckdb/decimal/pandas_decimal.parquet";
-
 #[test]
 fn corpus() {
     let Some(corpus) = Corpus::find() else { return };
     let entries = corpus.entries(&["parquet", "csv"]);
     let scratch = Scratch::default();
     let outcomes = convert_all(&corpus, &entries, &scratch);
-    let mut wrong = read_all_back(&corpus, &entries, &outcomes, &scratch);
-    let refused = wrong.remove(BEYOND_ITS_PRECISION).unwrap_or_default();
-    assert!(
-        matches!(refused.as_slice(), [reason] if reason.contains("does not fit Decimal128(36, 17)")),
-        "{refused:?}"
-    );
-    round_trip::report(wrong);
+    round_trip::report(read_all_back(&corpus, &entries, &outcomes, &scratch));
 
     let (mut jobs, mut answers) = (Vec::new(), Vec::new());
     for (number, (entry, converted)) in entries.iter().zip(outcomes).enumerate() {
@@ -52,6 +43,43 @@ fn corpus() {
     let Some(compared) = check(&jobs) else { return };
     answers.extend(compared);
     compare_with_record(&entries, &answers);
+}
+
+/// Why a sound file is refused: what it holds has no place in a record.
+const REFUSALS: [&str; 3] = [
+    // Unions and intervals, for which the hint names the text form.
+    "has no feature to go to",
+    // A float64 beyond the range of a feature's float.
+    "does not fit a float",
+    // Two columns of one name.
+    "occurs more than once",
+];
+
+/// Formats whose values `tfr-inputs` compares with the expectations: what was read of them comes back.
+#[test]
+fn other_formats() {
+    let Some(corpus) = Corpus::find() else { return };
+    let mut entries = corpus.entries(&["orc", "json", "arrow_ipc", "avro"]);
+    // Not those that take minutes.
+    entries.retain(|entry| entry.rows.is_none_or(|rows| rows < 1_000_000));
+    let scratch = Scratch::default();
+    let outcomes = convert_all(&corpus, &entries, &scratch);
+    let mut wrong = read_all_back(&corpus, &entries, &outcomes, &scratch);
+    // Without a manifest its columns are told from the first 1000 records, in which three of them are null.
+    let missed = wrong.remove("orc/hive/alltypesorc").unwrap_or_default();
+    assert!(matches!(missed.as_slice(), [missed] if missed.starts_with("inferred ")), "{missed:?}");
+    for (entry, Converted { outcome, .. }) in entries.iter().zip(&outcomes) {
+        let is_expected = match (entry.expect.as_str(), outcome.code) {
+            _ if outcome.stderr.contains("panicked at") => false,
+            ("ok" | "either", Some(0)) | ("error" | "either", Some(1)) => true,
+            ("ok", Some(1)) => REFUSALS.iter().any(|reason| outcome.stderr.contains(reason)),
+            _ => false,
+        };
+        if !is_expected {
+            wrong.entry(entry.path.clone()).or_default().push(format!("{:?}: {}", outcome.code, outcome.stderr));
+        }
+    }
+    round_trip::report(wrong);
 }
 
 enum Verdict {
@@ -78,21 +106,27 @@ fn judge(entry: &Entry, converted: Converted, corpus: &Corpus, out: &Path) -> Ve
         ("error" | "either", Some(1)) if outcome.stderr.contains("has no feature to go to") => {
             Verdict::Said("type", outcome.stderr.trim().to_owned())
         }
+        // The oracle says whether there is such a value.
+        ("either", Some(1)) if outcome.stderr.contains("does not fit its own type") => {
+            compare(entry, masks, outcome, corpus, out)
+        }
         ("error" | "either", Some(1)) if !outcome.stderr.contains(file_name) => failed("does not name the file"),
         ("error" | "either", Some(1)) => Verdict::Said("refused", outcome.stderr.trim().to_owned()),
         (_, Some(0)) if entry.expected.is_empty() => {
             Verdict::Said(if masks { "masked" } else { "converted" }, "nothing to compare it with".to_owned())
         }
-        _ => {
-            let mut job = Job::new(&entry.path, corpus.join(&entry.expected), out, outcome);
-            job = entry.rows.into_iter().fold(job, Job::rows);
-            job = job.rules(&Rules { masks, ..Rules::default() });
-            let source = corpus.join(&entry.path);
-            let int96 = columns_of(&source, |column| column.physical_type() == Type::INT96);
-            let intervals = columns_of(&source, |column| column.converted_type() == ConvertedType::INTERVAL);
-            Verdict::Compare(Box::new(job.int96(int96).intervals(intervals)))
-        }
+        _ => compare(entry, masks, outcome, corpus, out),
     }
+}
+
+fn compare(entry: &Entry, masks: bool, outcome: Run, corpus: &Corpus, out: &Path) -> Verdict {
+    let mut job = Job::new(&entry.path, corpus.join(&entry.expected), out, outcome);
+    job = entry.rows.into_iter().fold(job, Job::rows);
+    job = job.rules(&Rules { masks, ..Rules::default() });
+    let source = corpus.join(&entry.path);
+    let int96 = columns_of(&source, |column| column.physical_type() == Type::INT96);
+    let intervals = columns_of(&source, |column| column.converted_type() == ConvertedType::INTERVAL);
+    Verdict::Compare(Box::new(job.int96(int96).intervals(intervals)))
 }
 
 /// The last run of the command on a file.
@@ -194,7 +228,13 @@ fn convert(corpus: &Corpus, entry: &Entry, out: &Path) -> Command {
 fn table(corpus: &Corpus, entry: &Entry) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let path = corpus.join(&entry.path).display().to_string();
-    let mut table = format!("t={},format={}", quoted(&path), entry.kind);
+    let format = if entry.kind == "arrow_ipc" { "arrow" } else { &entry.kind };
+    let mut table = format!("t={},format={format}", quoted(&path));
+    if entry.kind == "json"
+        && let Some(encoding) = entry.special.split("; ").find_map(|part| part.strip_prefix("encoding "))
+    {
+        write!(table, ",encoding={encoding}").unwrap();
+    }
     if entry.kind == "csv" {
         table += ",header=false,types=string";
         for option in ["delimiter", "quote", "escape", "encoding"] {

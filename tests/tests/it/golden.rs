@@ -149,7 +149,7 @@ fn a_null_inside_a_list_is_refused() {
     for (table, column) in [("list_int64_null_elem", "l"), ("list_bytes_null_elem", "s")] {
         let error = encode(&golden_table(table)).unwrap_err();
         assert!(
-            matches!(error.kind(), ErrorKind::NullElement { column: found, row: 0 } if found == column),
+            matches!(error.kind(), ErrorKind::NullElement { column: found, row: 0, .. } if found == column),
             "{table}: {error}"
         );
     }

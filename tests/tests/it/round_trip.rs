@@ -10,7 +10,9 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::ipc::reader::FileReader;
 use tfr_examples::trips_path;
-use tfr_tests::{Feature, Record, Scratch, golden_table, read_shards, records, run, tfr_sql};
+use tfr_tests::{
+    Feature, Record, Scratch, Sequence, golden_table, read_sequences, read_shards, records, run, sequences, tfr_sql,
+};
 
 use crate::came_back::{Rules, differences};
 use crate::interop::{CHOICES, GOLDEN, table_of_choices};
@@ -23,13 +25,11 @@ pub async fn compare(source: &RecordBatch, out: &Path, rules: &Rules<'_>) -> Vec
         Ok(found) => differences(source, &found, rules),
         Err(error) => vec![error.to_string()],
     };
-    if rules.sequences.is_some() {
-        return wrong; // records without a manifest are taken for Examples
-    }
     // Hidden, and so not there for a reader.
     let (manifest, aside) = (out.join("_manifest.json"), out.join(".aside"));
     fs::rename(&manifest, &aside).unwrap();
     match session::select_all(&context, out).await {
+        Ok(found) if rules.sequences.is_some() => wrong.extend(inferred_sequences(&read_sequences(out), &found)),
         Ok(found) => wrong.extend(inferred(&read_shards(out), &found)),
         // A directory of nothing but files of no bytes is taken for one without files.
         Err(_) if source.num_rows() == 0 => {}
@@ -63,6 +63,52 @@ pub fn inferred(expected_records: &[Record], found: &RecordBatch) -> Vec<String>
         (!same).then(|| format!("inferred: row {row}: {found:.200?} instead of {expected:.200?}"))
     });
     differs.into_iter().collect()
+}
+
+/// What is wrong with SequenceExamples that were read without a schema, given the records by protobuf.
+pub fn inferred_sequences(expected: &[Sequence], found: &RecordBatch) -> Vec<String> {
+    let steps = |sequence: &Sequence| -> Vec<Record> {
+        let lists = sequence.lists.iter();
+        // Each step as a record of its own: one that says nothing but that the list is there, and those that there are.
+        lists
+            .flat_map(|(name, steps)| {
+                let there = std::iter::once(&Feature::Unset).chain(steps);
+                there.map(|step| vec![(name.clone(), step.clone())])
+            })
+            .collect()
+    };
+    let steps: Vec<Record> = expected.iter().flat_map(steps).collect();
+    let context: Vec<Record> = expected.iter().map(|sequence| sequence.context.clone()).collect();
+    let lists: BTreeSet<String> = steps.iter().flatten().map(|(name, _)| name.clone()).collect();
+    let mut types = inferred_types(&context);
+    types.extend(inferred_types(&steps).into_iter().map(|(name, step)| match step {
+        DataType::Null => (name, DataType::Null),
+        step => (name, DataType::new_list(step, true)),
+    }));
+    let schema = found.schema();
+    let columns: Vec<_> =
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect();
+    if columns != types.clone().into_iter().collect::<Vec<_>>() {
+        return vec![format!("inferred {columns:?}\n   instead of {types:?}")];
+    }
+    let is_known = |name: &String| types[name] != DataType::Null;
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|sequence| Sequence {
+            // A feature without a kind is a null, as one that is not there; so is a list of which nothing is known.
+            context: sequence.context.iter().filter(|(_, feature)| *feature != Feature::Unset).cloned().collect(),
+            lists: sequence.lists.iter().filter(|(name, _)| is_known(name)).cloned().collect(),
+        })
+        .collect();
+    let found = sequences(found, &lists);
+    if found.len() != expected.len() {
+        return vec![format!("inferred: {} rows instead of {}", found.len(), expected.len())];
+    }
+    let differs = found.iter().zip(&expected).enumerate().find(|(_, (found, expected))| found != expected);
+    differs
+        .map(|(row, (found, expected))| format!("inferred: row {row}: {found:.200?} instead of {expected:.200?}"))
+        .into_iter()
+        .collect()
 }
 
 /// The rules for inference, written down a second time: one value in every record that has the feature is a scalar.

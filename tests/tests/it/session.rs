@@ -10,7 +10,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use tfr_inputs::{InputOptions, TableSpec};
+use tfr_inputs::{FilesFunction, InputOptions, TableSpec};
 
 /// A session in which a path in quotes is a table.
 pub fn open(config: SessionConfig) -> SessionContext {
@@ -19,9 +19,11 @@ pub fn open(config: SessionConfig) -> SessionContext {
         .with_default_features()
         .build();
     state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
-    for format in ["CSV", "PARQUET", "TFRECORD"] {
-        state.table_factories_mut().insert(format.to_owned(), tfr_inputs::table_factory());
+    for format in tfr_inputs::STORED_AS {
+        state.table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());
     }
+    datafusion_tfrecord::functions::register(&mut state).unwrap();
+    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
     let context = SessionContext::new_with_state(state);
     let state = context.state_weak_ref();
     let catalogs = tfr_inputs::paths_as_tables(

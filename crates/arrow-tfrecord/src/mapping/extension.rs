@@ -3,16 +3,12 @@
 use arrow_schema::{DataType, Field};
 use serde::Deserialize;
 
-use crate::tensor::item;
+use crate::tensor::shaped_data;
 
 /// `{data: list, shape: fixed size list of int32}`: a tensor of any shape.
 /// Source: <https://arrow.apache.org/docs/format/CanonicalExtensions.html#variable-shape-tensor>
 pub(super) fn is_variable_shape_tensor(field: &Field) -> bool {
-    let DataType::Struct(fields) = field.data_type() else { return false };
-    field.extension_type_name() == Some("arrow.variable_shape_tensor")
-        && fields.len() == 2
-        && fields.find("data").is_some_and(|(_, data)| item(data.data_type()).is_some())
-        && fields.find("shape").is_some_and(|(_, shape)| item(shape.data_type()).is_some())
+    field.extension_type_name() == Some("arrow.variable_shape_tensor") && shaped_data(field.data_type()).is_some()
 }
 
 /// The shape of an `arrow.fixed_shape_tensor`, as it lies in memory.

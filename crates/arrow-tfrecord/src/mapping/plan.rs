@@ -2,15 +2,16 @@
 
 mod records;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, Field};
 
 use super::decide::{self, Conversion, Decision};
 use super::extension::{fixed_shape, is_variable_shape_tensor};
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind};
+use super::{
+    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind, Parts,
+};
 use crate::error::{ErrorKind, Result};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use crate::tensor::{self, TensorShape, innermost, item, value_type};
@@ -19,7 +20,7 @@ use crate::vocabulary::Ranks;
 pub(super) use records::only_bytes;
 
 /// What `field` becomes. The names by which the options can speak of it and of its parts go to `parts`.
-pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeSet<String>) -> Result<ColumnMapping> {
+pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts) -> Result<ColumnMapping> {
     let mut planner = Planner {
         options,
         column: field,
@@ -53,6 +54,8 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut BTreeS
     // A tensor that is all of a list, and one in a list, are not told apart by what they are made of.
     let is_list_of_tensors = matches!(conversion, Conversion::Tensor(_)) && !matches!(root.kind, NodeKind::Leaf(_));
     let is_flat = planner.features.len() < 2
+        && root.packed.is_none()
+        && only.packed.is_none()
         && matches!(only.kind, NodeKind::Leaf(_))
         && !only.replaces_nulls()
         && !is_list_of_tensors;
@@ -91,7 +94,7 @@ struct Inherited {
 struct Planner<'a> {
     options: &'a MappingOptions,
     column: &'a Field,
-    parts: &'a mut BTreeSet<String>,
+    parts: &'a mut Parts,
     features: Vec<FeatureMapping>,
     /// Whether they are feature lists.
     steps: bool,
@@ -106,21 +109,20 @@ impl Planner<'_> {
     /// What holds in a part that has a name of its own.
     fn said_of(&mut self, field: &Field, path: &str, inherited: &Inherited) -> Inherited {
         let mut inherited = inherited.clone();
-        if self.parts.insert(path.to_owned()) {
-            if let Some(nulls) = self.options.column_nulls.get(path) {
-                inherited.nulls = nulls.clone();
-            }
-            if let Some(choice) = self.options.choices.get(path) {
-                inherited.choice = Some((path.to_owned(), *choice));
-                self.chosen.insert(path.to_owned(), (*choice, field.data_type().clone()));
-            }
+        self.parts.insert(path);
+        if let Some(nulls) = self.options.column_nulls.get(path) {
+            inherited.nulls = nulls.clone();
+        }
+        if let Some(choice) = self.options.choices.get(path) {
+            inherited.choice = Some((path.to_owned(), *choice));
+            self.chosen.insert(path.to_owned(), (*choice, field.data_type().clone()));
         }
         inherited
     }
 
     fn bare(&self, field: &Field, path: &str, nullable: bool, inherited: &Inherited, kind: NodeKind) -> Node {
         let (data_type, nulls) = (field.data_type().clone(), inherited.nulls.clone());
-        Node { path: path.to_owned(), data_type, nullable, nulls, mask: None, kind }
+        Node { path: path.to_owned(), data_type, packed: None, nullable, nulls, mask: None, kind }
     }
 
     /// Tells if nulls among the elements of a list are dropped.
@@ -140,7 +142,17 @@ impl Planner<'_> {
         inherited: &Inherited,
     ) -> Result<Node> {
         let inherited = self.said_of(field, path, inherited);
-        self.node(field, path, nullable, dimensions, &inherited)
+        let node = self.node(field, path, nullable, dimensions, &inherited)?;
+        self.takes_default(node)
+    }
+
+    /// Refuses what was said to take the place of nulls of a part if nothing in it could be that, even where there are no
+    /// nulls.
+    fn takes_default(&self, node: Node) -> Result<Node> {
+        match self.options.column_nulls.get(&node.path) {
+            Some(NullRule::Default(text)) => node.some_have_default(text).map(|()| node),
+            _ => Ok(node),
+        }
     }
 
     fn node(
@@ -152,6 +164,12 @@ impl Planner<'_> {
         inherited: &Inherited,
     ) -> Result<Node> {
         let data_type = field.data_type();
+        let values = value_type(data_type);
+        if values != data_type && is_taken_apart(values) {
+            let plain = field.clone().with_data_type(values.clone());
+            let node = self.node(&plain, path, nullable, dimensions, inherited)?;
+            return Ok(Node { packed: Some(data_type.clone()), ..node });
+        }
         let kind = match data_type {
             tensor if let Some(leaf) = self.whole(field, path, dimensions, inherited)? => {
                 debug_assert!(tensor.is_nested());
@@ -160,8 +178,11 @@ impl Planner<'_> {
             DataType::Struct(fields) => {
                 let mut children = Vec::with_capacity(fields.len());
                 for child in fields {
-                    let (path, nullable) = self.field_of(field, child, path);
-                    children.push(self.part(child, &path, nullable, dimensions, inherited)?);
+                    let (name, nullable) = self.field_of(field, child, path);
+                    children.push(match name == path {
+                        true => self.node(child, path, nullable, dimensions, inherited)?,
+                        false => self.part(child, &name, nullable, dimensions, inherited)?,
+                    });
                 }
                 if !is_variable_shape_tensor(field) {
                     self.at_least(LossClass::Encoded, path, "field by field");
@@ -243,6 +264,7 @@ impl Planner<'_> {
         Ok(Node {
             path: path.to_owned(),
             data_type: entries.data_type().clone(),
+            packed: None,
             nullable: false,
             nulls: inherited.nulls.clone(),
             mask: None,
@@ -369,10 +391,10 @@ impl Planner<'_> {
     /// What becomes of the nulls of a part that may have some.
     fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
         let in_list = !dimensions.is_empty() || self.steps;
-        let is_told_by_a_field = match &node.kind {
-            NodeKind::Struct(fields) => fields.iter().any(Node::is_always_there),
-            _ => true,
-        };
+        let is_told_by_a_field = node.kind.is_always_there();
+        if let NodeKind::Leaf(None) = &node.kind {
+            return Ok(());
+        }
         match &node.nulls {
             NullRule::Policy(NullPolicy::Error) => {}
             NullRule::Policy(NullPolicy::Mask) => {
@@ -388,24 +410,30 @@ impl Planner<'_> {
                 node.mask = Some(self.feature(name, FeatureKind::Int64, dimensions, FeatureRole::Mask)?);
             }
             NullRule::Default(value) => {
-                if let NodeKind::Leaf(Some(_)) = &node.kind {
-                    default_value(value, &node.data_type).ok_or_else(|| ErrorKind::InvalidDefault {
-                        column: path.to_owned(),
-                        data_type: node.data_type.clone(),
-                        value: value.clone(),
-                    })?;
-                }
+                node.has_default(value)?;
                 self.at_least(LossClass::Narrowed, path, &format!("nulls become {value:?}"));
             }
-            NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. } | NodeKind::Steps(_)) => {
-                self.at_least(LossClass::Narrowed, path, "null becomes an empty list");
-            }
+            NullRule::Policy(NullPolicy::Empty) if !node.kind.always_has_values() => match &node.kind {
+                NodeKind::Struct(_) if !in_list => {
+                    let lists = if self.has_lists(node) { " and empty lists" } else { "" };
+                    self.at_least(LossClass::Narrowed, path, &format!("a struct of nulls{lists} becomes null"));
+                }
+                NodeKind::Leaf(_) | NodeKind::Struct(_) => {}
+                _ => self.at_least(LossClass::Narrowed, path, "null becomes an empty list"),
+            },
             NullRule::Policy(_) if !in_list && !is_told_by_a_field => {
                 self.at_least(LossClass::Narrowed, path, "a struct of nulls becomes null");
             }
             NullRule::Policy(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether a part has lists of any length.
+    fn has_lists(&self, node: &Node) -> bool {
+        let mut leaves = Vec::new();
+        node.leaves(&mut leaves);
+        leaves.iter().any(|leaf| self.features[leaf.values].shape == FeatureShape::List)
     }
 
     /// The column loses at least so much, by this form of a part of it.
@@ -474,6 +502,11 @@ fn levels(dimensions: &[Dimension]) -> usize {
     dimensions.iter().skip(1).filter(|dimension| **dimension == Dimension::Any).count()
 }
 
+/// Whether values of this type are more than one value of a feature.
+fn is_taken_apart(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Struct(_) | DataType::Map(..)) || item(data_type).is_some()
+}
+
 /// Whether something in `data_type` has this choice.
 fn has_choice(data_type: &DataType, choice: Choice) -> bool {
     match data_type {
@@ -483,16 +516,7 @@ fn has_choice(data_type: &DataType, choice: Choice) -> bool {
             choice == Choice::Tensor && tensor::dtype(value_type(innermost(list))).is_some()
                 || has_choice(innermost(list), choice)
         }
-        value => decide::chosen(value_type(value), choice).is_some(),
+        packed if value_type(packed) != packed => has_choice(value_type(packed), choice),
+        value => decide::chosen(value, choice).is_some(),
     }
-}
-
-/// The value that stands for nulls, as an array of one element; none if the text is no value of the type.
-pub(crate) fn default_value(text: &str, data_type: &DataType) -> Option<ArrayRef> {
-    let data_type = value_type(data_type);
-    let text: ArrayRef = Arc::new(StringArray::from_iter_values([text]));
-    if !arrow_cast::can_cast_types(text.data_type(), data_type) {
-        return None;
-    }
-    arrow_cast::cast(&text, data_type).ok().filter(|value| value.is_valid(0))
 }

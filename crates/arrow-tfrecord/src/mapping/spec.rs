@@ -29,7 +29,7 @@ impl ColumnMapping {
             (_, Some(feature)) if feature.role == FeatureRole::Record => Vec::new(),
             (Some(root), _) => {
                 let mut specs = Specs { column: self, in_steps: false, specs: Vec::new() };
-                specs.add(root, &mut Vec::new(), false);
+                specs.add(root, &mut Vec::new(), Missing::default());
                 specs.specs
             }
             (None, Some(feature)) => {
@@ -41,17 +41,61 @@ impl ColumnMapping {
                     },
                     FeatureShape::List => vec![Step::Any],
                 };
-                let may_be_absent = self.nullable && leaves_out(&self.nulls);
-                vec![(feature.name.clone(), spec(&feature.name, feature, &dimensions, may_be_absent))]
+                let missing = Missing { feature: self.nullable && leaves_out(&self.nulls), step: false };
+                vec![(feature.name.clone(), spec(&feature.name, feature, &dimensions, missing))]
             }
             (None, None) => Vec::new(),
         }
+    }
+
+    /// What becomes of the nulls that a feature can have: those of its part of the column, and of the parts around that
+    /// may be null, from the outside in.
+    pub fn nulls_of(&self, feature: &str) -> Vec<&NullRule> {
+        fn add<'a>(node: &'a Node, feature: usize, rules: &mut Vec<&'a NullRule>) {
+            let mut features = Vec::new();
+            node.features(&mut features);
+            if !features.contains(&feature) {
+                return;
+            }
+            if node.nullable {
+                rules.push(&node.nulls);
+            }
+            match &node.kind {
+                NodeKind::Leaf(_) => {}
+                NodeKind::Struct(children) => children.iter().for_each(|child| add(child, feature, rules)),
+                NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => {
+                    add(item, feature, rules);
+                }
+            }
+        }
+
+        let mut rules = Vec::new();
+        match (&self.layout, self.features.iter().position(|known| known.name == feature)) {
+            (Some(root), Some(feature)) => add(root, feature, &mut rules),
+            (None, Some(_)) if self.nullable => rules.push(&self.nulls),
+            _ => {}
+        }
+        rules
     }
 }
 
 /// Whether a null is a feature without values.
 fn leaves_out(nulls: &NullRule) -> bool {
     !matches!(nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error))
+}
+
+/// Whether a null is one among the steps of a feature list, which are always there.
+fn is_left_empty(nulls: &NullRule) -> bool {
+    matches!(nulls, NullRule::Policy(NullPolicy::Unset | NullPolicy::Empty))
+}
+
+/// What there may be none of because of a null.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missing {
+    /// The feature, or its values; or the whole feature list.
+    feature: bool,
+    /// The values of a step of a feature list.
+    step: bool,
 }
 
 /// A list around values: of any length, which the values tell; of a fixed one; or by a feature of lengths.
@@ -71,43 +115,47 @@ struct Specs<'a> {
 }
 
 impl Specs<'_> {
-    fn add(&mut self, node: &Node, around: &mut Vec<Step>, may_be_absent: bool) {
-        let is_row = around.is_empty() && !self.in_steps;
-        let may_be_absent = may_be_absent || is_row && node.nullable && leaves_out(&node.nulls);
+    fn add(&mut self, node: &Node, around: &mut Vec<Step>, missing: Missing) {
+        // A null in a list is told by other means.
+        let is_missing = around.is_empty() && node.nullable && leaves_out(&node.nulls);
+        let missing = match self.in_steps {
+            false => Missing { feature: missing.feature || is_missing, ..missing },
+            true => Missing { step: missing.step || is_missing && is_left_empty(&node.nulls), ..missing },
+        };
         if let Some(mask) = node.mask {
             let name = &self.column.features[mask].name;
             // A scalar mask is there where its value is not.
-            let may_be_absent = may_be_absent && (self.in_steps || !around.is_empty());
-            self.entry(name.clone(), mask, node.first_leaf(), around, may_be_absent);
+            let feature = missing.feature && (self.in_steps || !around.is_empty());
+            self.entry(name.clone(), mask, node.first_leaf(), around, Missing { feature, ..missing });
         }
         match &node.kind {
             NodeKind::Leaf(None) => {}
             NodeKind::Leaf(Some(leaf)) => {
                 let name = &self.column.features[leaf.values].name;
                 let key = if leaf.lengths.is_empty() { name } else { &node.path };
-                self.entry(key.clone(), leaf.values, Some(leaf), around, may_be_absent);
+                self.entry(key.clone(), leaf.values, Some(leaf), around, missing);
             }
             NodeKind::Struct(children) => {
-                children.iter().for_each(|child| self.add(child, around, may_be_absent));
+                children.iter().for_each(|child| self.add(child, around, missing));
             }
             NodeKind::List { item, level } => {
                 around.push(level.map_or(Step::Any, Step::Lengths));
-                self.add(item, around, may_be_absent);
+                self.add(item, around, missing);
                 around.pop();
             }
             NodeKind::Steps(item) => {
                 self.in_steps = true;
-                self.add(item, around, may_be_absent);
+                self.add(item, around, missing);
             }
             NodeKind::Fixed { item, len } => {
                 around.push(Step::Fixed(*len));
-                self.add(item, around, may_be_absent);
+                self.add(item, around, missing);
                 around.pop();
             }
         }
     }
 
-    fn entry(&mut self, key: String, feature: usize, leaf: Option<&Leaf>, around: &[Step], may_be_absent: bool) {
+    fn entry(&mut self, key: String, feature: usize, leaf: Option<&Leaf>, around: &[Step], missing: Missing) {
         let named = |step: &Step| match step {
             Step::Lengths(level) => {
                 let lengths = leaf.and_then(|leaf| leaf.lengths.get(*level));
@@ -117,12 +165,12 @@ impl Specs<'_> {
         };
         let steps: Vec<_> = around.iter().map(named).collect();
         let mapping = &self.column.features[feature];
-        let spec = spec(&key, mapping, &steps, may_be_absent);
+        let spec = spec(&key, mapping, &steps, missing);
         self.specs.push((key, spec));
     }
 }
 
-fn spec(key: &str, feature: &FeatureMapping, around: &[Step], may_be_absent: bool) -> String {
+fn spec(key: &str, feature: &FeatureMapping, around: &[Step], missing: Missing) -> String {
     let name = &feature.name;
     let dtype = match feature.kind {
         FeatureKind::Bytes => "tf.string",
@@ -137,12 +185,14 @@ fn spec(key: &str, feature: &FeatureMapping, around: &[Step], may_be_absent: boo
         })
         .collect();
     match fixed {
-        Some(lengths) if feature.in_steps => {
-            let allow_missing = if may_be_absent { ", allow_missing=True" } else { "" };
+        Some(lengths) if feature.in_steps && !missing.step => {
+            let allow_missing = if missing.feature { ", allow_missing=True" } else { "" };
             format!("tf.io.FixedLenSequenceFeature([{}], {dtype}{allow_missing})", lengths.join(", "))
         }
-        Some(lengths) if !may_be_absent => format!("tf.io.FixedLenFeature([{}], {dtype})", lengths.join(", ")),
-        Some(lengths) if lengths.is_empty() => format!("tf.io.VarLenFeature({dtype})"),
+        Some(lengths) if !feature.in_steps && !missing.feature => {
+            format!("tf.io.FixedLenFeature([{}], {dtype})", lengths.join(", "))
+        }
+        Some(lengths) if !feature.in_steps && lengths.is_empty() => format!("tf.io.VarLenFeature({dtype})"),
         _ => {
             let partitions: Vec<_> = around
                 .iter()

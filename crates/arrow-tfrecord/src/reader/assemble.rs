@@ -79,31 +79,42 @@ pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> 
 pub(super) enum Feature<'a> {
     /// Not at all: a scalar that is null is not there, whatever its mask says.
     Unread,
-    /// Lengths or a mask, of a part with these nulls.
-    Numbers(&'a NullRule),
-    Values(&'a Node, &'a Leaf),
+    /// Lengths or a mask.
+    Numbers {
+        empty_is_null: bool,
+    },
+    Values {
+        node: &'a Node,
+        leaf: &'a Leaf,
+        empty_is_null: bool,
+    },
 }
 
 /// What each of the features of a column with this layout is read as.
 pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
-    fn add<'a>(node: &'a Node, in_list: bool, out: &mut [Feature<'a>]) {
+    /// `empty_is_null`: whether something around is written as features without values where it is null.
+    fn add<'a>(node: &'a Node, in_list: bool, empty_is_null: bool, out: &mut [Feature<'a>]) {
+        let empty_is_null = empty_is_null || node.nullable && node.nulls.is(NullPolicy::Empty);
+        let numbers = Feature::Numbers { empty_is_null };
         if let Some(mask) = node.mask {
             let is_read = in_list || matches!(node.kind, NodeKind::Struct(_));
-            out[mask] = if is_read { Feature::Numbers(&node.nulls) } else { Feature::Unread };
+            out[mask] = if is_read { numbers } else { Feature::Unread };
         }
         match &node.kind {
             NodeKind::Leaf(None) => {}
             NodeKind::Leaf(Some(leaf)) => {
-                leaf.lengths.iter().for_each(|lengths| out[*lengths] = Feature::Numbers(&node.nulls));
-                out[leaf.values] = Feature::Values(node, leaf);
+                leaf.lengths.iter().for_each(|lengths| out[*lengths] = numbers);
+                out[leaf.values] = Feature::Values { node, leaf, empty_is_null };
             }
-            NodeKind::Struct(children) => children.iter().for_each(|child| add(child, in_list, out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => add(item, true, out),
+            NodeKind::Struct(children) => children.iter().for_each(|child| add(child, in_list, empty_is_null, out)),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => add(item, true, empty_is_null, out),
+            // Without the list there are no steps.
+            NodeKind::Steps(item) => add(item, true, false, out),
         }
     }
 
     let mut features = vec![Feature::Unread; count];
-    add(root, false, &mut features);
+    add(root, false, false, &mut features);
     features
 }
 
@@ -181,6 +192,14 @@ struct Assembler<'a> {
 
 impl Assembler<'_> {
     fn node(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Flaw> {
+        let plain = self.plain(node, level)?;
+        match &node.packed {
+            Some(data_type) => Ok(nest::packed(&plain, data_type)?),
+            None => Ok(plain),
+        }
+    }
+
+    fn plain(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Flaw> {
         match &node.kind {
             NodeKind::Leaf(None) => Ok(Arc::new(NullArray::new(level.len))),
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, level),
@@ -373,13 +392,16 @@ impl Assembler<'_> {
                 None => self.flags(feature, level).map(Some),
             };
         }
-        if !node.nullable {
+        // Where no null was written, a struct of nulls is one.
+        let has_nulls = !matches!(node.nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error));
+        if !node.nullable || !has_nulls && !node.kind.is_always_there() {
             return Ok(None);
         }
         let mut leaves = Vec::new();
         node.leaves(&mut leaves);
         let empty_is_null = node.nulls.is(NullPolicy::Empty);
-        let parts = leaves.iter().map(|leaf| self.part(leaf.values)).collect::<Result<Vec<_>, _>>()?;
+        let features = leaves.iter().flat_map(|leaf| leaf.lengths.iter().chain([&leaf.values]));
+        let parts = features.map(|feature| self.part(*feature)).collect::<Result<Vec<_>, _>>()?;
         let is_there =
             |row| parts.iter().any(|part| if empty_is_null { part.has_values(row) } else { part.is_there(row) });
         Ok(Some(BooleanBuffer::collect_bool(level.len, is_there).into()))
@@ -400,7 +422,8 @@ impl Assembler<'_> {
             }
             for row in 0..level.len {
                 let (here, there) = (part.is_there(row), self.part(leader)?.is_there(row));
-                if here != there && !(empty_is_null && part.count(row) == 0) {
+                let is_null = level.is_null(row) || empty_is_null && part.count(row) == 0;
+                if here != there && !is_null {
                     return Err(partial(if here { leader } else { feature }, row));
                 }
             }

@@ -16,6 +16,7 @@ use super::locate::BLOCK_ROWS;
 use super::rows::{Record, RowDecoder};
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
+use crate::tensor::value_type;
 
 /// The most records that a filter is asked about at once: few enough that they are still in the cache when the other
 /// columns are decoded.
@@ -85,13 +86,7 @@ impl BatchDecoder {
         filter: Option<RowFilter>,
         batch_size: usize,
     ) -> Result<Self> {
-        for column in mapping.columns() {
-            let len = fixed_len(&column.data_type);
-            if len > MAX_BATCH_BYTES {
-                let (column, data_type) = (column.column.clone(), column.data_type.clone());
-                return Err(ErrorKind::RowTooLong { column, data_type, len, max: MAX_BATCH_BYTES }.into());
-            }
-        }
+        check_row_len(mapping)?;
         let columns = mapping.columns().len();
         let projection = projection.map_or_else(|| (0..columns).collect(), <[usize]>::to_vec);
         // Positions in the schema of the columns that predicates read, in the order in which they are decoded.
@@ -301,12 +296,27 @@ impl Stage {
 
 /// The rows of a column that pass.
 fn passing(predicate: &FilterPredicate, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let passing = predicate.filter(column)?;
-    if passing.data_type() == column.data_type() {
-        return Ok(passing);
+    of_type(predicate.filter(column)?, column.data_type())
+}
+
+/// Some rows of an array of this type, of which Arrow makes runs whose fields have other names.
+pub(crate) fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == data_type {
+        return Ok(array);
     }
-    // Arrow gives the fields of runs other names.
-    Ok(make_array(passing.to_data().into_builder().data_type(column.data_type().clone()).build()?))
+    Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
+}
+
+/// Refuses columns whose rows have no place in any batch.
+pub(crate) fn check_row_len(mapping: &Mapping) -> Result<()> {
+    for column in mapping.columns() {
+        let len = fixed_len(&column.data_type);
+        if len > MAX_BATCH_BYTES {
+            let (column, data_type) = (column.column.clone(), column.data_type.clone());
+            return Err(ErrorKind::RowTooLong { column, data_type, len, max: MAX_BATCH_BYTES }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Bytes that a value of fixed size takes while it is decoded, even if it is null; 1 of a type without such lists or
@@ -317,6 +327,7 @@ fn fixed_len(data_type: &DataType) -> usize {
             let items = usize::try_from(*len).unwrap_or_default();
             size_of::<u64>().max(fixed_len(item.data_type())).saturating_mul(items.max(1))
         }
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => fixed_len(value_type(data_type)),
         DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or_default().max(1),
         DataType::Struct(fields) => sum(fields.iter().map(|field| fixed_len(field.data_type()))),
         _ => 1,

@@ -15,7 +15,7 @@ use super::values::{Room, Sink, Values};
 use super::wire::Malformed;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node};
-use crate::options::{NullPolicy, NullRule};
+use crate::options::NullPolicy;
 use crate::tensor::{item, value_type};
 
 /// Why a record has no value for a column.
@@ -77,7 +77,7 @@ impl Column {
     }
 
     /// One feature of a column with a layout: the values of `node`, or with no node whole numbers about it.
-    pub(super) fn part(feature: &FeatureMapping, node: Option<(&Node, &Leaf)>, nulls: &NullRule) -> Result<Self> {
+    pub(super) fn part(feature: &FeatureMapping, node: Option<(&Node, &Leaf)>, empty_is_null: bool) -> Result<Self> {
         let value_type = node.map_or(DataType::Int64, |(node, _)| node.data_type.clone());
         let conversion = node.map_or(Conversion::Integer, |(_, leaf)| leaf.conversion.clone());
         if let Some((node, _)) = node {
@@ -100,7 +100,7 @@ impl Column {
             conversion,
             // Whether it may be missing depends on other features.
             nullable: true,
-            empty_is_null: nulls.is(NullPolicy::Empty),
+            empty_is_null,
             values: Values::new(feature.kind),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),

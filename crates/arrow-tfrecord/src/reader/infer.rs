@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
-use std::mem::replace;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
 use tfrecord_framing::{Position, RecordReader, Records};
 
-use super::locate::{entry_name, entry_value};
+use super::locate::{entry_value, feature_value};
+use super::outline::{HAS_FEATURE_LISTS, Outline, malformed};
+use super::steps::entry_steps;
 use super::values::{Blobs, Sink};
-use super::wire::{FieldValue, Malformed, WireResult, field};
-use crate::error::{Error, ErrorKind, Result};
+use super::wire::{Malformed, WireResult};
+use crate::error::{ErrorKind, Result};
 use crate::mapping::FeatureKind;
+use crate::options::{MappingOptions, RecordType};
 
 /// Records read at a time.
 const STEP: usize = 64;
 
-/// The field of a `tf.train.SequenceExample` that a `tf.train.Example` does not have.
-const FEATURE_LISTS: u64 = 2;
-
-/// The schema of the records of `source`, looking at the first `max_records` or at all, and how many were looked at.
-/// The compression is told from the content. For several files, [observe](SchemaInference::observe) them all.
+/// The schema of the Examples of `source`, looking at the first `max_records` or at all, and how many were looked at.
+/// The compression is told from the content. For several files, and for SequenceExamples, which take more than a schema to
+/// be read, [observe](SchemaInference::observe) them all.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -37,9 +37,9 @@ const FEATURE_LISTS: u64 = 2;
 /// ```
 ///
 /// # Errors
-/// Damage between records or in one; those of [`SchemaInference::observe`].
+/// Damage between records or in one; those of [`SchemaInference::observe`]; a record with feature lists.
 pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result<(Schema, usize)> {
-    let mut inference = SchemaInference::new();
+    let mut inference = SchemaInference { only_examples: true, ..SchemaInference::new() };
     let mut reader = RecordReader::detect(source);
     let mut records = Records::new();
     loop {
@@ -55,16 +55,46 @@ pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result
     }
 }
 
-/// Learns a schema from records, of as many files as there are.
+/// Learns a schema from records, of as many files as there are, and what it takes beside it to read them.
 ///
 /// A feature that has one value in every record that has the feature is a scalar, otherwise a list; int64 is `Int64`,
 /// float is `Float32`, bytes are `Utf8` if all of them are valid UTF-8, otherwise `Binary`. A feature that never has a
 /// kind is `Null`. Columns are sorted by name, and all may be null. A feature without a name has no column.
+///
+/// Records that have feature lists are [SequenceExamples](RecordType::SequenceExample): their context is what an Example's
+/// features are, and a feature list is a list of what its steps are: of scalars, and then it is a
+/// [sequence](MappingOptions::sequences), or of lists.
+///
+/// ```
+/// use arrow_schema::DataType;
+/// use arrow_tfrecord::{ReaderBuilder, SchemaInference};
+/// use tfrecord_framing::{Position, RecordWriter};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // { feature_lists { q: [ int64_list [7], int64_list [8] ] } }
+/// let record = b"\x12\x15\x0a\x13\x0a\x01q\x12\x0e\x0a\x05\x1a\x03\x0a\x01\x07\x0a\x05\x1a\x03\x0a\x01\x08";
+/// let mut inference = SchemaInference::new();
+/// inference.observe(record, Position::default())?;
+/// let (mapping, schema) = (inference.mapping(), inference.finish());
+/// assert_eq!(schema.field(0).data_type(), &DataType::new_list(DataType::Int64, true));
+///
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(record)?;
+/// let file = writer.finish()?;
+/// let reader = ReaderBuilder::new(schema.into()).with_mapping(mapping).build(file.as_slice())?;
+/// assert_eq!(reader.collect::<Result<Vec<_>, _>>()?[0].num_rows(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct SchemaInference {
     features: BTreeMap<Box<str>, Observed>,
+    /// What the steps of feature lists are.
+    lists: BTreeMap<Box<str>, Observed>,
+    record_type: RecordType,
     records: u64,
     fixed_size_lists: bool,
+    only_examples: bool,
 }
 
 /// What was seen of one feature.
@@ -99,38 +129,75 @@ impl SchemaInference {
     /// Looks at a record. Its position is for errors.
     ///
     /// # Errors
-    /// A record that is no `tf.train.Example`, or a message of another type that protobuf takes for one: with feature lists,
-    /// or without a feature and with other fields; a feature of another kind than in a record before.
+    /// A record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`, or a message of another type that
+    /// protobuf takes for one, without a feature and with other fields; a feature of another kind than in a record before;
+    /// a feature list with the name of a feature.
     pub fn observe(&mut self, record: &[u8], position: Position) -> Result<()> {
-        let malformed = |feature: Option<&str>, error: Malformed| -> Error {
-            let feature = feature.map(str::to_owned);
-            ErrorKind::Malformed { position, feature, at: Some(error.at), reason: error.reason }.into()
-        };
-        let entries = entries(record).map_err(|error| malformed(None, error))?;
-        for (name, entry) in entries.into_iter().filter(|(name, _)| !name.is_empty()) {
-            let found = Found::in_entry(record, entry).map_err(|error| malformed(Some(name), error))?;
-            if !self.features.contains_key(name) {
-                self.features.insert(name.into(), Observed::default());
+        let outline = Outline::of(record).map_err(|error| malformed(position, None, error))?;
+        if let Some((_, at)) = outline.lists.as_ref().filter(|_| self.only_examples) {
+            return Err(malformed(position, None, Malformed { at: *at, reason: HAS_FEATURE_LISTS }));
+        }
+        for (name, entry) in outline.features.into_iter().filter(|(name, _)| !name.is_empty()) {
+            let found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;
+            observe_one(&mut self.features, name, found, position)?;
+        }
+        if let Some((lists, _)) = outline.lists {
+            self.record_type = RecordType::SequenceExample;
+            for (name, entry) in lists.into_iter().filter(|(name, _)| !name.is_empty()) {
+                let steps = Found::in_steps(record, entry).map_err(|error| malformed(position, Some(name), error))?;
+                observe_one(&mut self.lists, name, None, position)?;
+                for step in steps {
+                    observe_one(&mut self.lists, name, step, position)?;
+                }
             }
-            if let (Some(observed), Some(found)) = (self.features.get_mut(name), found) {
-                observed.add(&found).map_err(|expected| ErrorKind::KindMismatch {
-                    position,
-                    feature: name.to_owned(),
-                    expected: Some(expected),
-                    found: found.kind,
-                })?;
-            }
+        }
+        if let Some(name) = self.lists.keys().find(|name| self.features.contains_key(*name)) {
+            return Err(ErrorKind::AmbiguousName { position, feature: name.to_string() }.into());
         }
         self.records += 1;
         Ok(())
     }
 
+    /// In which form the columns of the schema stand in the records seen.
+    pub fn mapping(&self) -> MappingOptions {
+        let is_sequence = |steps: &Observed| {
+            let data_type = steps.data_type(self.fixed_size_lists);
+            data_type != DataType::Null && !data_type.is_nested()
+        };
+        let sequences = self.lists.iter().filter(|(_, steps)| is_sequence(steps));
+        let sequences = sequences.map(|(name, _)| name.to_string()).collect();
+        MappingOptions { record_type: self.record_type, sequences, ..MappingOptions::default() }
+    }
+
     /// The schema of the records seen.
     pub fn finish(self) -> Schema {
         let fixed = self.fixed_size_lists;
-        let field = |(name, observed): (Box<str>, Observed)| Field::new(name, observed.data_type(fixed), true);
-        Schema::new(self.features.into_iter().map(field).collect::<Vec<_>>())
+        let features = self.features.into_iter().map(|(name, observed)| (name, observed.data_type(fixed)));
+        let lists = self.lists.into_iter().map(|(name, steps)| match steps.data_type(fixed) {
+            DataType::Null => (name, DataType::Null),
+            step => (name, DataType::new_list(step, true)),
+        });
+        let columns: BTreeMap<_, _> = features.chain(lists).collect();
+        let field = |(name, data_type): (Box<str>, DataType)| Field::new(name, data_type, true);
+        Schema::new(columns.into_iter().map(field).collect::<Vec<_>>())
     }
+}
+
+/// Notes what was found of a feature, or only that it is there.
+fn observe_one(
+    observed: &mut BTreeMap<Box<str>, Observed>,
+    name: &str,
+    found: Option<Found>,
+    position: Position,
+) -> Result<()> {
+    if !observed.contains_key(name) {
+        observed.insert(name.into(), Observed::default());
+    }
+    let (Some(observed), Some(found)) = (observed.get_mut(name), found) else { return Ok(()) };
+    observed.add(&found).map_err(|expected| {
+        let (feature, expected) = (name.to_owned(), Some(expected));
+        ErrorKind::KindMismatch { position, feature, expected, found: found.kind }.into()
+    })
 }
 
 impl Observed {
@@ -176,70 +243,38 @@ struct Found {
 impl Found {
     /// None if the feature has no kind.
     fn in_entry(record: &[u8], entry: Range<usize>) -> WireResult<Option<Self>> {
+        let mut parts = Vec::new();
+        let kind = entry_value(&record[..entry.end], entry.start, &mut parts)?;
+        kind.map(|kind| Self::in_parts(record, kind, &parts)).transpose()
+    }
+
+    /// What each step of a feature list is; none if it has no kind.
+    fn in_steps(record: &[u8], entry: Range<usize>) -> WireResult<Vec<Option<Self>>> {
+        let mut steps = Vec::new();
+        entry_steps(&record[..entry.end], entry.start, &mut steps)?;
+        let step = |step: Range<usize>| {
+            let (mut kind, mut parts) = (None, Vec::new());
+            feature_value(&record[..step.end], step.start, &mut kind, &mut parts)?;
+            kind.map(|kind| Self::in_parts(record, kind, &parts)).transpose()
+        };
+        steps.into_iter().map(step).collect()
+    }
+
+    fn in_parts(record: &[u8], kind: FeatureKind, parts: &[Range<usize>]) -> WireResult<Self> {
         fn read<S: Sink + Default>(record: &[u8], parts: &[Range<usize>]) -> WireResult<S> {
             let mut values = S::default();
             parts.iter().try_for_each(|part| values.push_all(&record[..part.end], part.start))?;
             Ok(values)
         }
 
-        let mut parts = Vec::new();
-        let Some(kind) = entry_value(&record[..entry.end], entry.start, &mut parts)? else { return Ok(None) };
         let (len, binary) = match kind {
-            FeatureKind::Int64 => (read::<Vec<i64>>(record, &parts)?.count(), false),
-            FeatureKind::Float => (read::<Vec<f32>>(record, &parts)?.count(), false),
+            FeatureKind::Int64 => (read::<Vec<i64>>(record, parts)?.count(), false),
+            FeatureKind::Float => (read::<Vec<f32>>(record, parts)?.count(), false),
             FeatureKind::Bytes => {
-                let values: Blobs = read(record, &parts)?;
+                let values: Blobs = read(record, parts)?;
                 (values.count(), (0..values.count()).any(|value| str::from_utf8(values.get(value)).is_err()))
             }
         };
-        Ok(Some(Self { kind, len, binary }))
-    }
-}
-
-/// The map entries of a record by name, the last one of each.
-///
-/// Protobuf passes over fields that it does not know, so nearly any message is an Example, of no features. Where nobody
-/// has said that these are Examples, that is no answer.
-fn entries(record: &[u8]) -> WireResult<BTreeMap<&str, Range<usize>>> {
-    let mut entries = BTreeMap::new();
-    let mut unknown = None;
-    let mut pos = 0;
-    while pos < record.len() {
-        let example = field(record, pos)?;
-        let at = replace(&mut pos, example.end);
-        if example.number == FEATURE_LISTS && matches!(example.value, FieldValue::Delimited(_)) {
-            return Err(Malformed {
-                at,
-                reason: "feature lists, which tf.train.SequenceExample has and tf.train.Example not",
-            });
-        }
-        let Some(features) = example.message(1)? else {
-            unknown.get_or_insert(at);
-            continue;
-        };
-        let record = &record[..features.end];
-        let mut pos = features.start;
-        while pos < record.len() {
-            let feature = field(record, pos)?;
-            let at = replace(&mut pos, feature.end);
-            let Some(entry) = feature.message(1)? else {
-                unknown.get_or_insert(at);
-                continue;
-            };
-            let name = entry_name(&record[..entry.end], entry.start)?;
-            let at = name.start;
-            let name = str::from_utf8(&record[name])
-                .map_err(|_| Malformed { at, reason: "the name of a feature that is not UTF-8" })?;
-            if let Some(replaced) = entries.insert(name, entry) {
-                // Of no meaning, but it has to be well-formed.
-                entry_value(&record[..replaced.end], replaced.start, &mut Vec::new())?;
-            }
-        }
-    }
-    match unknown {
-        Some(at) if entries.is_empty() => {
-            Err(Malformed { at, reason: "no feature, but fields that tf.train.Example does not have" })
-        }
-        _ => Ok(entries),
+        Ok(Self { kind, len, binary })
     }
 }

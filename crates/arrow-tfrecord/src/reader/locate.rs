@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::outline::HAS_FEATURE_LISTS;
 use super::sieve::Sieve;
 use super::wire::{Malformed, WireResult, delimited, field};
 use crate::mapping::FeatureKind;
@@ -54,6 +55,8 @@ pub(super) struct Locator {
     sieve: Sieve,
     /// Whether there was a feature that nobody wants.
     unwanted: bool,
+    /// Whether feature lists are refused, since they would be passed over.
+    only_examples: bool,
     /// Those of one feature behind those of another, [`BLOCK_ROWS`] of each.
     slots: Vec<Slot>,
     /// Lists that stand in several places of a record, joined. To protobuf that is the same list.
@@ -115,6 +118,7 @@ impl Locator {
             wanted: 0,
             sieve: Sieve::default(),
             unwanted: false,
+            only_examples: false,
             slots: Vec::new(),
             spill: Vec::new(),
             parts: Vec::new(),
@@ -130,6 +134,12 @@ impl Locator {
             locator.sieve.keep(&locator.known[last].prefix);
         }
         locator
+    }
+
+    /// Sets whether records with feature lists are refused.
+    pub(super) fn only_examples(mut self, only_examples: bool) -> Self {
+        self.only_examples = only_examples;
+        self
     }
 
     /// Makes a feature known that came behind `last`.
@@ -176,10 +186,14 @@ impl Locator {
         let mut pos = record.start;
         while pos < bytes.len() {
             let (features, end) = first_field(bytes, pos)?;
-            pos = end;
-            if let Some(features) = features {
-                self.features(&bytes[..features.end], features.start, row, &mut last)?;
+            match features {
+                Some(features) => self.features(&bytes[..features.end], features.start, row, &mut last)?,
+                None if self.only_examples && bytes[pos] == FIELD_2 => {
+                    return Err(Malformed { at: pos, reason: HAS_FEATURE_LISTS });
+                }
+                None => {}
             }
+            pos = end;
         }
         Ok(())
     }
@@ -350,7 +364,7 @@ pub(super) fn entry_value(
 }
 
 /// The same of a feature by itself, which may go on with one that came before.
-fn feature_value(
+pub(super) fn feature_value(
     bytes: &[u8],
     mut pos: usize,
     kind: &mut Option<FeatureKind>,

@@ -9,12 +9,15 @@ use arrow_array::types::{
     UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    ArrayRef, DictionaryArray, FixedSizeListArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
-    PrimitiveArray, RunArray, new_empty_array,
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
+    PrimitiveArray, RunArray, UInt64Array, new_empty_array,
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, FieldRef};
+use arrow_select::take::take;
 
+use super::batch::of_type;
 use super::restore::{Misfit, offsets, restore, retyped};
 use super::values::{Blobs, Values};
 use crate::mapping::Conversion;
@@ -30,19 +33,9 @@ pub(super) fn elements(
         DataType::Dictionary(keys, value_type) => {
             let distinct = Distinct::new(&values, nulls.as_ref());
             let values = distinct.restore(values, None, conversion, value_type)?;
-            let positions = distinct.positions;
-            match keys.as_ref() {
-                DataType::Int8 => dictionary::<Int8Type>(&positions, nulls, values),
-                DataType::Int16 => dictionary::<Int16Type>(&positions, nulls, values),
-                DataType::Int32 => dictionary::<Int32Type>(&positions, nulls, values),
-                DataType::Int64 => dictionary::<Int64Type>(&positions, nulls, values),
-                DataType::UInt8 => dictionary::<UInt8Type>(&positions, nulls, values),
-                DataType::UInt16 => dictionary::<UInt16Type>(&positions, nulls, values),
-                DataType::UInt32 => dictionary::<UInt32Type>(&positions, nulls, values),
-                _ => dictionary::<UInt64Type>(&positions, nulls, values),
-            }
+            dictionary(keys, &distinct.positions, nulls, values)
         }
-        DataType::RunEndEncoded(ends, value_field) => {
+        DataType::RunEndEncoded(_, value_field) => {
             if values.len() == 0 {
                 return Ok(new_empty_array(data_type));
             }
@@ -51,11 +44,7 @@ pub(super) fn elements(
             let len = values.len();
             let run_ends = runs.first.iter().skip(1).copied().chain([len]);
             let values = runs.restore(values, nulls, conversion, value_field.data_type())?;
-            match ends.data_type() {
-                DataType::Int16 => run_array::<Int16Type>(run_ends, &values, data_type),
-                DataType::Int32 => run_array::<Int32Type>(run_ends, &values, data_type),
-                _ => run_array::<Int64Type>(run_ends, &values, data_type),
-            }
+            runs_of(run_ends, &values, data_type)
         }
         plain => restore(values, nulls, conversion, plain),
     }
@@ -134,25 +123,92 @@ impl Distinct {
     }
 }
 
-fn dictionary<K: ArrowDictionaryKeyType>(
+/// Nested values as a dictionary or as runs of them. Which of them are equal, their text tells nearly, and Arrow for sure.
+pub(super) fn packed(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    let nulls = array.logical_nulls();
+    let is_null = |element: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(element));
+    let equal = |one: usize, other: usize| array.slice(one, 1) == array.slice(other, 1);
+    let values = |first: &[usize]| -> Result<ArrayRef, Misfit> {
+        let first = UInt64Array::from_iter_values(first.iter().map(|element| *element as u64));
+        Ok(of_type(take(array, &first, None)?, array.data_type())?)
+    };
+    match data_type {
+        DataType::Dictionary(keys, _) => {
+            let options = FormatOptions::default();
+            let formatter = ArrayFormatter::try_new(array, &options)?;
+            let mut seen: HashMap<String, Vec<usize>> = HashMap::new();
+            let (mut first, mut positions) = (Vec::new(), Vec::with_capacity(array.len()));
+            for element in 0..array.len() {
+                if is_null(element) {
+                    positions.push(0);
+                    continue;
+                }
+                let alike = seen.entry(formatter.value(element).to_string()).or_default();
+                let known = alike.iter().find(|position| equal(first[**position], element)).copied();
+                positions.push(known.unwrap_or_else(|| {
+                    first.push(element);
+                    alike.push(first.len() - 1);
+                    first.len() - 1
+                }));
+            }
+            dictionary(keys, &positions, nulls.clone(), values(&first)?)
+        }
+        DataType::RunEndEncoded(..) if array.is_empty() => Ok(new_empty_array(data_type)),
+        _ => {
+            let starts = |element: &usize| *element == 0 || !equal(*element - 1, *element);
+            let first: Vec<_> = (0..array.len()).filter(starts).collect();
+            runs_of(first.iter().skip(1).copied().chain([array.len()]), &values(&first)?, data_type)
+        }
+    }
+}
+
+fn dictionary(
+    keys: &DataType,
     positions: &[usize],
     nulls: Option<NullBuffer>,
     values: ArrayRef,
 ) -> Result<ArrayRef, Misfit> {
-    K::Native::from_usize(values.len().saturating_sub(1)).ok_or(Misfit::TooMany)?;
-    let keys: ScalarBuffer<K::Native> = positions.iter().map(|position| K::Native::usize_as(*position)).collect();
-    Ok(Arc::new(DictionaryArray::<K>::try_new(PrimitiveArray::new(keys, nulls), values)?))
+    fn of_keys<K: ArrowDictionaryKeyType>(
+        positions: &[usize],
+        nulls: Option<NullBuffer>,
+        values: ArrayRef,
+    ) -> Result<ArrayRef, Misfit> {
+        K::Native::from_usize(values.len().saturating_sub(1)).ok_or(Misfit::TooMany)?;
+        let keys: ScalarBuffer<K::Native> = positions.iter().map(|position| K::Native::usize_as(*position)).collect();
+        Ok(Arc::new(DictionaryArray::<K>::try_new(PrimitiveArray::new(keys, nulls), values)?))
+    }
+
+    match keys {
+        DataType::Int8 => of_keys::<Int8Type>(positions, nulls, values),
+        DataType::Int16 => of_keys::<Int16Type>(positions, nulls, values),
+        DataType::Int32 => of_keys::<Int32Type>(positions, nulls, values),
+        DataType::Int64 => of_keys::<Int64Type>(positions, nulls, values),
+        DataType::UInt8 => of_keys::<UInt8Type>(positions, nulls, values),
+        DataType::UInt16 => of_keys::<UInt16Type>(positions, nulls, values),
+        DataType::UInt32 => of_keys::<UInt32Type>(positions, nulls, values),
+        _ => of_keys::<UInt64Type>(positions, nulls, values),
+    }
 }
 
-fn run_array<R: RunEndIndexType>(
-    ends: impl Iterator<Item = usize>,
-    values: &ArrayRef,
-    data_type: &DataType,
-) -> Result<ArrayRef, Misfit> {
-    let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
-    let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
-    // The fields of the type may have other names than Arrow gives them.
-    retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)
+/// Runs of `data_type`, which end at `ends`.
+fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+    fn of_ends<R: RunEndIndexType>(
+        ends: impl Iterator<Item = usize>,
+        values: &ArrayRef,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, Misfit> {
+        let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
+        let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
+        // The fields of the type may have other names than Arrow gives them.
+        retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)
+    }
+
+    let DataType::RunEndEncoded(end, _) = data_type else { return Err(Misfit::TooMany) };
+    match end.data_type() {
+        DataType::Int16 => of_ends::<Int16Type>(ends, values, data_type),
+        DataType::Int32 => of_ends::<Int32Type>(ends, values, data_type),
+        _ => of_ends::<Int64Type>(ends, values, data_type),
+    }
 }
 
 /// Lists of `data_type` whose elements end at `ends`.

@@ -8,8 +8,8 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, Float16Array,
-    Float32Array, Float64Array, GenericBinaryArray, GenericStringArray, Int32Array, Int64Array, OffsetSizeTrait,
-    PrimitiveArray, StringViewArray, UInt64Array, make_array,
+    Float32Array, Float64Array, GenericBinaryArray, GenericStringArray, Int32Array, Int64Array, LargeStringArray,
+    OffsetSizeTrait, PrimitiveArray, StringViewArray, UInt64Array, make_array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::CastOptions;
@@ -19,6 +19,7 @@ use half::f16;
 use super::decimal;
 use super::duration::durations;
 use super::values::{Blobs, Values};
+use super::years;
 use crate::mapping::{Conversion, Rescale};
 use crate::vocabulary::Ranks;
 
@@ -182,13 +183,21 @@ fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Res
     if let DataType::Duration(unit) = data_type {
         return durations(&text, data_type, *unit);
     }
+    match years::without_signs(&text, data_type) {
+        Some((plain, cycles)) => years::later(&cast(&plain, &text, data_type)?, &cycles, &text),
+        None => cast(&text, &text, data_type),
+    }
+}
+
+/// Texts as values of a type; where one is not, the error tells what it was told as.
+fn cast(text: &LargeStringArray, told: &LargeStringArray, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let options = CastOptions { safe: false, ..Default::default() };
-    match arrow_cast::cast_with_options(&text, data_type, &options) {
+    match arrow_cast::cast_with_options(text, data_type, &options) {
         Ok(array) => Ok(array),
         Err(error) => {
-            let parsed = arrow_cast::cast(&text, data_type)?;
+            let parsed = arrow_cast::cast(text, data_type)?;
             match (0..text.len()).find(|element| text.is_valid(*element) && parsed.is_null(*element)) {
-                Some(element) => Err(Misfit::value(element, format!("{:?}", text.value(element)))),
+                Some(element) => Err(Misfit::value(element, format!("{:?}", told.value(element)))),
                 None => Err(error.into()),
             }
         }

@@ -19,14 +19,14 @@ use crate::options::RecordType;
 
 /// A record: where its payload stands in some bytes, and where it was found.
 #[derive(Debug, Clone)]
-pub(super) struct Record {
-    pub(super) payload: Range<usize>,
-    pub(super) position: Position,
+pub(crate) struct Record {
+    pub(crate) payload: Range<usize>,
+    pub(crate) position: Position,
 }
 
 /// Decodes some columns of records.
 #[derive(Debug)]
-pub(super) struct RowDecoder {
+pub(crate) struct RowDecoder {
     /// With the columns that are read, as they are read.
     schema: SchemaRef,
     /// Columns that are one feature, and the features of other columns.
@@ -77,7 +77,7 @@ impl<'a> Names<'a> {
 
 impl RowDecoder {
     /// A decoder of the columns of `mapping` at these positions.
-    pub(super) fn try_new(mapping: &Mapping, projection: &[usize]) -> Result<Self> {
+    pub(crate) fn try_new(mapping: &Mapping, projection: &[usize]) -> Result<Self> {
         if let Some(column) = projection.iter().find(|column| **column >= mapping.columns().len()) {
             return Err(ErrorKind::NoSuchColumn { column: *column, columns: mapping.columns().len() }.into());
         }
@@ -93,14 +93,16 @@ impl RowDecoder {
             for part in assemble::features(root, column.features.len()) {
                 parts.push(match part {
                     assemble::Feature::Unread => None,
-                    assemble::Feature::Numbers(_) | assemble::Feature::Values(..) => Some(columns.len()),
+                    assemble::Feature::Numbers { .. } | assemble::Feature::Values { .. } => Some(columns.len()),
                 });
                 let feature = &column.features[parts.len() - 1];
                 match part {
                     assemble::Feature::Unread => {}
-                    assemble::Feature::Numbers(nulls) => columns.push(Column::part(feature, None, nulls)?),
-                    assemble::Feature::Values(node, leaf) => {
-                        columns.push(Column::part(feature, Some((node, leaf)), &node.nulls)?);
+                    assemble::Feature::Numbers { empty_is_null } => {
+                        columns.push(Column::part(feature, None, empty_is_null)?);
+                    }
+                    assemble::Feature::Values { node, leaf, empty_is_null } => {
+                        columns.push(Column::part(feature, Some((node, leaf)), empty_is_null)?);
                     }
                 }
             }
@@ -112,7 +114,9 @@ impl RowDecoder {
             true => Source::Steps(lists.number(&column.name)),
         });
         let sources = sources.collect();
-        let (locator, steps) = (Locator::new(features.names), StepLocator::new(lists.names));
+        let only_examples = mapping.record_type() == RecordType::Example;
+        let locator = Locator::new(features.names).only_examples(only_examples);
+        let steps = StepLocator::new(lists.names);
         let fields: Vec<_> = projection.iter().map(|column| Arc::clone(&mapping.schema().fields()[*column])).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, mapping.schema().metadata().clone())),
@@ -134,7 +138,7 @@ impl RowDecoder {
     /// Appends a row for each of `records`, whose payloads stand in `bytes`.
     ///
     /// After an error the rows appended since the last time are of no use, and to be [cleared](Self::clear).
-    pub(super) fn append(&mut self, bytes: &[u8], records: &[Record]) -> Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8], records: &[Record]) -> Result<()> {
         self.positions.extend(records.iter().map(|record| record.position));
         if self.columns.is_empty() {
             return Ok(());
@@ -179,7 +183,7 @@ impl RowDecoder {
     }
 
     /// The rows appended since the last time, as a batch. After an error as in [`append`](Self::append).
-    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(self.outputs.len());
         for output in 0..self.outputs.len() {
             arrays.push(match &self.outputs[output] {
@@ -209,7 +213,7 @@ impl RowDecoder {
     }
 
     /// Forgets the rows appended since the last time.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.steps.clear();
         self.positions.clear();

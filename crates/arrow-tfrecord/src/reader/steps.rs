@@ -128,7 +128,7 @@ impl StepLocator {
 }
 
 /// The features in the map entry that begins at `pos` and ends with `bytes`.
-fn entry_steps(bytes: &[u8], mut pos: usize, steps: &mut Vec<Range<usize>>) -> WireResult<()> {
+pub(super) fn entry_steps(bytes: &[u8], mut pos: usize, steps: &mut Vec<Range<usize>>) -> WireResult<()> {
     while pos < bytes.len() {
         let entry = field(bytes, pos)?;
         pos = entry.end;

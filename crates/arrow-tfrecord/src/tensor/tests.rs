@@ -76,7 +76,9 @@ fn column(rows: usize) -> BoxedStrategy<ArrayRef> {
         DataType::LargeUtf8,
         DataType::Utf8View,
         DataType::Binary,
+        DataType::LargeBinary,
         DataType::BinaryView,
+        DataType::FixedSizeBinary(1),
         DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
     ]);
     let sizes = proptest::collection::vec((0..4usize, any::<bool>()), 0..3);
@@ -87,9 +89,18 @@ fn column(rows: usize) -> BoxedStrategy<ArrayRef> {
             (Just(data_type), Just(sizes), Just(valid), values)
         })
         .prop_map(|(data_type, sizes, valid, values)| {
-            let leaf: ArrayRef = Arc::new(Int32Array::from(values));
+            let leaf: ArrayRef = Arc::new(Int32Array::from(values.clone()));
             let via = if dtype(value_type(&data_type)) == Some(STRING) { DataType::Utf8 } else { DataType::Int32 };
-            let leaf = arrow_cast::cast(&arrow_cast::cast(&leaf, &via).unwrap(), &data_type).unwrap();
+            let leaf = match data_type {
+                DataType::FixedSizeBinary(_) => {
+                    let bytes = values.iter().map(|value| [*value as u8]);
+                    Arc::new(
+                        FixedSizeBinaryArray::try_from_iter(bytes)
+                            .unwrap_or_else(|_| FixedSizeBinaryArray::new_null(1, 0)),
+                    )
+                }
+                _ => arrow_cast::cast(&arrow_cast::cast(&leaf, &via).unwrap(), &data_type).unwrap(),
+            };
             let nulls = arrow_buffer::NullBuffer::from(valid);
             let rows = nulls.len();
             let mut array = leaf;
@@ -172,6 +183,30 @@ fn values_beside_the_content() {
     assert_eq!(back.as_list::<i32>().value(0).as_primitive::<types::Float64Type>().values(), &[1.5, 2.0]);
     let zeros = parsed(&[&tensor(&DataType::Int32, &[3])], &list(DataType::Int32)).unwrap();
     assert_eq!(zeros.as_list::<i32>().value(0).as_primitive::<types::Int32Type>().values(), &[0, 0, 0]);
+}
+
+/// As `arrow.variable_shape_tensor` has them.
+#[test]
+fn tensors_with_shapes_of_their_own() {
+    let data = || int64s(vec![vec![1, 2, 3, 4, 5, 6], vec![]]).values().clone();
+    let sizes = |sizes: [i32; 4]| {
+        let sizes = Arc::new(Int32Array::from(sizes.to_vec())) as ArrayRef;
+        FixedSizeListArray::new(Arc::new(Field::new_list_field(DataType::Int32, true)), 2, sizes, None)
+    };
+    let structs = |sizes: FixedSizeListArray| {
+        let fields = vec![("data", data()), ("shape", Arc::new(sizes) as ArrayRef)];
+        Arc::new(StructArray::try_from(fields).unwrap()) as ArrayRef
+    };
+    let values = structs(sizes([2, 3, 0, 4]));
+    let tensors: ArrayRef = Arc::new(serialize_tensor(&values, None).unwrap());
+    let sizes_of = |row| {
+        let shape = TensorProto::decode(tensors.as_binary::<i64>().value(row)).unwrap().tensor_shape.unwrap();
+        shape.dim.iter().map(|dim| dim.size).collect::<Vec<_>>()
+    };
+    assert_eq!((sizes_of(0), sizes_of(1)), (vec![2, 3], vec![0, 4]));
+    assert_eq!(&parse_tensor(&tensors, values.data_type()).unwrap(), &values);
+    let misfit = serialize_tensor(&structs(sizes([2, 2, 0, 4])), None).unwrap_err();
+    assert_eq!(misfit.to_string(), "row 0: 6 values, which make no tensor of shape [2, 2]");
 }
 
 #[test]

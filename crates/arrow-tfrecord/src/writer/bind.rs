@@ -4,6 +4,7 @@
 //! left for the rows is copying. Columns that already are what their feature holds are taken as they stand.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
@@ -12,17 +13,21 @@ use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
+use super::column::WireNull;
 use super::convert::{self, Converted, Values};
 use super::tensor;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OWN_TYPE, Result};
 use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
+use crate::tensor::value_type;
 
 /// One column of a batch, ready to be written row by row.
 #[derive(Debug)]
 pub(super) struct BoundColumn {
     /// Rows without the feature.
     pub(super) nulls: Option<NullBuffer>,
+    /// What each of these is, where that is not the same for all.
+    pub(super) null_forms: Option<Arc<[WireNull]>>,
     /// Which elements are a row's values.
     pub(super) spans: Spans,
     /// Where an element's value stands in `values`, if not at the element's own position: the keys of a dictionary,
@@ -100,7 +105,7 @@ impl BoundColumn {
         };
         let (index, distinct) = distinct_values(&elements, &mapping.conversion);
         let Converted { values, misfits } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
-        let column = Self { nulls, spans, index, values, steps: None };
+        let column = Self { nulls, null_forms: None, spans, index, values, steps: None };
         column.refuse_null_elements(mapping, &elements, array.len())?;
         column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
         Ok(column)
@@ -118,7 +123,10 @@ impl BoundColumn {
             return Ok(());
         };
         match self.valid_rows(rows).find(|row| self.spans.row(*row).any(|element| nulls.is_null(element))) {
-            Some(row) => Err(ErrorKind::NullElement { column: mapping.column.clone(), row: row as u64 }.into()),
+            Some(row) => {
+                let (column, can_be_dropped) = (mapping.column.clone(), !matches!(self.spans, Spans::Fixed(_)));
+                Err(ErrorKind::NullElement { column, row: row as u64, can_be_dropped }.into())
+            }
             None => Ok(()),
         }
     }
@@ -164,15 +172,15 @@ pub(super) fn out_of_range(
     if let Conversion::Index(_) = conversion {
         return ErrorKind::NotInVocabulary { column: column.to_owned(), row: row as u64, value }.into();
     }
+    let is_beyond_its_type = arrow_cast::cast(&elements.slice(element, 1), value_type(elements.data_type()))
+        .is_ok_and(|plain| !convert::beyond_precision(&plain).is_empty());
     let target = match conversion {
+        _ if is_beyond_its_type => OWN_TYPE,
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
         Conversion::Rescaled(_) => "an int64 in the unit chosen",
         _ => "an int64 (at most 9223372036854775807)",
     };
-    let data_type = match elements.data_type() {
-        DataType::Dictionary(_, values) => values.as_ref().clone(),
-        plain => plain.clone(),
-    };
+    let data_type = value_type(elements.data_type()).clone();
     ErrorKind::OutOfRange { column: column.to_owned(), row: row as u64, value, target, data_type }.into()
 }
 

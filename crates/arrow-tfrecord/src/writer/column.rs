@@ -37,9 +37,10 @@ pub(super) struct FeaturePlan {
     kind: FeatureKind,
     /// For one short value.
     template: Option<Template>,
-    /// What stands in a record without values: most often nothing.
-    null: Box<[u8]>,
+    /// What stands in a record without values, unless the column has it otherwise: most often nothing.
     wire_null: WireNull,
+    unset: Box<[u8]>,
+    empty: Box<[u8]>,
 }
 
 /// What a null without a value of its own is in a record.
@@ -68,24 +69,25 @@ impl FeaturePlan {
         let end = put_bytes(&mut key, end, name.as_bytes());
         key.truncate(end);
         let template = Template::new(name, feature.kind).filter(|template| template.longest() >= MAX_VARINT_LEN);
-        let mut plan = Self { key: key.into(), kind: feature.kind, template, null: Box::default(), wire_null: null };
+        let (unset, empty) = (Box::default(), Box::default());
+        let mut plan = Self { key: key.into(), kind: feature.kind, template, wire_null: null, unset, empty };
         let mut entry = vec![0; plan.key.len() + FEATURE_OVERHEAD];
-        let end = match null {
-            WireNull::Absent => 0,
-            WireNull::Unset => {
-                let pos = put_header(&mut entry, 0, FIELD_1, plan.key.len() + field_len(0));
-                let pos = put_bytes(&mut entry, pos, &plan.key);
-                put_header(&mut entry, pos, FIELD_2, 0)
-            }
-            WireNull::Empty => plan.put_list_header(&mut entry, 0, 0),
-        };
-        plan.null = entry[..end].into();
+        let end = plan.put_list_header(&mut entry, 0, 0);
+        plan.empty = entry[..end].into();
+        let pos = put_header(&mut entry, 0, FIELD_1, plan.key.len() + field_len(0));
+        let pos = put_bytes(&mut entry, pos, &plan.key);
+        let end = put_header(&mut entry, pos, FIELD_2, 0);
+        plan.unset = entry[..end].into();
         plan
     }
 
     #[cold]
-    fn put_null(&self, out: &mut [u8], pos: usize) -> usize {
-        put_bytes(out, pos, &self.null)
+    fn put_null(&self, out: &mut [u8], pos: usize, form: WireNull) -> usize {
+        match form {
+            WireNull::Absent => pos,
+            WireNull::Unset => put_bytes(out, pos, &self.unset),
+            WireNull::Empty => put_bytes(out, pos, &self.empty),
+        }
     }
 
     /// Writes everything before the values of a list whose content is `list_len` bytes long.
@@ -115,6 +117,9 @@ impl FeaturePlan {
 pub(super) struct Cells<'a> {
     plan: &'a FeaturePlan,
     nulls: Option<&'a NullBuffer>,
+    null_forms: Option<&'a [WireNull]>,
+    /// Whether every null is nothing.
+    are_absent: bool,
     index: Option<&'a [usize]>,
     values: CellValues<'a>,
 }
@@ -146,7 +151,9 @@ impl<'a> Cells<'a> {
             (Values::Float(values), spans) => CellValues::FloatList(values, spans),
             (Values::Bytes(values), spans) => CellValues::BytesList(values.into(), spans),
         };
-        Self { plan, nulls: column.nulls.as_ref(), index: column.index.as_deref(), values }
+        let null_forms = column.null_forms.as_deref();
+        let are_absent = null_forms.is_none() && plan.wire_null == WireNull::Absent;
+        Self { plan, nulls: column.nulls.as_ref(), null_forms, are_absent, index: column.index.as_deref(), values }
     }
 
     /// At least as many bytes as the features of `rows` take.
@@ -174,6 +181,11 @@ impl<'a> Cells<'a> {
         self.nulls.is_some_and(|nulls| nulls.is_null(row))
     }
 
+    /// What the null of `row` is.
+    fn null_form(&self, row: usize) -> WireNull {
+        self.null_forms.map_or(self.plan.wire_null, |forms| forms[row])
+    }
+
     #[inline(always)]
     fn position(&self, element: usize) -> usize {
         match self.index {
@@ -188,7 +200,7 @@ impl<'a> Cells<'a> {
         if let Some(nulls) = self.nulls
             && nulls.is_null(row)
         {
-            return if self.plan.null.is_empty() { pos } else { self.plan.put_null(out, pos) };
+            return if self.are_absent { pos } else { self.plan.put_null(out, pos, self.null_form(row)) };
         }
         match &self.values {
             CellValues::Int64(values) => {

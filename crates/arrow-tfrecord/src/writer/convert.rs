@@ -12,15 +12,16 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArr
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::tensor;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::{Conversion, Rescale};
+use crate::tensor::value_type;
 
 /// The values of a column, as its feature holds them.
 #[derive(Debug)]
-pub(super) enum Values {
+pub(crate) enum Values {
     Int64(ScalarBuffer<i64>),
     Float(ScalarBuffer<f32>),
     Bytes(BytesValues),
@@ -28,7 +29,7 @@ pub(super) enum Values {
 
 /// Values that are runs of bytes, in each of Arrow's layouts.
 #[derive(Debug)]
-pub(super) enum BytesValues {
+pub(crate) enum BytesValues {
     Offsets32 { offsets: OffsetBuffer<i32>, data: Buffer },
     Offsets64 { offsets: OffsetBuffer<i64>, data: Buffer },
     Views { views: ScalarBuffer<u128>, data: Vec<Buffer> },
@@ -62,33 +63,39 @@ fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
 }
 
 impl Values {
-    /// The values at `positions`, and where there is none `default`: a single value, or without one 0 or no bytes.
-    pub(super) fn gather(&self, positions: impl Iterator<Item = Option<usize>>, default: Option<&Self>) -> Self {
-        fn numbers<T: ArrowNativeType>(
+    /// The values from `sources`, the other ones among which are of the same kind as these.
+    pub(super) fn gather<'a>(&'a self, sources: impl Iterator<Item = Source<'a>>) -> Self {
+        fn numbers<'a, T: ArrowNativeType>(
             values: &[T],
-            positions: impl Iterator<Item = Option<usize>>,
-            default: Option<T>,
+            sources: impl Iterator<Item = Source<'a>>,
+            other: impl Fn(&'a Values) -> Option<T>,
         ) -> ScalarBuffer<T> {
-            positions
-                .map(|position| position.map_or(default.unwrap_or_default(), |position| values[position]))
-                .collect()
+            let value = |source| match source {
+                Source::Value(position) => values[position],
+                Source::Other(value) => other(value).unwrap_or_default(),
+                Source::Nothing => T::default(),
+            };
+            sources.map(value).collect()
         }
 
         match self {
-            Self::Int64(values) => {
-                let default = if let Some(Self::Int64(default)) = default { default.first().copied() } else { None };
-                Self::Int64(numbers(values, positions, default))
-            }
-            Self::Float(values) => {
-                let default = if let Some(Self::Float(default)) = default { default.first().copied() } else { None };
-                Self::Float(numbers(values, positions, default))
-            }
+            Self::Int64(values) => Self::Int64(numbers(values, sources, |other| match other {
+                Self::Int64(values) => values.first().copied(),
+                _ => None,
+            })),
+            Self::Float(values) => Self::Float(numbers(values, sources, |other| match other {
+                Self::Float(values) => values.first().copied(),
+                _ => None,
+            })),
             Self::Bytes(values) => {
-                let default = if let Some(Self::Bytes(default)) = default { default.get(0) } else { &[] };
                 let mut data = Vec::new();
-                let mut lengths = Vec::with_capacity(positions.size_hint().0);
-                for position in positions {
-                    let value = position.map_or(default, |position| values.get(position));
+                let mut lengths = Vec::with_capacity(sources.size_hint().0);
+                for source in sources {
+                    let value = match source {
+                        Source::Value(position) => values.get(position),
+                        Source::Other(Self::Bytes(values)) => values.get(0),
+                        Source::Other(_) | Source::Nothing => &[],
+                    };
                     data.extend_from_slice(value);
                     lengths.push(value.len());
                 }
@@ -96,6 +103,33 @@ impl Values {
             }
         }
     }
+}
+
+/// Where one of the values is from that are [gathered](Values::gather).
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// The value at this position.
+    Value(usize),
+    /// The single value that these are.
+    Other(&'a Values),
+    /// Nowhere: 0, or no bytes.
+    Nothing,
+}
+
+/// The value that stands for nulls of a part of this type: a single one. An error if the text is no value of it, or one
+/// that its feature cannot hold.
+pub(crate) fn default_values(text: &str, data_type: &DataType, conversion: &Conversion, path: &str) -> Result<Values> {
+    let value_type = value_type(data_type);
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values([text]));
+    let value = arrow_cast::can_cast_types(array.data_type(), value_type)
+        .then(|| arrow_cast::cast(&array, value_type).ok())
+        .flatten()
+        .filter(|value| value.is_valid(0));
+    let converted = value.map(|value| convert(conversion, path, &value)).transpose()?;
+    converted.filter(|converted| converted.misfits.is_empty()).map(|converted| converted.values).ok_or_else(|| {
+        let (column, data_type, value) = (path.to_owned(), data_type.clone(), text.to_owned());
+        ErrorKind::InvalidDefault { column, data_type, value }.into()
+    })
 }
 
 /// Values, and the positions of those that their feature cannot hold, ascending. A position counts only if a row that
@@ -168,13 +202,43 @@ pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -
             Values::Bytes(bytes(&text)?).into()
         }
         Conversion::Text => {
-            let options = CastOptions { safe: false, ..Default::default() };
-            let text = arrow_cast::cast_with_options(array, &DataType::Utf8, &options).map_err(|source| {
-                ErrorKind::Text { column: column.to_owned(), data_type: array.data_type().clone(), source }
+            let misfits = beyond_precision(array);
+            let text = text(array).map_err(|source| ErrorKind::Text {
+                column: column.to_owned(),
+                data_type: array.data_type().clone(),
+                source,
             })?;
-            Values::Bytes(bytes(&text)?).into()
+            Converted { values: Values::Bytes(bytes(&text)?), misfits }
         }
     })
+}
+
+/// Values as Arrow casts them to text.
+fn text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let options = CastOptions { safe: false, ..Default::default() };
+    let texts = arrow_cast::cast_with_options(array, &DataType::Utf8, &options)?;
+    let DataType::Timestamp(unit, Some(_)) = array.data_type() else { return Ok(texts) };
+    // Offsets are written in hours and minutes. Until 1972 there were some with seconds, which no reader could know of.
+    let ticks_per_second = match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let seconds = |text: &str| text.split_once('T')?.1.get("00:00:".len().."00:00:00".len())?.parse::<i64>().ok();
+    let has_seconds = |text: Option<&str>, ticks: &i64| {
+        text.and_then(seconds).is_some_and(|seconds| seconds != ticks.div_euclid(ticks_per_second).rem_euclid(60))
+    };
+    let texts = texts.as_string::<i32>();
+    let ticks = integers(array);
+    if !texts.iter().zip(&ticks).any(|(text, ticks)| has_seconds(text, ticks)) {
+        return Ok(Arc::new(texts.clone()));
+    }
+    let in_utc = arrow_cast::cast(array, &DataType::Timestamp(*unit, Some("UTC".into())))?;
+    let in_utc = arrow_cast::cast_with_options(&in_utc, &DataType::Utf8, &options)?;
+    let texts = texts.iter().zip(in_utc.as_string::<i32>()).zip(&ticks);
+    let texts = texts.map(|((text, in_utc), ticks)| if has_seconds(text, ticks) { in_utc } else { text });
+    Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
 /// Values of a type that Arrow does not cast to text, as it shows them.
@@ -259,8 +323,31 @@ fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<
             }
         })
         .collect();
-    let misfits = positions(&values, |value| !value.is_finite());
+    let mut misfits = positions(&values, |value| !value.is_finite());
+    merge(&mut misfits, beyond_precision(array));
     Converted { values: Values::Float(values), misfits }
+}
+
+/// The positions of decimals with more digits than their type has. Arrow does not mind those, and some files have them.
+pub(super) fn beyond_precision(array: &dyn Array) -> Vec<usize> {
+    fn beyond<T: DecimalType>(array: &dyn Array, precision: u8) -> Vec<usize> {
+        positions(array.as_primitive::<T>().values(), |value| !T::is_valid_decimal_precision(*value, precision))
+    }
+
+    match array.data_type() {
+        DataType::Decimal32(precision, _) => beyond::<Decimal32Type>(array, *precision),
+        DataType::Decimal64(precision, _) => beyond::<Decimal64Type>(array, *precision),
+        DataType::Decimal128(precision, _) => beyond::<Decimal128Type>(array, *precision),
+        DataType::Decimal256(precision, _) => beyond::<Decimal256Type>(array, *precision),
+        _ => Vec::new(),
+    }
+}
+
+/// Adds positions to others, all ascending.
+fn merge(misfits: &mut Vec<usize>, more: Vec<usize>) {
+    misfits.extend(more);
+    misfits.sort_unstable();
+    misfits.dedup();
 }
 
 /// Whether a float64 of normal float32 magnitude lies exactly in the middle between two float32.
@@ -306,9 +393,11 @@ impl DecimalNative for arrow_buffer::i256 {
 
 fn unscaled<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>) -> Converted {
     let fit = |value: &T::Native| value.as_i128().and_then(|value| i64::try_from(value).ok());
+    let mut misfits = positions(array.values(), |value| fit(value).is_none());
+    merge(&mut misfits, beyond_precision(array));
     Converted {
         values: Values::Int64(array.values().iter().map(|value| fit(value).unwrap_or_default()).collect()),
-        misfits: positions(array.values(), |value| fit(value).is_none()),
+        misfits,
     }
 }
 

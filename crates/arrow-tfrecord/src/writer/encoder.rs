@@ -68,11 +68,9 @@ impl Encoder {
     pub fn new(mapping: Arc<Mapping>) -> Self {
         let mut features = Vec::new();
         for (column, mapped) in mapping.columns().iter().enumerate() {
-            let mut nulls = vec![WireNull::from(&mapped.nulls); mapped.features.len()];
-            if let Some(root) = &mapped.layout {
-                shred::wire_nulls(root, &mut nulls);
-            }
-            for (part, (feature, null)) in mapped.features.iter().zip(nulls).enumerate() {
+            // Those of a column with parts say by themselves what they are.
+            let null = if mapped.layout.is_some() { WireNull::Absent } else { WireNull::from(&mapped.nulls) };
+            for (part, feature) in mapped.features.iter().enumerate() {
                 let (in_steps, plan) = (feature.in_steps, FeaturePlan::new(feature, null));
                 features.push((&feature.name, PlannedFeature { column, part, in_steps, plan }));
             }

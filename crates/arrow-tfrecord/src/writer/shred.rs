@@ -1,55 +1,73 @@
 //! Nested columns of one batch, taken apart into their features: [`shred`].
 //!
 //! Level by level, for all rows at once. What a level hands to the next is which elements of the next array there are,
-//! in order, and how many of them belong to each row: [`Slots`].
+//! in order, and how many of them belong to each row: [`Slots`]. What a null is in the records is for the part to say that
+//! is null, not for those in it.
+
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
+use arrow_select::take::take;
 
 use super::bind::{BoundColumn, Spans, Steps, distinct_values, out_of_range, why_no_null};
 use super::column::WireNull;
-use super::convert::{Converted, Values, convert};
+use super::convert::{Converted, Source, Values, convert, default_values};
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{Leaf, Node, NodeKind, default_value};
+use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
-
-/// The position of a slot that is null because what is around it is null.
-const NOWHERE: usize = usize::MAX;
+use crate::reader::of_type;
 
 /// The features of a column of which `root` is the layout, in the order of its mapping.
 pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Vec<Option<BoundColumn>>> {
-    let mut shredder = Shredder { features: (0..features).map(|_| None).collect() };
-    let rows = Slots { positions: (0..array.len()).collect(), ends: None, nulls: None, steps: None };
+    let mut shredder = Shredder { features: (0..features).map(|_| None).collect(), rules: Vec::new() };
+    let places = (0..array.len()).map(Place::at).collect();
+    let rows = Slots { places, ends: None, nulls: None, null_forms: None, steps: None, can_be_dropped: false };
     shredder.node(root, array, &rows)?;
     Ok(shredder.features)
 }
 
-/// What a null without values is in a record, for every feature of a column.
-pub(super) fn wire_nulls(node: &Node, nulls: &mut [WireNull]) {
-    match &node.kind {
-        NodeKind::Leaf(None) => {}
-        NodeKind::Leaf(Some(leaf)) => {
-            for feature in leaf.lengths.iter().chain([&leaf.values]) {
-                nulls[*feature] = WireNull::from(&node.nulls);
-            }
-        }
-        NodeKind::Struct(children) => children.iter().for_each(|child| wire_nulls(child, nulls)),
-        NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => wire_nulls(item, nulls),
+/// Where the value of a slot stands in the level's array; or that it is null, and by which of the rules met on the way:
+/// that of the part that is null, whatever is said of the parts in it.
+#[derive(Debug, Clone, Copy)]
+struct Place(usize);
+
+impl Place {
+    fn at(position: usize) -> Self {
+        Self(position)
+    }
+
+    fn null(rule: usize) -> Self {
+        Self(usize::MAX - rule)
+    }
+
+    /// No array is as long as half of all memory.
+    #[inline]
+    fn position(self) -> Option<usize> {
+        (self.0 <= usize::MAX / 2).then_some(self.0)
+    }
+
+    /// The rule of a null.
+    fn rule(self) -> usize {
+        usize::MAX - self.0
     }
 }
 
 /// The elements of one level. In a column of feature lists, where it says rows the steps of all rows are meant.
 struct Slots {
-    /// Where each stands in the level's array, or [`NOWHERE`].
-    positions: Vec<usize>,
+    places: Vec<Place>,
     /// Behind which slot each row ends, and a 0 before the first. Without lists around, every row has one.
     ends: Option<ScalarBuffer<i64>>,
     /// Rows without slots, because a list around is null.
     nulls: Option<NullBuffer>,
+    /// What each of these is, if something is there of some.
+    null_forms: Option<Arc<[WireNull]>>,
     /// Behind which step each row ends, if there are steps; and a 0 before the first.
     steps: Option<ScalarBuffer<i64>>,
+    /// Whether they are elements of lists that could do without them.
+    can_be_dropped: bool,
 }
 
 /// What stands behind a slot: the row that it is of.
@@ -71,15 +89,59 @@ impl Slots {
         self.ends.is_none()
     }
 
-    fn bind(&self, values: Values) -> BoundColumn {
-        BoundColumn { nulls: self.nulls.clone(), spans: self.spans(), index: None, values, steps: None }
+    fn positions(&self) -> impl Iterator<Item = usize> + Clone {
+        self.places.iter().filter_map(|place| place.position())
     }
 
-    /// Whether a null without values can be told by what its row is without them. A step is always there.
-    fn can_be_absent(&self, nulls: &NullRule) -> bool {
-        let has_form = matches!(nulls, NullRule::Policy(NullPolicy::Unset | NullPolicy::Empty));
-        self.are_rows() && (self.steps.is_none() || has_form)
+    fn has_nulls(&self) -> bool {
+        self.places.iter().any(|place| place.position().is_none())
     }
+
+    fn bind(&self, values: Values) -> BoundColumn {
+        let (nulls, null_forms) = (self.nulls.clone(), self.null_forms.clone());
+        BoundColumn { nulls, null_forms, spans: self.spans(), index: None, values, steps: None }
+    }
+
+    /// The same slots, of which those are null by `rule` whose element is.
+    fn with_nulls(&self, nulls: &Nulls, rule: usize) -> Self {
+        let place = |place: &Place| match place.position() {
+            Some(position) if nulls.any(position) => Place::null(rule),
+            _ => *place,
+        };
+        self.with_places(self.places.iter().map(place).collect())
+    }
+
+    fn with_places(&self, places: Vec<Place>) -> Self {
+        Self {
+            places,
+            ends: self.ends.clone(),
+            nulls: self.nulls.clone(),
+            null_forms: self.null_forms.clone(),
+            steps: self.steps.clone(),
+            can_be_dropped: false,
+        }
+    }
+
+    /// What a null is by each of the rules, where it can be told by what its row is without values. A step is always
+    /// there.
+    fn null_forms(&self, rules: &[NullRule]) -> Vec<Option<WireNull>> {
+        let form = |rule: &NullRule| match (WireNull::from(rule), rule) {
+            _ if !self.are_rows() => None,
+            (_, NullRule::Default(_)) => None,
+            (WireNull::Absent, _) if self.steps.is_some() => None,
+            (form, _) => Some(form),
+        };
+        rules.iter().map(form).collect()
+    }
+}
+
+/// Which of some rows there are, and what the others are if that is something.
+fn nulls_of(forms: &[Option<WireNull>]) -> (Option<NullBuffer>, Option<Arc<[WireNull]>>) {
+    let nulls = NullBuffer::from(BooleanBuffer::collect_bool(forms.len(), |row| forms[row].is_none()));
+    let is_there = |form: &Option<WireNull>| form.is_some_and(|form| form != WireNull::Absent);
+    let some_are_there = forms.iter().any(is_there);
+    let forms = some_are_there.then(|| forms.iter().map(|form| form.unwrap_or(WireNull::Absent)).collect());
+    ((nulls.null_count() > 0).then_some(nulls), forms)
 }
 
 /// Which elements of an array are null by themselves.
@@ -90,61 +152,65 @@ impl Nulls {
         Self(array.logical_nulls().filter(|nulls| nulls.null_count() > 0))
     }
 
-    /// Whether there is a null of the array's own at `position`.
-    #[inline]
-    fn own(&self, position: usize) -> bool {
-        position != NOWHERE && self.0.as_ref().is_some_and(|nulls| nulls.is_null(position))
-    }
-
     #[inline]
     pub(crate) fn any(&self, position: usize) -> bool {
-        position == NOWHERE || self.own(position)
+        self.0.as_ref().is_some_and(|nulls| nulls.is_null(position))
     }
 }
 
 struct Shredder {
     features: Vec<Option<BoundColumn>>,
+    /// Of the parts at hand and around it, those that have nulls.
+    rules: Vec<NullRule>,
 }
 
 impl Shredder {
     fn node(&mut self, node: &Node, array: &ArrayRef, slots: &Slots) -> Result<()> {
+        let array = &if node.packed.is_some() { unpacked(array)? } else { ArrayRef::clone(array) };
         let nulls = Nulls::of(array);
         refuse_nulls(node, slots, &nulls)?;
+        if nulls.0.is_none() {
+            return self.part(node, array, slots);
+        }
+        self.rules.push(node.nulls.clone());
+        self.part(node, array, &slots.with_nulls(&nulls, self.rules.len() - 1))?;
+        self.rules.pop();
+        Ok(())
+    }
+
+    /// The same once it is known which of the slots are null.
+    fn part(&mut self, node: &Node, array: &ArrayRef, slots: &Slots) -> Result<()> {
         if let Some(mask) = node.mask {
-            let values = slots.positions.iter().map(|position| i64::from(nulls.any(*position))).collect();
-            self.features[mask] = Some(slots.bind(Values::Int64(values)));
+            // What has a value in its place is none any more.
+            let is_null = |place: &Place| place.position().is_none() && self.default_of(*place).is_none();
+            let flags = slots.places.iter().map(|place| i64::from(is_null(place)));
+            self.features[mask] = Some(slots.bind(Values::Int64(flags.collect())));
         }
         match &node.kind {
             NodeKind::Leaf(None) => Ok(()),
-            NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, array, slots, &nulls),
+            NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, array, slots),
             NodeKind::Struct(children) => {
-                let positions = slots.positions.iter();
-                let positions = positions.map(|position| if nulls.any(*position) { NOWHERE } else { *position });
-                let slots = Slots {
-                    positions: positions.collect(),
-                    ends: slots.ends.clone(),
-                    nulls: slots.nulls.clone(),
-                    steps: slots.steps.clone(),
-                };
+                let slots = slots.with_places(slots.places.clone());
                 let columns = array.as_struct().columns();
                 children.iter().zip(columns).try_for_each(|(child, column)| self.node(child, column, &slots))
             }
             NodeKind::List { item, level } => {
-                let (lists, elements) = lists(array, &slots.positions, &nulls);
+                let (lists, elements) = lists(array, slots.positions());
                 let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls(None) };
-                let mut lengths = Vec::with_capacity(if level.is_some() { slots.positions.len() } else { 0 });
-                let within = expand(node, slots, &nulls, |position, positions| {
-                    let before = positions.len();
-                    match position {
+                let mut lengths = Vec::with_capacity(if level.is_some() { slots.places.len() } else { 0 });
+                let within = expand(slots, &self.rules, |place, places| {
+                    let before = places.len();
+                    match place.position() {
                         Some(position) => {
                             let (start, len) = lists[position];
-                            positions.extend((start..start + len).filter(|element| !dropped.own(*element)));
+                            let elements = (start..start + len).filter(|element| !dropped.any(*element));
+                            places.extend(elements.map(Place::at));
                         }
-                        None if matches!(node.nulls, NullRule::Default(_)) => positions.push(NOWHERE),
+                        None if self.default_of(place).is_some() => places.push(place),
                         None => {}
                     }
                     if level.is_some() {
-                        lengths.push((positions.len() - before) as i64);
+                        lengths.push((places.len() - before) as i64);
                     }
                 });
                 if let Some(level) = level {
@@ -158,20 +224,29 @@ impl Shredder {
                 self.node(item, &elements, &within)
             }
             NodeKind::Steps(item) => {
-                let (lists, elements) = lists(array, &slots.positions, &nulls);
+                let (lists, elements) = lists(array, slots.positions());
                 let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls(None) };
-                let steps = expand(node, slots, &nulls, |position, positions| match position {
+                let steps = expand(slots, &self.rules, |place, places| match place.position() {
                     Some(position) => {
                         let (start, len) = lists[position];
-                        positions.extend((start..start + len).filter(|element| !dropped.own(*element)));
+                        let elements = (start..start + len).filter(|element| !dropped.any(*element));
+                        places.extend(elements.map(Place::at));
                     }
-                    None => positions.push(NOWHERE),
+                    None => places.push(place),
                 });
-                let within = Slots { positions: steps.positions, ends: None, nulls: None, steps: steps.ends.clone() };
+                let Slots { ends, nulls, .. } = steps;
+                let within = Slots {
+                    steps: ends.clone(),
+                    ends: None,
+                    nulls: None,
+                    null_forms: None,
+                    places: steps.places,
+                    ..steps
+                };
                 self.node(item, &elements, &within)?;
                 // An empty list where there was none is what was asked for.
-                let nulls = steps.nulls.filter(|_| !node.nulls.is(NullPolicy::Empty));
-                let ends = steps.ends.unwrap_or_else(|| ScalarBuffer::from(vec![0]));
+                let nulls = nulls.filter(|_| !node.nulls.is(NullPolicy::Empty));
+                let ends = ends.unwrap_or_else(|| ScalarBuffer::from(vec![0]));
                 let mut features = Vec::new();
                 item.features(&mut features);
                 for feature in features {
@@ -182,56 +257,73 @@ impl Shredder {
                 Ok(())
             }
             NodeKind::Fixed { item, len } => {
-                let within = expand(node, slots, &nulls, |position, positions| match position {
-                    Some(position) => positions.extend(position * len..(position + 1) * len),
-                    None => positions.extend(std::iter::repeat_n(NOWHERE, *len)),
+                let within = expand(slots, &self.rules, |place, places| match place.position() {
+                    Some(position) => places.extend((position * len..(position + 1) * len).map(Place::at)),
+                    None => places.extend(std::iter::repeat_n(place, *len)),
                 });
+                let within = Slots { can_be_dropped: false, ..within };
                 self.node(item, array.as_fixed_size_list().values(), &within)
             }
         }
     }
 
-    fn leaf(&mut self, node: &Node, leaf: &Leaf, array: &ArrayRef, slots: &Slots, nulls: &Nulls) -> Result<()> {
-        let positions = &slots.positions;
+    /// The value in place of a null, if it is to have one.
+    fn default_of(&self, null: Place) -> Option<&str> {
+        match &self.rules[null.rule()] {
+            NullRule::Default(text) => Some(text),
+            NullRule::Policy(_) => None,
+        }
+    }
+
+    fn leaf(&mut self, node: &Node, leaf: &Leaf, array: &ArrayRef, slots: &Slots) -> Result<()> {
         let (index, distinct) = distinct_values(array, &leaf.conversion);
         let Converted { values, misfits } = convert(&leaf.conversion, &node.path, &distinct)?;
         let place = |position: usize| index.as_ref().map_or(position, |index| index[position]);
         if !misfits.is_empty() {
-            let is_misfit = |position: usize| !nulls.any(position) && misfits.binary_search(&place(position)).is_ok();
-            if let Some(slot) = positions.iter().position(|position| is_misfit(*position)) {
-                return Err(out_of_range(&node.path, &leaf.conversion, array, slots.row_of(slot), positions[slot]));
+            let misfit = slots.places.iter().enumerate().find_map(|(slot, at)| {
+                let position = at.position().filter(|position| misfits.binary_search(&place(*position)).is_ok())?;
+                Some((slot, position))
+            });
+            if let Some((slot, position)) = misfit {
+                return Err(out_of_range(&node.path, &leaf.conversion, array, slots.row_of(slot), position));
             }
         }
-        let has_nulls = positions.iter().any(|position| nulls.any(*position));
-        let default = match &node.nulls {
-            NullRule::Default(text) if has_nulls => Some(default(node, leaf, text)?),
-            _ => None,
-        };
-        let gathered = || {
-            let places = positions.iter().map(|position| (!nulls.any(*position)).then(|| place(*position)));
-            values.gather(places, default.as_ref())
-        };
-        let column = match (has_nulls, slots.are_rows()) {
-            // A row without lists around stands at its own position.
-            (false, true) if slots.steps.is_none() => {
-                BoundColumn { nulls: None, spans: Spans::One, index, values, steps: None }
-            }
-            (true, true) if default.is_none() && slots.can_be_absent(&node.nulls) => {
-                let valid = BooleanBuffer::collect_bool(positions.len(), |row| !nulls.any(positions[row]));
-                let index = match slots.steps {
-                    None => index,
-                    Some(_) => {
-                        Some(positions.iter().map(|slot| if nulls.any(*slot) { 0 } else { place(*slot) }).collect())
-                    }
-                };
-                BoundColumn { nulls: Some(valid.into()), spans: Spans::One, index, values, steps: None }
-            }
-            (false, _) => {
-                let in_order = positions.iter().enumerate().all(|(slot, position)| slot == *position);
-                let index = if in_order { index } else { Some(positions.iter().map(|slot| place(*slot)).collect()) };
-                BoundColumn { index, ..slots.bind(values) }
-            }
-            (true, _) => slots.bind(gathered()),
+        // A row without lists around stands at its own position.
+        let are_in_order = slots.are_rows() && slots.steps.is_none();
+        let column = if !slots.has_nulls() {
+            let in_order = are_in_order || slots.positions().enumerate().all(|(slot, position)| slot == position);
+            let index = if in_order { index } else { Some(slots.positions().map(place).collect()) };
+            BoundColumn { index, ..slots.bind(values) }
+        } else {
+            let forms = slots.null_forms(&self.rules);
+            let form = |place: &Place| if place.position().is_some() { None } else { forms[place.rule()] };
+            let absent: Vec<_> = slots.places.iter().map(form).collect();
+            let all_are_absent =
+                slots.places.iter().zip(&absent).all(|(place, form)| place.position().is_some() || form.is_some());
+            let (nulls, null_forms) =
+                if slots.are_rows() { nulls_of(&absent) } else { (slots.nulls.clone(), slots.null_forms.clone()) };
+            let (index, values) = match all_are_absent {
+                true if are_in_order => (index, values),
+                true => {
+                    let places = slots.places.iter().map(|slot| slot.position().map(place).unwrap_or_default());
+                    (Some(places.collect()), values)
+                }
+                false => {
+                    let defaults = self.rules.iter().map(|rule| match rule {
+                        NullRule::Default(text) => {
+                            default_values(text, &node.data_type, &leaf.conversion, &node.path).map(Some)
+                        }
+                        NullRule::Policy(_) => Ok(None),
+                    });
+                    let defaults = defaults.collect::<Result<Vec<_>>>()?;
+                    let sources = slots.places.iter().map(|slot| match slot.position() {
+                        Some(position) => Source::Value(place(position)),
+                        None => defaults[slot.rule()].as_ref().map_or(Source::Nothing, Source::Other),
+                    });
+                    (None, values.gather(sources))
+                }
+            };
+            BoundColumn { nulls, null_forms, spans: slots.spans(), index, values, steps: None }
         };
         self.features[leaf.values] = Some(column);
         Ok(())
@@ -255,64 +347,65 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     if has_place || nulls.0.is_none() || matches!(node.kind, NodeKind::Leaf(None)) {
         return Ok(());
     }
-    let Some(slot) = slots.positions.iter().position(|position| nulls.own(*position)) else { return Ok(()) };
+    let is_null = |place: &Place| place.position().is_some_and(|position| nulls.any(position));
+    let Some(slot) = slots.places.iter().position(is_null) else { return Ok(()) };
     let (column, row) = (node.path.clone(), slots.row_of(slot) as u64);
     match rule {
         Some(rule) => Err(ErrorKind::Null { column, row, rule }.into()),
-        None => Err(ErrorKind::NullElement { column, row }.into()),
+        None => Err(ErrorKind::NullElement { column, row, can_be_dropped: slots.can_be_dropped }.into()),
     }
 }
 
-/// The value in place of nulls.
-fn default(node: &Node, leaf: &Leaf, text: &str) -> Result<Values> {
-    let invalid = || ErrorKind::InvalidDefault {
-        column: node.path.clone(),
-        data_type: node.data_type.clone(),
-        value: text.to_owned(),
-    };
-    let value = default_value(text, &node.data_type).ok_or_else(invalid)?;
-    let Converted { values, misfits } = convert(&leaf.conversion, &node.path, &value)?;
-    if misfits.is_empty() { Ok(values) } else { Err(invalid().into()) }
-}
-
 /// The slots within the lists of `slots`, of which `push` appends those of one list, or of a null.
-fn expand(node: &Node, slots: &Slots, nulls: &Nulls, mut push: impl FnMut(Option<usize>, &mut Vec<usize>)) -> Slots {
-    let mut positions = Vec::new();
-    let mut push_slot = |slot: usize, positions: &mut Vec<usize>| {
-        let position = slots.positions[slot];
-        push((!nulls.any(position)).then_some(position), positions);
-    };
+fn expand(slots: &Slots, rules: &[NullRule], mut push: impl FnMut(Place, &mut Vec<Place>)) -> Slots {
+    let mut places = Vec::new();
+    let steps = slots.steps.clone();
     let Some(ends) = &slots.ends else {
-        let can_be_absent = slots.can_be_absent(&node.nulls) && !matches!(node.nulls, NullRule::Default(_));
-        let is_absent = |row: usize| can_be_absent && nulls.any(slots.positions[row]);
-        let rows = slots.positions.len();
-        let valid = BooleanBuffer::collect_bool(rows, |row| !is_absent(row));
-        let mut ends = Vec::with_capacity(rows + 1);
+        let forms = slots.null_forms(rules);
+        let mut absent = Vec::with_capacity(slots.places.len());
+        let mut ends = Vec::with_capacity(slots.places.len() + 1);
         ends.push(0);
-        for row in 0..rows {
-            if valid.value(row) {
-                push_slot(row, &mut positions);
+        for place in &slots.places {
+            let form = if place.position().is_some() { None } else { forms[place.rule()] };
+            if form.is_none() {
+                push(*place, &mut places);
             }
-            ends.push(positions.len() as i64);
+            absent.push(form);
+            ends.push(places.len() as i64);
         }
-        let nulls = NullBuffer::from(valid);
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
-        return Slots { positions, ends: Some(ends.into()), nulls, steps: slots.steps.clone() };
+        let (nulls, null_forms) = nulls_of(&absent);
+        return Slots { places, ends: Some(ends.into()), nulls, null_forms, steps, can_be_dropped: true };
     };
     let mut slot = 0;
     let ends = ends.iter().map(|end| {
         while slot < *end as usize {
-            push_slot(slot, &mut positions);
+            push(slots.places[slot], &mut places);
             slot += 1;
         }
-        positions.len() as i64
+        places.len() as i64
     });
     let ends = ScalarBuffer::from_iter(ends);
-    Slots { positions, ends: Some(ends), nulls: slots.nulls.clone(), steps: slots.steps.clone() }
+    let (nulls, null_forms) = (slots.nulls.clone(), slots.null_forms.clone());
+    Slots { places, ends: Some(ends), nulls, null_forms, steps, can_be_dropped: true }
+}
+
+/// The values of a dictionary or of runs, each as often as there are elements of it.
+fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
+    let (index, values) = distinct_values(array, &Conversion::Nothing);
+    let Some(index) = index else { return Ok(values) };
+    let nulls = Nulls::of(array);
+    let places = index.into_iter().enumerate();
+    let places = places.map(|(element, place)| (!nulls.any(element)).then_some(place as u64));
+    let plain = take(&values, &places.collect::<UInt64Array>(), None);
+    let plain = plain.and_then(|plain| of_type(plain, values.data_type()));
+    plain.map_err(|source| ErrorKind::Arrow { source }.into())
 }
 
 /// Start and length of every list of an array, and their elements: no more of them than the lists at `positions` use.
-pub(crate) fn lists(array: &ArrayRef, positions: &[usize], nulls: &Nulls) -> (Vec<(usize, usize)>, ArrayRef) {
+pub(crate) fn lists(
+    array: &ArrayRef,
+    positions: impl Iterator<Item = usize> + Clone,
+) -> (Vec<(usize, usize)>, ArrayRef) {
     fn offsets<O: ArrowNativeType>(offsets: &[O]) -> Vec<(usize, usize)> {
         offsets.windows(2).map(|pair| (pair[0].as_usize(), pair[1].as_usize() - pair[0].as_usize())).collect()
     }
@@ -335,7 +428,7 @@ pub(crate) fn lists(array: &ArrayRef, positions: &[usize], nulls: &Nulls) -> (Ve
         }
         DataType::Map(..) => {
             let map = array.as_map();
-            let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
+            let entries: ArrayRef = Arc::new(map.entries().clone());
             (offsets(map.offsets()), entries)
         }
         _ => {
@@ -343,8 +436,7 @@ pub(crate) fn lists(array: &ArrayRef, positions: &[usize], nulls: &Nulls) -> (Ve
             (offsets(list.offsets()), ArrayRef::clone(list.values()))
         }
     };
-    let used = positions.iter().filter(|position| !nulls.any(**position)).map(|position| lists[*position]);
-    let used = used.filter(|(_, len)| *len > 0);
+    let used = positions.map(|position| lists[position]).filter(|(_, len)| *len > 0);
     let first = used.clone().map(|(start, _)| start).min().unwrap_or_default();
     let end = used.map(|(start, len)| start + len).max().unwrap_or_default();
     for (start, _) in &mut lists {

@@ -160,8 +160,7 @@ impl Elements {
                     (lists, ArrayRef::clone(array.as_fixed_size_list().values()), Some(len))
                 }
                 data_type if item(data_type).is_some() => {
-                    let every: Vec<_> = (0..array.len()).collect();
-                    let (lists, within) = lists(&array, &every, &nulls);
+                    let (lists, within) = lists(&array, (0..array.len()).filter(|list| !nulls.any(*list)));
                     (lists, within, None)
                 }
                 data_type => {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, ListBuilder};
 use arrow_array::*;
-use arrow_tfrecord::{Choice, Encoder, LossClass, Mapping, MappingOptions, RecordBuffer};
+use arrow_schema::{DataType, TimeUnit};
+use arrow_tfrecord::{Choice, Encoder, LossClass, Mapping, MappingOptions, ReaderBuilder, RecordBuffer};
+use proptest::prelude::*;
 use prost::Message;
 use tfr_proto::tensorflow::feature::Kind;
 use tfr_proto::tensorflow::{DataType as Dtype, Example, TensorProto};
@@ -152,4 +154,44 @@ fn dictionaries_and_lists_take_the_choices_of_their_values() {
 
     let list = ListArray::from_iter_primitive::<types::Date32Type, _, _>([Some(vec![Some(1), Some(2)])]);
     assert_eq!(int64s(list, Choice::Seconds).0, [Some(vec![86_400, 172_800])]);
+}
+
+proptest! {
+    /// Whatever has a text comes back from it: years before 0 and after 9999 too.
+    #[test]
+    fn dates_and_times_come_back_from_their_text(
+        seconds in proptest::collection::vec(-8_334_000_000_000i64..8_210_000_000_000, 1..20),
+        ticks in 0..1_000_000_000i64,
+        near in any::<bool>(),
+    ) {
+        let zones = [None, Some("UTC"), Some("+05:30"), Some("Europe/Berlin"), Some("America/New_York")];
+        let units = [
+            (TimeUnit::Second, 1),
+            (TimeUnit::Millisecond, 1_000),
+            (TimeUnit::Microsecond, 1_000_000),
+            (TimeUnit::Nanosecond, 1_000_000_000),
+        ];
+        let types = zones.iter().flat_map(|zone| {
+            units.map(|(unit, scale)| (DataType::Timestamp(unit, zone.map(Into::into)), scale))
+        });
+        for (data_type, scale) in types.chain([(DataType::Date64, 1_000), (DataType::Date32, 0)]) {
+            let value = |seconds: &i64| match scale {
+                0 => Some(seconds.div_euclid(86_400)),
+                // Around the years where the sign begins.
+                _ if near => Some((if *seconds < 0 { -62_167_219_200 } else { 253_402_300_800 }) + seconds % 86_400)
+                    .and_then(|near: i64| near.checked_mul(scale)),
+                _ => seconds.checked_mul(scale).and_then(|value| value.checked_add(ticks % scale)),
+            };
+            let values: Int64Array = seconds.iter().map(value).collect();
+            let layout = if scale == 0 { DataType::Int32 } else { DataType::Int64 };
+            let array = arrow_cast::cast(&arrow_cast::cast(&values, &layout).unwrap(), &data_type).unwrap();
+            let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+            let options = MappingOptions::default().with_choice("c", Choice::String);
+            let mapping = Mapping::try_new(&batch.schema(), &options).unwrap();
+            let mut records = RecordBuffer::default();
+            Encoder::new(Arc::new(mapping)).encode(&batch, &mut records).unwrap();
+            let mut reader = ReaderBuilder::new(batch.schema()).with_mapping(options).build(records.bytes()).unwrap();
+            prop_assert_eq!(reader.next().transpose().unwrap(), Some(batch));
+        }
+    }
 }

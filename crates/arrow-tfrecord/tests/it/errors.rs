@@ -7,7 +7,7 @@ use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow_tfrecord::{Choice, Encoder, Error, Mapping, MappingOptions, NullPolicy, NullRule, RecordBuffer};
+use arrow_tfrecord::{Choice, Encoder, Error, Mapping, MappingOptions, NullPolicy, RecordBuffer};
 use insta::assert_snapshot;
 
 use crate::tables;
@@ -76,13 +76,23 @@ fn values_that_do_not_fit() {
     lists.append_null();
     lists.append_value([Some(2), None]);
     let lists = lists.finish();
-    let decimal =
-        Decimal256Array::from(vec![None, Some(arrow_buffer::i256::MAX)]).with_precision_and_scale(76, 0).unwrap();
+    let decimal = Decimal256Array::from(vec![None, arrow_buffer::i256::from_string(&"9".repeat(76))])
+        .with_precision_and_scale(76, 0)
+        .unwrap();
+    // Arrow does not see to it, and files have them.
+    let of_many_digits = Decimal128Array::from(vec![9_999, -10_000]).with_precision_and_scale(4, 2).unwrap();
     let failures = [
         failure(field(DataType::UInt64), UInt64Array::from(vec![1, u64::MAX]), &options()),
         failure(field(DataType::Float64), Float64Array::from(vec![f64::INFINITY, f64::NAN, -1e300]), &options()),
         failure(field(decimal.data_type().clone()), decimal.clone(), &options()),
         failure(field(decimal.data_type().clone()), decimal, &options().with_choice("c", Choice::Unscaled)),
+        failure(field(of_many_digits.data_type().clone()), of_many_digits.clone(), &options()),
+        failure(
+            field(of_many_digits.data_type().clone()),
+            of_many_digits.clone(),
+            &options().with_choice("c", Choice::Unscaled),
+        ),
+        failure(field(of_many_digits.data_type().clone()), of_many_digits, &options().with_choice("c", Choice::String)),
         failure(
             field(DataType::Timestamp(TimeUnit::Second, None)),
             TimestampSecondArray::from(vec![0, i64::MAX]),
@@ -125,7 +135,7 @@ fn nested_columns_in_the_table() {
         .with_choice("path", Choice::Tensor)
         .with_choice("path/at", Choice::String)
         .with_column_nulls("words", NullPolicy::Mask)
-        .with_column_nulls("path", NullRule::Default("0".to_owned()))
+        .with_column_nulls("path", NullPolicy::Empty)
         .with_column_nulls("path/at", NullPolicy::Absent)
         .with_separator(".");
     assert!(Mapping::try_new(&schema, &options).is_err(), "parts have the names of their features");
@@ -135,11 +145,19 @@ fn nested_columns_in_the_table() {
 
     let dotted = Mapping::try_new(&schema, &MappingOptions::default().with_separator(".")).unwrap();
     assert_eq!(dotted.columns()[2].features[1].name, "words.ragged_row_lengths_0");
+    let struct_of = |name: &str, data_type| DataType::Struct(vec![Field::new(name, data_type, true)].into());
     let refusals = [
         refusal(
             vec![
-                Field::new("point", DataType::Struct(vec![Field::new("x", DataType::Int8, true)].into()), true),
+                Field::new("point", struct_of("x", DataType::Int8), true),
                 Field::new("point/x", DataType::Int8, true),
+            ],
+            &MappingOptions::default(),
+        ),
+        refusal(
+            vec![
+                Field::new("a", struct_of("b", struct_of("c", DataType::Int8)), true),
+                Field::new("a/b", DataType::Int8, true),
             ],
             &MappingOptions::default(),
         ),

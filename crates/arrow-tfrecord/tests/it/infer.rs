@@ -1,11 +1,13 @@
 //! What schema a file without one is given.
 
-use arrow_schema::{DataType, Field};
-use arrow_tfrecord::{ErrorKind, SchemaInference, infer_schema};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_tfrecord::{ErrorKind, FeatureNames, ReaderBuilder, RecordType, SchemaInference, infer_schema};
 use insta::assert_snapshot;
 use prost::Message;
 use tfr_proto::tensorflow::feature::Kind;
-use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+use tfr_proto::tensorflow::{
+    BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, SequenceExample,
+};
 use tfrecord_framing::{Position, RecordWriter};
 
 fn ints(values: &[i64]) -> Option<Kind> {
@@ -121,8 +123,12 @@ fn messages_of_other_types_are_refused() {
         let position = Position { record: 3, byte: 64 };
         SchemaInference::new().observe(record, position).map_err(|error| error.to_string())
     };
-    let lists = [record(&[("f", ints(&[1]))]), vec![0x12, 0x00]].concat();
-    assert_snapshot!(refused(&lists).unwrap_err(), @"record 3 at byte 64: feature lists, which tf.train.SequenceExample has and tf.train.Example not, at byte 14 of its payload");
+    // As in the records of TensorFlow Ranking: Examples in a message, and one more in its second field.
+    let example = record(&[("f", ints(&[1]))]);
+    for field in [0x0a, 0x12] {
+        let of_examples = [&[field, u8::try_from(example.len()).unwrap()], example.as_slice()].concat();
+        assert!(refused(&of_examples).unwrap_err().contains("a message in place of a name"), "{field}");
+    }
     let other = [features.clone(), vec![0x18, 0x01]].concat();
     assert_snapshot!(refused(&other).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
     assert_snapshot!(refused(&[0x0a, 0x02, 0x10, 0x01]).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
@@ -130,4 +136,83 @@ fn messages_of_other_types_are_refused() {
     for record in [vec![], features, [record(&[("f", ints(&[1]))]), vec![0x18, 0x01]].concat()] {
         assert_eq!(refused(&record), Ok(()));
     }
+}
+
+/// A `tf.train.SequenceExample` with these features and these steps of feature lists.
+fn sequence(context: &[(&str, Option<Kind>)], lists: &[(&str, &[Option<Kind>])]) -> Vec<u8> {
+    let feature = |kind: &Option<Kind>| Feature { kind: kind.clone() };
+    let context = context.iter().map(|(name, kind)| ((*name).to_owned(), feature(kind))).collect();
+    let list = |steps: &[Option<Kind>]| FeatureList { feature: steps.iter().map(feature).collect() };
+    let lists = lists.iter().map(|(name, steps)| ((*name).to_owned(), list(steps))).collect();
+    let (context, lists) = (Features { feature: context }, FeatureLists { feature_list: lists });
+    SequenceExample { context: Some(context), feature_lists: Some(lists) }.encode_to_vec()
+}
+
+#[test]
+fn the_type_of_a_feature_list() {
+    let list = |item| DataType::List(Field::new_list_field(item, true).into());
+    let of_two = |item| DataType::FixedSizeList(Field::new_list_field(item, true).into(), 2);
+    let (one, two) = ([ints(&[1]), ints(&[2])], [ints(&[1, 2]), ints(&[3, 4])]);
+    type Steps<'a> = &'a [Option<Kind>];
+    let cases: [(&[Steps<'_>], DataType, bool); 7] = [
+        (&[&one, &[], &[ints(&[3])]], list(DataType::Int64), true),
+        (&[&one, &[ints(&[])]], list(list(DataType::Int64)), false),
+        (&[&two], list(list(DataType::Int64)), false),
+        (&[&[floats(&[0.5]), None]], list(DataType::Float32), true),
+        (&[&[bytes(&[b"a"])], &[bytes(&[b"\xff"])]], list(DataType::Binary), true),
+        (&[&[]], DataType::Null, false),
+        (&[&[None]], DataType::Null, false),
+    ];
+    for (records, expected, is_sequence) in cases {
+        let mut inference = SchemaInference::new();
+        for steps in records {
+            inference.observe(&sequence(&[], &[("q", steps)]), Position::default()).unwrap();
+        }
+        let mapping = inference.mapping();
+        assert_eq!(mapping.record_type, RecordType::SequenceExample);
+        assert_eq!(mapping.sequences.contains("q"), is_sequence, "{records:?}");
+        assert_eq!(inference.finish().field(0).data_type(), &expected, "{records:?}");
+    }
+    let mut fixed = SchemaInference::new().with_fixed_size_lists(true);
+    fixed.observe(&sequence(&[], &[("q", &two)]), Position::default()).unwrap();
+    assert!(fixed.mapping().sequences.is_empty());
+    assert_eq!(fixed.finish().field(0).data_type(), &list(of_two(DataType::Int64)));
+}
+
+#[test]
+fn context_and_feature_lists_are_columns_by_name() {
+    let mut inference = SchemaInference::new();
+    let records = [
+        record(&[("z", ints(&[1]))]),
+        sequence(&[("b", ints(&[1]))], &[("a", &[ints(&[1])]), ("c", &[]), ("", &[ints(&[1])])]),
+    ];
+    let mut names = FeatureNames::default();
+    for record in &records {
+        inference.observe(record, Position::default()).unwrap();
+        names.observe(record, Position::default()).unwrap();
+    }
+    let schema = inference.clone().finish();
+    assert_eq!(schema.fields().iter().map(|field| field.name()).collect::<Vec<_>>(), ["a", "b", "c", "z"]);
+    let found = [names.features(), names.feature_lists()];
+    let found: [Vec<&str>; 2] = found.map(|names| names.iter().map(AsRef::as_ref).collect());
+    assert_eq!(found, [vec!["b", "z"], vec!["a", "c"]]);
+    assert_eq!((names.record_type(), names.records()), (RecordType::SequenceExample, 2));
+
+    let at = Position { record: 2, byte: 90 };
+    let both = inference.observe(&sequence(&[("a", ints(&[1]))], &[]), at).unwrap_err();
+    assert_snapshot!(both, @r#"record 2 at byte 90: "a" is a feature of the context and a feature list, and one column cannot be both"#);
+}
+
+/// Who reads Examples does not pass over what else there is, and `infer_schema` tells no mapping.
+#[test]
+fn sequences_are_not_taken_for_examples() {
+    let mut writer = RecordWriter::new(Vec::new());
+    writer.write_record(&sequence(&[("id", ints(&[1]))], &[("q", &[ints(&[1])])])).unwrap();
+    let file = writer.finish().unwrap();
+    let refused = infer_schema(file.as_slice(), None).unwrap_err();
+    assert_snapshot!(refused, @"record 0 at byte 0: feature lists, which tf.train.SequenceExample has and tf.train.Example not, at byte 15 of its payload");
+    assert_eq!(refused.hint().as_deref(), Some("set the record type to sequence-example"));
+    let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
+    let mut reader = ReaderBuilder::new(schema.into()).build(file.as_slice()).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap_err().to_string(), format!("External error: {refused}"));
 }

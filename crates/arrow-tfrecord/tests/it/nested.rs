@@ -22,8 +22,8 @@ use tfrecord_framing::RecordReader;
 use crate::nested_tables::{self, Nulls};
 
 /// What is in one place of a column.
-#[derive(Clone)]
-enum Cell {
+#[derive(Debug, Clone)]
+pub enum Cell {
     Null,
     /// An array of one element.
     Value(ArrayRef),
@@ -31,7 +31,7 @@ enum Cell {
     List(Vec<Cell>),
 }
 
-fn cell(array: &ArrayRef, at: usize) -> Cell {
+pub fn cell(array: &ArrayRef, at: usize) -> Cell {
     if array.is_null(at) {
         return Cell::Null;
     }
@@ -221,7 +221,7 @@ fn framed(batch: &RecordBatch, masks: bool) -> Vec<u8> {
 }
 
 /// The item of a list that is feature lists: of lists or structs, or named.
-fn steps_of(field: &Field, options: &MappingOptions) -> Option<Field> {
+pub fn steps_of(field: &Field, options: &MappingOptions) -> Option<Field> {
     let (item, is_fixed) = match field.data_type() {
         DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) => (item, false),
         DataType::Map(entries, _) => {
@@ -311,7 +311,7 @@ fn comes_back(batch: &RecordBatch, options: &MappingOptions) {
 }
 
 /// Records of sequences, with every list among them if they are to be named.
-fn of_sequences(batch: &RecordBatch, nulls: NullPolicy, named: bool) -> MappingOptions {
+pub fn of_sequences(batch: &RecordBatch, nulls: NullPolicy, named: bool) -> MappingOptions {
     let options = MappingOptions::default().with_record_type(RecordType::SequenceExample).with_nulls(nulls);
     let schema = batch.schema();
     let lists = schema.fields().iter().filter(|field| {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow_array::builder::{Int64Builder, ListBuilder};
+use arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder};
 use arrow_array::types::Int64Type;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer};
@@ -207,6 +207,53 @@ fn what_is_said_of_a_part_wins() {
     assert_snapshot!(story(&structs, &options));
 }
 
+/// What is said of the parts in it is not for a null around them: neither is it lost, nor do some of the parts have it
+/// and others not.
+#[test]
+fn a_null_is_written_by_the_rule_of_the_part_that_is_null() {
+    let valid = Some(NullBuffer::from(vec![true, false]));
+    let of_lists = StructArray::new(
+        vec![Field::new("l", lists().data_type().clone(), false)].into(),
+        vec![Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some([]), Some([])]))],
+        valid.clone(),
+    );
+    let of_numbers = StructArray::new(
+        vec![Field::new("x", DataType::Int64, false)].into(),
+        vec![ints(vec![Some(1), Some(2)])],
+        valid.clone(),
+    );
+    let keys = StructArray::new(vec![Field::new("k", DataType::Int64, false)].into(), vec![ints(vec![Some(1)])], None);
+    let of_structs = ListArray::new(item(&keys), OffsetBuffer::from_lengths([1, 0]), Arc::new(keys), valid.clone());
+    let mut maps = MapBuilder::new(None, Int64Builder::new(), Int64Builder::new());
+    maps.keys().append_value(1);
+    maps.values().append_null();
+    maps.append(true).unwrap();
+    maps.append(false).unwrap();
+    let told = |array: ArrayRef, rules: &[(&str, &str)]| {
+        let options = rules.iter().fold(MappingOptions::default(), |options, (part, rule)| {
+            options.with_column_nulls(*part, rule.parse::<NullRule>().unwrap())
+        });
+        let strict = Mapping::try_new(&batch(&array).schema(), &options.clone().with_strict(true)).is_ok();
+        format!("{rules:?}{}:\n{}", if strict { "" } else { ", refused where strict" }, story(&array, &options))
+    };
+    let (of_lists, of_numbers, of_structs) = (Arc::new(of_lists), Arc::new(of_numbers), Arc::new(of_structs));
+    let maps: ArrayRef = Arc::new(maps.finish());
+    let stories = [
+        told(of_lists.clone(), &[("c", "empty")]),
+        told(of_lists.clone(), &[("c/l", "empty")]),
+        told(of_lists, &[("c", "unset"), ("c/l", "empty")]),
+        told(of_numbers.clone(), &[("c/x", "default=7")]),
+        told(of_numbers.clone(), &[("c", "empty"), ("c/x", "unset")]),
+        told(of_numbers.clone(), &[("c", "default=8"), ("c/x", "default=7")]),
+        told(of_numbers, &[("c/x", "default=foo")]),
+        told(of_structs, &[("c/k", "empty")]),
+        told(maps.clone(), &[("c/value", "mask"), ("c/key", "empty")]),
+        told(maps.clone(), &[("c", "empty"), ("c/value", "mask")]),
+        told(maps, &[("c", "unset"), ("c/value", "default=5")]),
+    ];
+    assert_snapshot!(stories.concat());
+}
+
 #[test]
 fn rules_that_do_not_fit() {
     let refused = |array: &ArrayRef, rule: &str| {
@@ -231,6 +278,39 @@ fn rules_that_do_not_fit() {
     assert!(strict(&structs, NullPolicy::Mask.into()).is_ok());
     assert!(strict(&structs, NullPolicy::Error.into()).is_ok());
     assert_snapshot!(refusals.join("\n\n"));
+}
+
+/// A list of a length of 0 has no values either, null or not.
+#[test]
+fn lists_of_nothing() {
+    let none: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
+    let valid = Some(NullBuffer::from(vec![true, false]));
+    let lists = FixedSizeListArray::try_new_with_length(item(&none), 0, none, valid, 2).unwrap();
+    let array: ArrayRef = Arc::new(lists);
+    let told = |policy: NullPolicy| story(&array, &MappingOptions::default().with_nulls(policy));
+    assert_eq!(told(NullPolicy::Absent), "  exact\n  {c: []}\n  {}\n  -> [] | null\n");
+    assert_eq!(
+        told(NullPolicy::Empty),
+        "  narrowed\n  column \"c\" loses information: null becomes an empty list\n  {c: []}\n  {c: []}\n  -> [] | []\n"
+    );
+}
+
+/// Only elements of lists of any length can be left out.
+#[test]
+fn what_could_be_dropped_is_told() {
+    let pairs = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])], 2);
+    let lists_of_pairs = ListArray::new(item(&pairs), OffsetBuffer::from_lengths([1]), Arc::new(pairs.clone()), None);
+    let points = point(vec![None], vec![None], None);
+    let lists_of_points = ListArray::new(item(&points), OffsetBuffer::from_lengths([1]), Arc::new(points), None);
+    let lists = with_nulls_inside();
+    let lists_of_lists = ListArray::new(item(&lists), OffsetBuffer::from_lengths([4]), Arc::new(lists.clone()), None);
+    let hints_drop = |array: ArrayRef| {
+        let hint = encoded(&batch(&array), &MappingOptions::default()).unwrap_err().hint().unwrap();
+        hint.contains("null=drop")
+    };
+    assert!(hints_drop(Arc::new(lists)) && hints_drop(Arc::new(lists_of_lists)));
+    let cannot: [ArrayRef; 3] = [Arc::new(pairs), Arc::new(lists_of_pairs), Arc::new(lists_of_points)];
+    assert!(cannot.into_iter().all(|array| !hints_drop(array)));
 }
 
 /// A default is a value of the column's type like any other: in the form that was chosen, and in range.

@@ -25,12 +25,12 @@ pub enum ErrorKind {
         reason: String,
     },
     /// The session has no object store for the URL.
-    #[error("{location}: no object store is registered for {store}")]
+    #[error("{location}: its store cannot be opened")]
     Store {
         /// The location as the user wrote it.
         location: String,
-        /// Scheme and host of the store.
-        store: String,
+        /// What the session's registry of stores said.
+        source: DataFusionError,
     },
     /// Nothing is there.
     #[error("{location}: no such file or directory")]
@@ -173,6 +173,8 @@ pub enum SkipReason {
     EmptyFile,
     /// A file that describes the records beside it: a note, `features.json`, `schema.pbtxt`, an index.
     Description,
+    /// A link to a directory that it lies in.
+    Loop,
 }
 
 impl fmt::Display for SkipReason {
@@ -182,6 +184,7 @@ impl fmt::Display for SkipReason {
             Self::Checksum => "checksum",
             Self::EmptyFile => "0 bytes",
             Self::Description => "describes records",
+            Self::Loop => "a link to a directory above it",
         })
     }
 }
@@ -221,7 +224,6 @@ impl Error {
     /// The way out, where there is one to name.
     pub fn hint(&self) -> Option<String> {
         match self.kind() {
-            ErrorKind::Store { .. } => Some("only local files can be read so far".to_owned()),
             ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
                 Some("name a file itself to read it although it is hidden".to_owned())
             }
@@ -237,7 +239,7 @@ impl Error {
                     .to_owned(),
             ),
             ErrorKind::MissingColumn { .. } => {
-                Some("declare only columns that every file has, or none at all: a name is matched as it is spelled".to_owned())
+                Some("declare only columns that some file has, or none at all: a name is matched as it is spelled".to_owned())
             }
             ErrorKind::DeclaredType { column, found, .. } => {
                 Some(format!("leave the columns undeclared, or declare \"{column}\" as {found}, and CAST it in the query"))

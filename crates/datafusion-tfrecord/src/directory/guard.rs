@@ -20,6 +20,7 @@ use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use datafusion_datasource::{PartitionedFile, TableSchema};
+use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
@@ -33,6 +34,7 @@ use object_store::ObjectStore;
 
 use super::error::ErrorKind;
 use super::location::FileNames;
+use super::read_ahead::ReadAhead;
 
 /// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
 /// columns on to the format, unless told so.
@@ -108,7 +110,14 @@ impl FileSource for GuardedSource {
         base_config: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
+        let groups = &base_config.file_groups;
+        let store = match groups.get(partition) {
+            Some(group) if base_config.object_store_url != ObjectStoreUrl::local_filesystem() => {
+                Arc::new(ReadAhead::part_of(object_store, std::slice::from_ref(group), groups.len()))
+            }
+            _ => object_store,
+        };
+        let inner = self.inner.create_morselizer(store, base_config, partition)?;
         Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone() }))
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_shards::is_sidecar;
+use url::Url;
 
 use super::error::{ErrorKind, Result, SkipReason, Skipped};
 use super::location::{FileNames, Location, Segment};
@@ -127,7 +129,7 @@ pub(crate) fn store_of(
     let store = session
         .runtime_env()
         .object_store(&store_url)
-        .map_err(|_| ErrorKind::Store { location: first.to_string(), store: store_url.as_str().to_owned() })?;
+        .map_err(|source| ErrorKind::Store { location: first.to_string(), source })?;
     Ok((store_url, store))
 }
 
@@ -172,6 +174,16 @@ fn is_special_file(path: &Path) -> bool {
     std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
+/// Whether a directory of the local file system is a link to one that it lies in. Two of these, followed, are a tree without
+/// end for practical purposes.
+fn leads_upwards(path: &Path) -> bool {
+    let path = std::path::PathBuf::from(format!("/{path}"));
+    path.is_symlink()
+        && path.canonicalize().is_ok_and(|target| {
+            path.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|parent| parent.starts_with(target))
+        })
+}
+
 /// Whether a file describes the records beside it. `beside_records`: some file there is certain to hold records.
 fn is_description(name: &str, beside_records: bool) -> bool {
     const NAMES: [&str; 2] = ["dataset_info.json", "features.json"];
@@ -205,12 +217,118 @@ struct Walk<'a> {
     beside_records: bool,
     /// Whether any file or directory was seen at all.
     seen: bool,
+    /// Whether the store knows keys, not directories: all keys of many directories are one listing.
+    is_flat: bool,
+    /// Directories of a flat store that were listed with all below them.
+    known: BTreeMap<Path, ListResult>,
+    /// The directories from which on down they are known.
+    trees: Vec<Path>,
+}
+
+/// Services that list all keys with a prefix, a thousand at a time, as readily as those of one directory.
+const FLAT: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss"];
+
+/// Requests at a time.
+const REQUESTS: usize = 32;
+
+/// What a walk asks of the store next.
+enum Step<'a> {
+    /// Whether there is such a file.
+    Head(Path),
+    /// What is in a directory: what of it fits `segment`, and below that what fits `rest`.
+    List { directory: Path, segment: Option<&'a glob::Pattern>, pattern: &'a [Segment], rest: &'a [Segment] },
+}
+
+/// What the store said to a [`Step`].
+enum Answer<'a> {
+    File(ObjectMeta),
+    NoFile(Path),
+    Directory {
+        listed: ListResult,
+        segment: Option<&'a glob::Pattern>,
+        pattern: &'a [Segment],
+        rest: &'a [Segment],
+    },
+    /// A directory and all below it, which are to be visited with this pattern.
+    Tree {
+        root: Path,
+        pattern: &'a [Segment],
+        directories: BTreeMap<Path, ListResult>,
+    },
+}
+
+/// The steps to what fits `pattern` below `directory`.
+fn steps(mut directory: Path, mut pattern: &[Segment]) -> Vec<Step<'_>> {
+    let mut steps = Vec::new();
+    loop {
+        let (segment, rest) = match pattern.split_first() {
+            Some((Segment::Literal(name), [])) => {
+                steps.push(Step::Head(directory.join(name.as_str())));
+                return steps;
+            }
+            Some((Segment::Literal(name), rest)) => {
+                directory = directory.join(name.as_str());
+                pattern = rest;
+                continue;
+            }
+            Some((Segment::AnyDepth, [])) | None => (None, pattern),
+            Some((Segment::AnyDepth, rest)) => {
+                steps.push(Step::List { directory: directory.clone(), segment: None, pattern, rest: pattern });
+                pattern = rest;
+                continue;
+            }
+            Some((Segment::Pattern(pattern), rest)) => (Some(pattern), rest),
+        };
+        steps.push(Step::List { directory, segment, pattern, rest });
+        return steps;
+    }
+}
+
+/// The directories from `root` down in which `objects` lie, each as a listing of it would be.
+fn tree(root: &Path, objects: Vec<ObjectMeta>) -> BTreeMap<Path, ListResult> {
+    let empty = || ListResult { objects: Vec::new(), common_prefixes: Vec::new() };
+    let mut directories = BTreeMap::from([(root.clone(), empty())]);
+    // A key `root/` of no bytes, as some tools make for a directory, is the root itself.
+    let inside = |meta: &ObjectMeta| meta.location != *root && meta.location.prefix_matches(root);
+    for meta in objects.into_iter().filter(inside) {
+        let mut directory = meta.location.parent().unwrap_or_default();
+        if let Some(known) = directories.get_mut(&directory) {
+            known.objects.push(meta);
+            continue;
+        }
+        directories.insert(directory.clone(), ListResult { objects: vec![meta], ..empty() });
+        // Up to the first that is known.
+        while directory != *root {
+            let parent = directory.parent().unwrap_or_default();
+            let is_known = directories.contains_key(&parent);
+            directories.entry(parent.clone()).or_insert_with(empty).common_prefixes.push(directory);
+            if is_known {
+                break;
+            }
+            directory = parent;
+        }
+    }
+    directories
 }
 
 impl<'a> Walk<'a> {
     fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
         let (found, passed) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, location, found, skipped: Skipped::default(), passed, beside_records: false, seen: false }
+        let url: &Url = location.object_store().as_ref();
+        let is_flat = FLAT.contains(&url.scheme());
+        let (skipped, known) = (Skipped::default(), BTreeMap::new());
+        Self {
+            store,
+            location,
+            found,
+            skipped,
+            passed,
+            beside_records: false,
+            seen: false,
+            is_flat,
+            known,
+            trees: Vec::new(),
+        }
     }
 
     async fn find(&mut self) -> Result<()> {
@@ -220,57 +338,116 @@ impl<'a> Walk<'a> {
             self.found.insert(meta.location.clone(), meta);
             return Ok(());
         }
-        self.descend().await
+        let location = self.location;
+        let url: &Url = location.object_store().as_ref();
+        match self.descend().await {
+            // Servers of the web hardly ever list; that there is no such file they said already.
+            Err(error)
+                if matches!(url.scheme(), "http" | "https")
+                    && !location.is_directory
+                    && !location.is_pattern()
+                    && matches!(error.kind(), ErrorKind::List { .. }) =>
+            {
+                Err(ErrorKind::NotFound { location: location.to_string() }.into())
+            }
+            done => done,
+        }
     }
 
-    /// Visits directories, each with the part of the pattern that still has to match below it.
+    /// Visits directories, a level at a time, each with the part of the pattern that still has to match below it.
     async fn descend(&mut self) -> Result<()> {
-        let location = self.location;
-        let mut pending = vec![(location.prefix.clone(), location.pattern.as_slice())];
-        while let Some((directory, pattern)) = pending.pop() {
-            let (segment, rest) = match pattern.split_first() {
-                Some((Segment::Literal(name), [])) => {
-                    let path = directory.clone().join(name.as_str());
-                    match self.head(&path).await? {
-                        Some(meta) => drop(self.found.insert(path, meta)),
-                        None => pending.push((path, &[])),
+        let mut level = vec![(self.location.prefix.clone(), self.location.pattern.as_slice())];
+        while !level.is_empty() {
+            let steps: Vec<_> =
+                level.drain(..).flat_map(|(directory, pattern)| self.steps(directory, pattern)).collect();
+            // Collected first: a closure over references is not general enough for the compiler inside a stream.
+            let answers: Vec<_> = steps.into_iter().map(|step| self.ask(step).boxed()).collect();
+            let answers: Vec<_> = stream::iter(answers).buffered(REQUESTS).try_collect().await?;
+            for answer in answers {
+                match answer {
+                    Answer::File(meta) => drop(self.found.insert(meta.location.clone(), meta)),
+                    Answer::NoFile(path) => level.push((path, &[])),
+                    Answer::Directory { listed, segment, pattern, rest } => {
+                        let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
+                        level.extend(self.visit(listed, segment, takes_files).map(|directory| (directory, rest)));
                     }
-                    continue;
-                }
-                Some((Segment::Literal(name), rest)) => {
-                    pending.push((directory.clone().join(name.as_str()), rest));
-                    continue;
-                }
-                Some((Segment::AnyDepth, [])) | None => (None, pattern),
-                Some((Segment::AnyDepth, rest)) => {
-                    pending.push((directory.clone(), rest));
-                    (None, pattern)
-                }
-                Some((Segment::Pattern(pattern), rest)) => (Some(pattern), rest),
-            };
-            let mut listed = self
-                .store
-                .list_with_delimiter(Some(&directory))
-                .await
-                .map_err(|source| ErrorKind::List { location: location.file_names().name(&directory), source })?;
-            listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
-            self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
-            self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
-            let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
-            for meta in listed.objects {
-                if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
-                    self.found.insert(meta.location.clone(), meta);
-                } else if meta.size == 0 || meta.location.filename().is_some_and(|name| name.starts_with('_')) {
-                    self.passed.insert(meta.location.clone(), meta);
-                }
-            }
-            for subdirectory in listed.common_prefixes {
-                if self.takes(&subdirectory, segment, None) {
-                    pending.push((subdirectory, rest));
+                    Answer::Tree { root, pattern, directories } => {
+                        self.known.extend(directories);
+                        self.trees.push(root.clone());
+                        level.push((root, pattern));
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    fn steps(&self, directory: Path, pattern: &'a [Segment]) -> Vec<Step<'a>> {
+        let is_unknown = || !self.known.contains_key(&directory) && !self.is_known_absent(&directory);
+        match pattern {
+            // All below it at once, before anything of it is asked for.
+            [Segment::AnyDepth, ..] if self.is_flat && is_unknown() => {
+                vec![Step::List { directory, segment: None, pattern, rest: pattern }]
+            }
+            _ => steps(directory, pattern),
+        }
+    }
+
+    async fn ask(&self, step: Step<'a>) -> Result<Answer<'a>> {
+        let (directory, segment, pattern, rest) = match step {
+            Step::Head(path) => {
+                let directory = path.parent().unwrap_or_default();
+                let meta = match self.known.get(&directory) {
+                    Some(listed) => listed.objects.iter().find(|meta| meta.location == path).cloned(),
+                    None if self.is_known_absent(&directory) => None,
+                    None => self.head(&path).await?,
+                };
+                return Ok(match meta {
+                    Some(meta) => Answer::File(ObjectMeta { location: path, ..meta }),
+                    None => Answer::NoFile(path),
+                });
+            }
+            Step::List { directory, segment, pattern, rest } => (directory, segment, pattern, rest),
+        };
+        let known = self.known.get(&directory).map(|listed| (listed.objects.clone(), listed.common_prefixes.clone()));
+        if known.is_some() || self.is_known_absent(&directory) {
+            let (objects, common_prefixes) = known.unwrap_or_default();
+            return Ok(Answer::Directory { listed: ListResult { objects, common_prefixes }, segment, pattern, rest });
+        }
+        let failed = |source| ErrorKind::List { location: self.location.file_names().name(&directory), source };
+        if self.is_flat && segment.is_none() {
+            let objects = self.store.list(Some(&directory)).try_collect().await.map_err(failed)?;
+            let directories = tree(&directory, objects);
+            return Ok(Answer::Tree { root: directory, pattern, directories });
+        }
+        let listed = self.store.list_with_delimiter(Some(&directory)).await.map_err(failed)?;
+        Ok(Answer::Directory { listed, segment, pattern, rest })
+    }
+
+    /// Whether nothing lies in the directory, since it is not among those that are known.
+    fn is_known_absent(&self, directory: &Path) -> bool {
+        !self.known.contains_key(directory) && self.trees.iter().any(|root| directory.prefix_matches(root))
+    }
+
+    /// Takes what belongs to the table from a directory; its subdirectories that may hold more of it.
+    fn visit(
+        &mut self,
+        mut listed: ListResult,
+        segment: Option<&glob::Pattern>,
+        takes_files: bool,
+    ) -> impl Iterator<Item = Path> + use<> {
+        listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
+        self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
+        self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
+        for meta in listed.objects {
+            if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
+                self.found.insert(meta.location.clone(), meta);
+            } else if meta.size == 0 || meta.location.filename().is_some_and(|name| name.starts_with('_')) {
+                self.passed.insert(meta.location.clone(), meta);
+            }
+        }
+        listed.common_prefixes.retain(|subdirectory| self.takes(subdirectory, segment, None));
+        listed.common_prefixes.into_iter()
     }
 
     /// Whether a file (with its size) or directory that a listing brought up belongs to the table.
@@ -293,6 +470,7 @@ impl<'a> Walk<'a> {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,
+            None if self.is_local() && leads_upwards(path) => SkipReason::Loop,
             _ => return true,
         };
         let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };
@@ -300,16 +478,22 @@ impl<'a> Walk<'a> {
         false
     }
 
+    fn is_local(&self) -> bool {
+        *self.location.object_store() == ObjectStoreUrl::local_filesystem()
+    }
+
     async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
         if path.as_ref().is_empty() {
             return Ok(None);
         }
-        if *self.location.object_store() == ObjectStoreUrl::local_filesystem() && is_special_file(path) {
+        if self.is_local() && is_special_file(path) {
             return Err(ErrorKind::NotAFile { file: self.location.file_names().name(path) }.into());
         }
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
+            // Said of what is not there, too, to who may not list; a pattern is listed.
+            Err(object_store::Error::PermissionDenied { .. }) if self.location.is_pattern() => Ok(None),
             Err(source) => Err(ErrorKind::List { location: self.location.file_names().name(path), source }.into()),
         }
     }
@@ -336,5 +520,32 @@ impl<'a> Walk<'a> {
             .await
             .map_err(|source| ErrorKind::List { location: self.location.to_string(), source })?;
         Ok(listed.common_prefixes.contains(directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flat_listing_is_a_tree_of_directories() {
+        let meta = |key: &&str| ObjectMeta {
+            location: Path::from(*key),
+            last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+            size: 1,
+            e_tag: None,
+            version: None,
+        };
+        let keys = ["t", "t/a", "t/x/y/z", "t/x/y/w", "t/x/b", "u/c"];
+        let found = tree(&Path::from("t"), keys.iter().map(meta).collect());
+        let shown: Vec<_> = found
+            .iter()
+            .map(|(directory, listed)| {
+                let objects = listed.objects.iter().map(|meta| meta.location.as_ref());
+                let inside: Vec<_> = listed.common_prefixes.iter().map(Path::as_ref).chain(objects).collect();
+                format!("{directory}: {}", inside.join(" "))
+            })
+            .collect();
+        assert_eq!(shown, ["t: t/x t/a", "t/x: t/x/y t/x/b", "t/x/y: t/x/y/z t/x/y/w"]);
     }
 }

@@ -1,5 +1,6 @@
 //! What the user wrote to say where a table lies: a path, a URL or a pattern of either.
 
+use std::borrow::Cow;
 use std::path::{Component, Path as FsPath, PathBuf};
 
 use datafusion_execution::object_store::ObjectStoreUrl;
@@ -8,11 +9,18 @@ use object_store::path::Path;
 use url::Url;
 
 use super::error::{ErrorKind, Result};
+use super::partition::percent_decode;
 
 /// Where the files of a table lie: an object store and a path or pattern in it.
 ///
 /// Accepted are local paths, relative or absolute, and URLs (`file:///data/`, `s3://bucket/key`). The path may hold
 /// the patterns `*`, `?`, `[..]` within a component and `**` for any number of directories.
+///
+/// Of a `file` or `http` URL the path is percent-decoded, and `?` begins the query of an `http` URL. The path of any other
+/// URL is the key as it stands, as Hadoop and the stores' own tools have it: `s3://bucket/dt=10%3A30/a b#1.csv` names an
+/// object with a `%` in its key.
+///
+/// What may be secret is not shown: user info and query of an `http` URL, see [`redacted`].
 ///
 /// ```
 /// use datafusion_tfrecord::directory::Location;
@@ -24,6 +32,7 @@ use super::error::{ErrorKind, Result};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Location {
+    /// As the user wrote it, without what may be secret.
     text: String,
     store: ObjectStoreUrl,
     /// The components before the first pattern.
@@ -53,11 +62,18 @@ pub struct FileNames {
     root: String,
     /// The current directory as a path of the store, with a trailing `/`.
     base: Option<String>,
+    /// Whether paths are percent-encoded in names.
+    encoded: bool,
 }
 
 impl FileNames {
     /// The name of `path` for a message.
     pub fn name(&self, path: &Path) -> String {
+        if self.encoded
+            && let Some(url) = encoded(&self.root, path)
+        {
+            return url;
+        }
         let path = path.as_ref();
         match self.base.as_deref().and_then(|base| path.strip_prefix(base)) {
             Some(relative) => relative.to_owned(),
@@ -76,8 +92,11 @@ impl Location {
             return Err(invalid(text, "it is empty"));
         }
         match text.split_once("://") {
-            Some(("file", _)) => Self::local(text, &file_url_path(text)?),
-            Some((scheme, _)) if is_scheme(scheme) => Self::remote(text),
+            Some((scheme, rest)) if is_scheme(scheme) => match scheme.to_ascii_lowercase().as_str() {
+                "file" => Self::local(text, &file_url_path(text)?),
+                "http" | "https" => Self::http(text),
+                _ => Self::keyed(text, scheme, rest),
+            },
             _ => Self::local(text, FsPath::new(text)),
         }
     }
@@ -127,19 +146,55 @@ impl Location {
         let base = current
             .and_then(|dir| Path::from_absolute_path(dir).ok())
             .map(|dir| if dir.as_ref().is_empty() { String::new() } else { format!("{dir}/") });
-        let names = FileNames { root: "/".to_owned(), base };
+        let names = FileNames { root: "/".to_owned(), base, encoded: false };
         Self::from_segments(text, ObjectStoreUrl::local_filesystem(), &segments, names)
     }
 
-    fn remote(text: &str) -> Result<Self> {
-        // `?` is a pattern here, not the start of a URL's query.
-        let url = Url::parse(&text.replace('?', "%3F")).map_err(|error| invalid(text, &error.to_string()))?;
-        let root = url[..url::Position::BeforePath].to_owned();
-        let store = ObjectStoreUrl::parse(&root).map_err(|error| invalid(text, &error.to_string()))?;
-        let path = Path::from_url_path(url.path()).map_err(|error| invalid(text, &error.to_string()))?;
-        let segments: Vec<String> = path.parts().map(|part| part.as_ref().to_owned()).collect();
-        let names = FileNames { root: format!("{root}/"), base: None };
+    /// A URL whose path is a key of the store as it stands.
+    fn keyed(text: &str, scheme: &str, rest: &str) -> Result<Self> {
+        let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let root =
+            Url::parse(&format!("{scheme}://{authority}/")).map_err(|error| invalid(text, &error.to_string()))?;
+        if root.password().is_some() {
+            return Err(invalid(text, "credentials have no place in a URL; put them into the environment"));
+        }
+        // Other names of the same service, so that what is named by both is known to be the same.
+        let scheme = match root.scheme() {
+            "s3a" => "s3",
+            "gcs" => "gs",
+            "abfs" => "abfss",
+            other => other,
+        };
+        let store = ObjectStoreUrl::parse(format!("{scheme}{}", &root[url::Position::AfterScheme..]))
+            .map_err(|_| invalid(text, "what stands before the path names no store"))?;
+        let segments: Vec<_> = key.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
+        let names = FileNames { root: root.into(), ..FileNames::default() };
         Self::from_segments(text, store, &segments, names)
+    }
+
+    /// A URL of the web. Its user info and its query are part of the store, since they go with every request.
+    fn http(text: &str) -> Result<Self> {
+        let mut url = Url::parse(text).map_err(|error| invalid(text, &error.to_string()))?;
+        let path = Path::from_url_path(url.path()).map_err(|error| invalid(text, &error.to_string()))?;
+        let segments: Vec<_> = path.parts().map(|part| part.as_ref().to_owned()).collect();
+        let is_directory = url.path().ends_with('/');
+        let query = url.query().map(str::to_owned);
+        url.set_fragment(None);
+        url.set_query(None);
+        url.set_path("/");
+        let mut store = url.clone();
+        // They fail for a URL that cannot have a host; this one has.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        if let Some(query) = query {
+            if store != url {
+                return Err(invalid(text, "it has both a user and a query"));
+            }
+            let _ = store.set_username(QUERY).and_then(|()| store.set_password(Some(&query.replace('%', "%25"))));
+        }
+        let store = ObjectStoreUrl::parse(&store).map_err(|error| invalid(text, &error.to_string()))?;
+        let names = FileNames { root: url.into(), base: None, encoded: true };
+        let location = Self::from_segments(text, store, &segments, names)?;
+        Ok(Self { is_directory, ..location })
     }
 
     fn from_segments(text: &str, store: ObjectStoreUrl, segments: &[String], names: FileNames) -> Result<Self> {
@@ -158,7 +213,7 @@ impl Location {
             })
             .collect::<Result<_>>()?;
         Ok(Self {
-            text: text.to_owned(),
+            text: redacted(text).into_owned(),
             store,
             prefix: path(literal)?,
             pattern,
@@ -184,7 +239,82 @@ impl std::str::FromStr for Location {
 }
 
 fn invalid(location: &str, reason: &str) -> super::Error {
-    ErrorKind::Location { location: location.to_owned(), reason: reason.to_owned() }.into()
+    ErrorKind::Location { location: redacted(location).into_owned(), reason: reason.to_owned() }.into()
+}
+
+/// The user name that tells a query from a password in the URL of a store.
+const QUERY: &str = "?";
+
+/// The query that goes with every request to the store at `url`, for a store of the web: a signature, as a rule.
+///
+/// It is part of the location that the user wrote, but the URL of a store has no place for it, so it stands there in the
+/// place of a password.
+pub fn query_of_store(url: &Url) -> Option<String> {
+    (percent_decode(url.username()) == QUERY).then(|| url.password().map(percent_decode)).flatten()
+}
+
+/// The user and the password that go with every request to the store at `url`, with a colon between.
+pub fn user_of_store(url: &Url) -> Option<String> {
+    let is_user = query_of_store(url).is_none() && !(url.username().is_empty() && url.password().is_none());
+    is_user
+        .then(|| format!("{}:{}", percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())))
+}
+
+/// `text` without what may be secret in the URLs in it: passwords, and of `http` URLs all of the user info and the query.
+///
+/// ```
+/// use datafusion_tfrecord::directory::redacted;
+///
+/// assert_eq!(redacted("https://me:pw@host/a.csv?sig=x, s3://b/k"), "https://***@host/a.csv?***, s3://b/k");
+/// ```
+pub fn redacted(text: &str) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let is_http = [("http", 4), ("https", 5)].iter().any(|(scheme, len)| {
+            before.len() >= *len
+                && before.is_char_boundary(before.len() - len)
+                && before[before.len() - len..].eq_ignore_ascii_case(scheme)
+        });
+        let end = after
+            .find(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`'))
+            .unwrap_or(after.len());
+        let (url, tail) = after.split_at(end);
+        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        shown.push_str(before);
+        shown.push_str("://");
+        match authority.rsplit_once('@') {
+            Some((user, host)) if is_http || user.contains(':') => {
+                shown.push_str(HIDDEN);
+                shown.push('@');
+                shown.push_str(host);
+            }
+            _ => shown.push_str(authority),
+        }
+        match path.split_once('?') {
+            Some((path, query)) if is_http && !query.is_empty() => {
+                // What ends a sentence or an item of a list is no part of the query.
+                let stays = query.trim_end_matches([',', '.', ':', ';', ')', ']']).len();
+                shown.extend([path, "?", HIDDEN, &query[stays..]]);
+            }
+            _ => shown.push_str(path),
+        }
+        rest = tail;
+    }
+    if shown.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+const HIDDEN: &str = "***";
+
+/// `path` below the URL `root`, percent-encoded.
+fn encoded(root: &str, path: &Path) -> Option<String> {
+    let mut url = Url::parse(root).ok()?;
+    url.path_segments_mut().ok()?.clear().extend(path.parts().map(|part| part.as_ref().to_owned()));
+    Some(url.into())
 }
 
 /// RFC 3986, section 3.1; one letter is a Windows drive.
@@ -227,47 +357,4 @@ fn resolve_parents(path: &FsPath) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn relative_paths_are_named_as_they_were_given() -> Result<()> {
-        let location = Location::parse("./data//x=1/*.csv")?;
-        let file = Path::parse(format!("{}/a b.csv", location.prefix)).expect("a path");
-        assert_eq!(location.file_names().name(&file), "data/x=1/a b.csv");
-        assert_eq!(location.file_names().name(&Path::from("elsewhere/f")), "/elsewhere/f");
-        let location = Location::parse("/data/f")?;
-        assert_eq!(location.file_names().name(&location.prefix), "/data/f");
-        Ok(())
-    }
-
-    #[test]
-    fn urls() -> Result<()> {
-        for (text, store, prefix, patterns) in [
-            ("file:///a%20b/c?.csv", "file:///", "a b", 1),
-            ("file:///a/b", "file:///", "a/b", 0),
-            ("s3://bucket/dt=1/**/x.parquet", "s3://bucket/", "dt=1", 2),
-            ("/C:/odd", "file:///", "C:/odd", 0),
-        ] {
-            let location = Location::parse(text)?;
-            assert_eq!(location.object_store().as_str(), store, "{text}");
-            assert_eq!(location.prefix.as_ref(), prefix, "{text}");
-            assert_eq!(location.pattern.len(), patterns, "{text}");
-            assert_eq!(location.to_string(), text);
-        }
-        let location = Location::parse("s3://bucket/a/b")?;
-        assert_eq!(location.file_names().name(&location.prefix), "s3://bucket/a/b");
-        Ok(())
-    }
-
-    #[test]
-    fn unusable_texts_are_refused() {
-        for (text, reason) in [
-            ("", "'': not a usable path: it is empty"),
-            ("/a/[x", "/a/[x: not a usable path: pattern \"[x\": invalid range pattern"),
-            ("file://host/x", "file://host/x: not a usable path: a file URL has no host and an absolute path"),
-        ] {
-            assert_eq!(Location::parse(text).expect_err(text).to_string(), reason);
-        }
-    }
-}
+mod tests;

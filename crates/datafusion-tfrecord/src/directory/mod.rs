@@ -26,12 +26,15 @@ mod guard;
 pub(crate) mod listing;
 mod location;
 mod partition;
+mod path_columns;
+mod read_ahead;
 pub(crate) mod schema;
 mod table;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use guard::GuardedSource;
 pub use listing::Listing;
-pub use location::{FileNames, Location};
+pub use location::{FileNames, Location, query_of_store, redacted, user_of_store};
 pub use partition::PartitionColumns;
+pub use read_ahead::ReadAhead;
 pub use table::DirectoryTable;

@@ -84,8 +84,8 @@ fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|value| value.to_string() == text)
 }
 
-/// Decodes `%2F` and the like as Hive and Spark write them; what is no escape stays.
-fn percent_decode(text: &str) -> String {
+/// Decodes `%2F` and the like, as Hive and Spark write them; what is no escape stays.
+pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

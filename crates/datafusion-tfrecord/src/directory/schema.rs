@@ -73,17 +73,22 @@ pub(crate) fn check_path_columns(
     Ok(())
 }
 
-/// Refuses a file that lacks a declared column, or has it with values that the declared type may not hold.
+/// Refuses a declared column that no file has, or one of them with values that the declared type may not hold. A file
+/// from before a column was added has nulls for it, if the column may be null.
 pub(super) fn check_declared(
     declared: &Schema,
     schemas: &[SchemaRef],
     file_name: impl Fn(usize) -> String,
 ) -> Result<()> {
-    for (file, schema) in schemas.iter().enumerate() {
-        for field in declared.fields() {
+    for field in declared.fields() {
+        let is_known = schemas.iter().any(|schema| schema.column_with_name(field.name()).is_some());
+        for (file, schema) in schemas.iter().enumerate() {
             let column = field.name().clone();
             let declared = field.data_type().clone();
             let Some((_, found)) = schema.column_with_name(&column) else {
+                if is_known && field.is_nullable() {
+                    continue;
+                }
                 let found = schema.fields().iter().map(|field| field.name().clone()).collect();
                 return Err(ErrorKind::MissingColumn { file: file_name(file), column, declared, found }.into());
             };

@@ -25,7 +25,7 @@ use tokio::sync::OnceCell;
 
 use super::guard::{GuardedSource, guard_future};
 use super::listing::Listing;
-use super::schema;
+use super::{path_columns, schema};
 
 /// The files of a [`Listing`], read by one [`FileFormat`], as one table.
 ///
@@ -47,12 +47,12 @@ impl DirectoryTable {
     /// Reads the schema of every file and merges them.
     ///
     /// # Errors
-    /// A file is not of the format, is damaged, or disagrees with another about the type of a column.
+    /// A file is not of the format, is damaged, disagrees with another about the type of a column, or has a column of its
+    /// path with another value.
     pub async fn try_new(session: &dyn Session, listing: Listing, format: Arc<dyn FileFormat>) -> Result<Self> {
-        let infer = |file| infer_schema(session, &listing, &format, file).boxed();
-        let schemas = read_each(session, listing.files().iter().map(infer)).await?;
+        let infer = |index| infer_schema(session, &listing, &format, index).boxed();
+        let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        schema::check_path_columns(listing.partitions().fields(), &schemas, name)?;
         let merged = schema::merge(&schemas, name)?;
         Ok(Self::with_schema(listing, format, &merged))
     }
@@ -60,18 +60,17 @@ impl DirectoryTable {
     /// Reads the schema of every file and makes a table of the columns `declared`, which may include those of the path.
     ///
     /// # Errors
-    /// A file is not of the format, is damaged, lacks a column, or has it with a type of which the declared one does
-    /// not hold every value.
+    /// A file is not of the format, is damaged, or has a column with a type of which the declared one does not hold every
+    /// value; no file has a column, or not all have one that is not null.
     pub async fn try_declared(
         session: &dyn Session,
         listing: Listing,
         format: Arc<dyn FileFormat>,
         declared: &Schema,
     ) -> Result<Self> {
-        let infer = |file| infer_schema(session, &listing, &format, file).boxed();
-        let schemas = read_each(session, listing.files().iter().map(infer)).await?;
+        let infer = |index| infer_schema(session, &listing, &format, index).boxed();
+        let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        schema::check_path_columns(listing.partitions().fields(), &schemas, name)?;
         let table = Self::with_schema(listing.clone(), format, declared);
         schema::check_declared(table.schema.file_schema(), &schemas, name)?;
         Ok(table)
@@ -249,14 +248,17 @@ impl TableProvider for DirectoryTable {
     }
 }
 
+/// The schema of the file at `index`, but for the columns of its path.
 async fn infer_schema(
     session: &dyn Session,
     listing: &Listing,
     format: &Arc<dyn FileFormat>,
-    file: &ObjectMeta,
+    index: usize,
 ) -> Result<SchemaRef> {
+    let file = &listing.files()[index];
     let name = listing.names().name(&file.location);
-    guard_future(&name, format.infer_schema(session, listing.store(), std::slice::from_ref(file))).await
+    let schema = guard_future(&name, format.infer_schema(session, listing.store(), std::slice::from_ref(file))).await?;
+    path_columns::without_path_columns(session, listing, format, index, &schema).await
 }
 
 async fn infer_statistics(
@@ -283,7 +285,7 @@ async fn read_each<'a, T>(
 
 /// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so, and tells it
 /// what is read.
-fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
+pub(super) fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
     let config = plan
         .downcast_ref::<DataSourceExec>()
         .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())

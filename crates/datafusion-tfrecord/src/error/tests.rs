@@ -26,10 +26,10 @@ fn messages_tell_what_and_the_way_out() {
     insta::assert_snapshot!(shown(ErrorKind::InvalidOption { option, found, expected }), @r#"option tfrecord.level: found "ten", expected a number from 0 to 9"#);
     let (first, second) = ("tfrecord.shards".to_owned(), "tfrecord.shard_rows".to_owned());
     insta::assert_snapshot!(shown(ErrorKind::ConflictingOptions { first, second }), @"options tfrecord.shards and tfrecord.shard_rows exclude each other");
-    insta::assert_snapshot!(shown(ErrorKind::NotLocal { url: "s3://bucket/shards/".to_owned() }), @r"
-    cannot write to s3://bucket/shards/: shards go to a local directory
+    insta::assert_snapshot!(shown(ErrorKind::NoUploads { url: "https://host/shards/".to_owned() }), @r"
+    cannot write to https://host/shards/: there, shards would be seen before the set is whole
 
-    hint: write to a local directory, then copy the directory as a whole
+    hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
     ");
     let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
     insta::assert_snapshot!(shown(ErrorKind::Unsupported { what: "INSERT INTO", instead }), @r"

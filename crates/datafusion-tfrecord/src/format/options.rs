@@ -19,7 +19,7 @@ use crate::write::WriteOptions;
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
 
 /// Every option, without prefix.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -32,6 +32,7 @@ const NAMES: [&str; 18] = [
     "record_type",
     "sequence",
     "separator",
+    "vocabulary",
     "strict",
     "expected_rows",
     "crc",
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn mistakes_tell_what_would_be_right() {
-        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a positive number"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);

@@ -11,6 +11,7 @@ use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};
 /// | `record_type` | `example`, `sequence-example`, `bytes` |
 /// | `sequence` | names of columns, with commas between; in double quotes if they hold one |
 /// | `separator` | what stands between the name of a column and that of its part |
+/// | `vocabulary` | `column: cat, dog`: the values of columns that are ranks, or of parts of them; several with semicolons |
 ///
 /// # Errors
 /// What is expected instead.
@@ -26,6 +27,11 @@ pub fn set_mapping_option(options: &mut MappingOptions, key: &str, value: &str) 
             options.record_type = value.trim().parse().map_err(|_| words(arrow_tfrecord::RecordType::ALL))?
         }
         "sequence" => options.sequences.extend(parse_columns(value)?),
+        "vocabulary" => {
+            for (column, values) in parse_vocabularies(value)? {
+                *options = std::mem::take(options).with_vocabulary(column, values);
+            }
+        }
         "separator" if value.is_empty() => return Err("a character or more".to_owned()),
         "separator" => value.clone_into(&mut options.separator),
         _ => return Ok(false),
@@ -90,7 +96,7 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     let mut columns = Vec::new();
     let mut rest = Some(text);
     while let Some(text) = rest {
-        let (column, after) = name(text, ',').ok_or_else(expected)?;
+        let (column, after) = name(text, [',']).ok_or_else(expected)?;
         if column.is_empty() {
             return Err(expected());
         }
@@ -104,17 +110,49 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     Ok(columns)
 }
 
+/// Reads the values of columns that are ranks, in the order of their ranks: `label: cat, dog; "a: b": "x, y", z`.
+fn parse_vocabularies(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
+    let expected = || {
+        "'column: value, value; ...', with values in double quotes if they hold a comma, a semicolon or a quote"
+            .to_owned()
+    };
+    let mut vocabularies = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (column, mut after) = named(rest).filter(|(column, _)| !column.is_empty()).ok_or_else(expected)?;
+        let mut values = Vec::new();
+        loop {
+            let (value, behind) = name(after, [',', ';']).ok_or_else(expected)?;
+            values.push(value);
+            let behind = behind.trim_start();
+            match behind.strip_prefix(',') {
+                Some(next) => after = next,
+                None => {
+                    rest = match behind.strip_prefix(';') {
+                        Some(next) => next.trim_start(),
+                        None if behind.is_empty() => behind,
+                        None => return Err(expected()),
+                    };
+                    break;
+                }
+            }
+        }
+        vocabularies.push((column, values));
+    }
+    Ok(vocabularies)
+}
+
 /// Splits `column: rest`.
 fn named(text: &str) -> Option<(String, &str)> {
-    let (column, after) = name(text, ':')?;
+    let (column, after) = name(text, [':'])?;
     Some((column, after.trim_start().strip_prefix(':')?))
 }
 
-/// Splits a name, in quotes or up to `end`, from what follows.
-fn name(text: &str, end: char) -> Option<(String, &str)> {
+/// Splits a name, in quotes or up to one of `ends`, from what follows.
+fn name<const N: usize>(text: &str, ends: [char; N]) -> Option<(String, &str)> {
     let text = text.trim_start();
     let Some(mut rest) = text.strip_prefix('"') else {
-        let (name, after) = text.split_at(text.find(end).unwrap_or(text.len()));
+        let (name, after) = text.split_at(text.find(ends).unwrap_or(text.len()));
         return Some((name.trim_end().to_owned(), after));
     };
     let mut name = String::new();
@@ -178,6 +216,23 @@ mod tests {
         for text in ["", "a,", ",a", r#""a" b"#, r#""a"#] {
             assert!(parse_columns(text).is_err(), "{text}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn vocabularies_are_values_in_order() -> Result<(), String> {
+        let read = |text: &str| parse_vocabularies(text);
+        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        assert_eq!(read("label: dog, cat")?, [("label".to_owned(), values(&["dog", "cat"]))]);
+        let several = read(r#""a: b": "x, y", "say ""z""",; s/kind: one;"#)?;
+        let expected = [("a: b", values(&["x, y", r#"say "z""#, ""])), ("s/kind", values(&["one"]))];
+        assert_eq!(several, expected.map(|(column, values)| (column.to_owned(), values)));
+        for text in ["label", ": a", r#"label: "a" b"#, r#"label: "a"#] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let mut options = MappingOptions::default();
+        assert!(set_mapping_option(&mut options, "vocabulary", "label: dog, cat")?);
+        assert_eq!(options, MappingOptions::default().with_vocabulary("label", values(&["dog", "cat"])));
         Ok(())
     }
 

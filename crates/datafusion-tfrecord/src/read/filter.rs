@@ -11,6 +11,8 @@ use datafusion_physical_expr::expressions::DynamicFilterTracking;
 use datafusion_physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion_physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
 
+use super::narrow::narrowed;
+
 /// The columns of the files that a filter reads, if it reads no others and always gives the same answer.
 pub(super) fn file_columns(filter: &Arc<dyn PhysicalExpr>, file_schema: &Schema) -> Option<Vec<usize>> {
     // What a filter that changes while the query runs lets pass now may be of no use later; the nodes above know.
@@ -28,11 +30,12 @@ pub(super) fn row_filter(filters: &[Arc<dyn PhysicalExpr>], file_schema: &Schema
     let mut all: Option<RowFilter> = None;
     for filter in filters {
         let Some(columns) = file_columns(filter, file_schema) else { continue };
-        let given = file_schema.project(&columns)?;
+        let given = Arc::new(file_schema.project(&columns)?);
         let filter = reassign_expr_columns(Arc::clone(filter), &given)?;
         let next = RowFilter::new(columns, move |batch: RecordBatch| {
-            let answer = filter.evaluate(&batch).map_err(ArrowError::from)?;
-            let answer = answer.into_array(batch.num_rows()).map_err(ArrowError::from)?;
+            let rows = batch.num_rows();
+            let answer = filter.evaluate(&narrowed(batch, &given)?).map_err(ArrowError::from)?;
+            let answer = answer.into_array(rows).map_err(ArrowError::from)?;
             let answer = answer.as_boolean_opt().cloned();
             answer.ok_or_else(|| ArrowError::ComputeError(format!("{filter} is no filter")))
         });

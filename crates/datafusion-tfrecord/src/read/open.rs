@@ -43,13 +43,18 @@ use crate::format::TfRecordFormat;
 /// - A set of shards is not whole: [`ErrorKind::IncompleteSet`].
 /// - Records that were to tell the columns are damaged or contradict each other, or there are none.
 /// - A file that no manifest lists beside files that one does: [`ErrorKind::StrayFile`].
-/// - A column declared in another unit than the one in which it was written: [`ErrorKind::DeclaredUnit`].
+/// - A column declared in another unit than the one in which it was written: [`ErrorKind::DeclaredUnit`]; one that no
+///   manifest has: [`ErrorKind::UnknownColumn`]; or one that the first records have in another place:
+///   [`ErrorKind::ElsewhereInRecords`].
+/// - A manifest beside the files that cannot be read, where the columns are not declared:
+///   [`ErrorKind::UnreadableManifest`].
 /// - A column of a type that no feature holds, or with a row of more than 256 MiB even where it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
     let mut files = sets::find(session, locations).await?;
     let types = types::settle(session, locations, &mut files, options).await?;
     let form = RecordForm {
         mapping: types.mapping,
+        decoded: types.decoded,
         inferred: types.inferred,
         origin: types.origin,
         ..RecordForm::of(options)
@@ -58,7 +63,8 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
     // What can be no column is refused before anything is read, but a column that is none of a query's is not.
-    let decoder = ReaderBuilder::new(Arc::clone(file_schema)).with_mapping(form.mapping).with_projection(Vec::new());
+    let decoded = form.decoded.as_ref().unwrap_or(file_schema);
+    let decoder = ReaderBuilder::new(Arc::clone(decoded)).with_mapping(form.mapping).with_projection(Vec::new());
     decoder.build_decoder().map_err(|error| ErrorKind::Columns { error })?;
     let sizes = table.listing().files();
     let statistics = sizes.iter().zip(&files.known).map(|(file, known)| statistics(file, known.as_ref(), file_schema));

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Decoder, ReaderBuilder};
 use bytes::{Buf, Bytes};
 use datafusion_common::{Result, internal_datafusion_err};
@@ -16,6 +17,7 @@ use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder};
 
 use super::blocks::Blocks;
 use super::known::KnownFile;
+use super::narrow::narrowed;
 use super::survey::Survey;
 use crate::directory::FileNames;
 use crate::error::{Error, ErrorKind, encode_error};
@@ -26,6 +28,8 @@ pub(super) struct RecordOpener {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) names: FileNames,
     pub(super) reader: ReaderBuilder,
+    /// Of the batches. The reader's may have more fields in structs.
+    pub(super) schema: SchemaRef,
     pub(super) compression: Option<Compression>,
     pub(super) crc: CrcPolicy,
     /// Whether the types were inferred.
@@ -60,6 +64,7 @@ impl FileOpener for RecordOpener {
                 block: Bytes::new(),
                 is_last: false,
                 name,
+                schema: opener.schema,
                 end: part.end,
                 inferred: opener.inferred,
                 bytes_scanned: opener.bytes_scanned,
@@ -149,6 +154,7 @@ struct Batches {
     /// Whether there are no more blocks.
     is_last: bool,
     name: Arc<str>,
+    schema: SchemaRef,
     end: Option<Position>,
     inferred: bool,
     bytes_scanned: Count,
@@ -173,7 +179,8 @@ impl Batches {
                 self.check_end()?;
             }
             if self.is_last || is_full {
-                return Ok(self.decoder.flush().map_err(|error| self.record_error(error))?);
+                let batch = self.decoder.flush().map_err(|error| self.record_error(error))?;
+                return Ok(batch.map(|batch| narrowed(batch, &self.schema)).transpose()?);
             }
         }
     }

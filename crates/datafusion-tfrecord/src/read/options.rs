@@ -19,11 +19,12 @@ pub struct ReadOptions {
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
     pub schema_file: Option<String>,
     /// In which form columns stand in the records: the options of the writer. Those in the manifest hold where nothing else is
-    /// said. Records of type [bytes](arrow_tfrecord::RecordType::Bytes) are one binary column `record`, whatever is in them.
+    /// said; where there is none, feature lists in the records tell that these are sequences. Records of type [bytes](arrow_tfrecord::RecordType::Bytes) are one binary column `record`, whatever is in them.
     pub mapping: Option<MappingOptions>,
-    /// How many files the schema is inferred from, evenly spaced if there are more; `None`: all.
+    /// How many files the schema is inferred from, or searched for declared columns, evenly spaced if there are more;
+    /// `None`: all.
     pub infer_files: Option<usize>,
-    /// How many records of each file the schema is inferred from, the first ones; `None`: all.
+    /// How many records of each of these files are looked at for it, the first ones; `None`: all.
     pub infer_records: Option<usize>,
     /// The compression; `None`: told from the content of each file.
     pub compression: Option<Compression>,

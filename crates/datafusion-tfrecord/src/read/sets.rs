@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
-use datafusion_common::Result;
+use datafusion_common::{DataFusionError, Result};
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
@@ -31,6 +31,22 @@ pub(super) struct TableFiles {
     pub(super) listed: Vec<Option<usize>>,
     /// Every set that lists a file of the table.
     pub(super) sets: Vec<Set>,
+    /// What is wrong with manifests beside files that were spelled out.
+    unreadable: Vec<DataFusionError>,
+}
+
+impl TableFiles {
+    /// Refuses files beside a manifest that cannot be read: what it says of the types in them, nobody else knows. Whoever
+    /// declares the columns does, and is told.
+    pub(super) fn check_manifests(&mut self, is_declared: bool) -> Result<()> {
+        for source in self.unreadable.drain(..) {
+            if !is_declared {
+                return Err(ErrorKind::UnreadableManifest { source }.into());
+            }
+            log::warn!("{source}: in which form the declared columns were written is not known");
+        }
+        Ok(())
+    }
 }
 
 /// Finds the files under `locations`.
@@ -45,10 +61,11 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
     let mut known = HashMap::new();
     let mut members_of = HashMap::new();
     let mut found = Vec::new();
+    let mut unreadable = Vec::new();
     for location in locations {
         let mut walked = walk(store.as_ref(), location).await?;
         let mut files = walked.take_files();
-        let manifests = manifests(&store, location, &walked, &files).await?;
+        let manifests = manifests(&store, location, &walked, &files, &mut unreadable).await?;
         let mut whole = Vec::new();
         for set in manifests {
             let members = Members::of(&set, &files, &walked.passed);
@@ -82,7 +99,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
     sets.retain(|set| directories.is_empty() || directories.contains(&Some(&set.directory)));
     let set_in = |directory: &Path| sets.iter().position(|set| set.directory == *directory);
     let listed = directories.into_iter().map(|directory| directory.and_then(set_in)).collect();
-    Ok(TableFiles { listing, known, listed, sets })
+    Ok(TableFiles { listing, known, listed, sets, unreadable })
 }
 
 /// Whether a location is a directory with a manifest of ours.
@@ -100,12 +117,14 @@ pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<boo
     Ok(false)
 }
 
-/// The manifests of the directories that were walked, and of those of files that were spelled out.
+/// The manifests of the directories that were walked, and of those of files that were spelled out. Of the latter some may
+/// be unreadable.
 async fn manifests(
     store: &Arc<dyn ObjectStore>,
     location: &Location,
     walked: &Walked,
     files: &[ObjectMeta],
+    unreadable: &mut Vec<DataFusionError>,
 ) -> Result<Vec<Set>> {
     let mut directories: Vec<Path> =
         walked.passed.keys().filter(|path| path.filename() == Some(MANIFEST_NAME)).filter_map(Path::parent).collect();
@@ -119,8 +138,8 @@ async fn manifests(
     for directory in directories {
         let is_whole = takes_all(location, &directory);
         match read_manifest(store, location, directory).await {
-            // Who names the files wants them whatever the manifest says.
-            Err(error) if !is_whole => log::warn!("passed over a manifest: {error}"),
+            // Who names the files wants them whatever the manifest lists.
+            Err(error) if !is_whole => unreadable.push(error),
             manifest => manifests.extend(manifest?),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use arrow_tfrecord::{MappingOptions, ReaderBuilder};
 use datafusion_common::Result;
 use datafusion_common::config::ConfigOptions;
@@ -54,6 +55,9 @@ pub struct TfRecordSource {
 pub struct RecordForm {
     /// In which form columns stand in the records.
     pub mapping: MappingOptions,
+    /// The columns of the files as they are decoded, if not as they are in the table: structs with more fields, which tell
+    /// where they are null, and with nulls only where some were written.
+    pub decoded: Option<SchemaRef>,
     /// The compression; `None`: told from the content of each file.
     pub compression: Option<Compression>,
     /// Whether checksums are checked.
@@ -70,6 +74,7 @@ impl RecordForm {
     pub(crate) fn of(options: &ReadOptions) -> Self {
         Self {
             mapping: options.mapping.clone().unwrap_or_default(),
+            decoded: None,
             compression: options.compression,
             crc: options.crc,
             inferred: options.schema.is_none(),
@@ -110,11 +115,12 @@ impl FileSource for TfRecordSource {
         config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        let RecordForm { mapping, compression, crc, inferred, .. } = &self.form;
+        let RecordForm { mapping, compression, crc, inferred, decoded, .. } = &self.form;
         let file_schema = self.table_schema.file_schema();
+        let decoded = decoded.as_ref().unwrap_or(file_schema);
         // Rows past the limit would be decoded in vain.
         let batch_size = self.few_rows(config).map_or(self.batch_size, |rows| self.batch_size.min(rows));
-        let mut reader = ReaderBuilder::new(Arc::clone(file_schema))
+        let mut reader = ReaderBuilder::new(Arc::clone(decoded))
             .with_mapping(mapping.clone())
             .with_projection(self.projection.file_indices.clone())
             .with_batch_size(batch_size);
@@ -125,6 +131,7 @@ impl FileSource for TfRecordSource {
             store: object_store,
             names: self.names.clone(),
             reader,
+            schema: Arc::new(file_schema.project(&self.projection.file_indices)?),
             compression: *compression,
             crc: *crc,
             inferred: *inferred,

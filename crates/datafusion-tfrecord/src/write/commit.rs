@@ -31,6 +31,10 @@ use super::exec::TfRecordWriteExec;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, Runs, describe_panic, with_run};
+use super::sealing::Sealing;
+use super::staging::Staging;
+use super::target::WriteTarget;
+use super::upload::{Place, UploadSet};
 use crate::error::{ErrorKind, shards_error};
 
 /// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
@@ -86,6 +90,18 @@ impl TfRecordCommitExec {
         self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Looks at what lies in a target that is in an object store, which planning does not.
+    ///
+    /// # Errors
+    /// What a run would refuse before it reads a row.
+    pub async fn inspect_target(&self, context: &TaskContext) -> Result<()> {
+        if let WriteTarget::Store(location) = &self.options.out {
+            let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+            place.inspect(self.options.mode).await?;
+        }
+        Ok(())
+    }
+
     /// Waits until no run of this plan is left: each has published its set, or has removed what it had staged. To be
     /// awaited before the process exits, when the stream has been dropped or has failed.
     pub async fn settled(&self) {
@@ -105,7 +121,7 @@ fn write_node<T>(plan: &Arc<dyn ExecutionPlan>, look: impl Fn(&TfRecordWriteExec
 
 impl DisplayAs for TfRecordCommitExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let out = self.options.out.display();
+        let out = &self.options.out;
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, "TfRecordCommitExec: out={out}"),
             DisplayFormatType::TreeRender => write!(f, "out={out}"),
@@ -208,39 +224,68 @@ struct CommitTask {
 
 impl CommitTask {
     async fn run(self, context: &TaskContext) -> Result<Arc<Manifest>> {
-        let run = self.begin().await?;
+        let run = self.begin(context).await?;
         let reports = self.collect_reports(&run, context).await?;
         self.check(&reports)?;
         let description = self.describe()?;
-        let (sharding, summary) = (self.options.sharding, Arc::clone(&self.summary));
-        run.wait_for_disk(move |run| {
-            let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
-            let mut empty = OpenShards::new(run.commit.clone(), 0, run.compression, run.level);
-            for shard in missing_shards(sharding, &staged) {
-                empty.open(shard).map_err(shards_error)?;
-                for shard in empty.take_before(usize::MAX) {
-                    staged.push(shard.seal().map_err(|error| run.write_error(error))?);
-                }
-            }
-            let manifest = Arc::new(run.commit.clone().publish(staged, description).map_err(shards_error)?);
-            // In this job: it goes on when nobody polls for the count any more, and the set is there all the same.
+        let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
+        let missing = self.stage_missing(&run, &staged).await?;
+        staged.extend(missing);
+        let summary = Arc::clone(&self.summary);
+        let keep = move |manifest: Manifest| {
+            let manifest = Arc::new(manifest);
             *summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&manifest));
-            Ok(manifest)
-        })
-        .await
-        .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+            manifest
+        };
+        // Either goes on when nobody polls for the count any more, and the set is there all the same.
+        let published = match &run.staging {
+            Staging::Local(commit) => {
+                let commit = commit.clone();
+                run.wait_for_disk(move |_| Ok(keep(commit.publish(staged, description).map_err(shards_error)?))).await
+            }
+            Staging::Uploads(set) => {
+                let (set, run) = (Arc::clone(set), Arc::clone(&run));
+                tokio::spawn(async move {
+                    let published = set.publish(staged, description).await.map(keep);
+                    // What is staged goes after what was published of it is taken back.
+                    drop((set, run));
+                    published
+                })
+                .await
+            }
+        };
+        published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    }
+
+    /// Stages the shards that belong to the set although no row was for them.
+    async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
+        let mut sealing = Sealing::new(run, 1);
+        let mut empty = OpenShards::new(sealing.sinks(), 0, run.compression, run.level);
+        for shard in missing_shards(self.options.sharding, staged) {
+            empty.open(shard).map_err(shards_error)?;
+            sealing.seal(run, empty.take_before(usize::MAX), || {}).await?;
+        }
+        sealing.finish().await
     }
 
     /// Makes the staging directory and the threads.
-    async fn begin(&self) -> Result<Arc<Run>> {
-        let (options, inputs, running) = (Arc::clone(&self.options), self.inputs.clone(), self.runs.start());
+    async fn begin(&self, context: &TaskContext) -> Result<Arc<Run>> {
+        let (options, running) = (Arc::clone(&self.options), self.runs.start());
+        let out = match &options.out {
+            WriteTarget::Store(location) => {
+                let set = UploadSet::begin(location, &options, context, running).await?;
+                return Run::begin(Staging::Uploads(set), &options, None);
+            }
+            WriteTarget::Local(out) => out.clone(),
+        };
+        let inputs = self.inputs.clone();
         SpawnedTask::spawn_blocking(move || {
-            let commit = LocalCommit::begin(&options.out, options.mode, RunId::new(), &inputs).map_err(shards_error)?;
+            let commit = LocalCommit::begin(&out, options.mode, RunId::new(), &inputs).map_err(shards_error)?;
             for leftover in commit.leftovers() {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 warn!("{}: left by run {}, {state}", leftover.path.display(), leftover.run);
             }
-            Run::begin(commit, &options, running)
+            Run::begin(Staging::Local(commit), &options, Some(running))
         })
         .await
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?

@@ -15,6 +15,14 @@
 //! of their own, a bounded number of jobs for each partition, whose results are taken in order; so one partition can
 //! use every core. Files are synced on blocking threads, a bounded number at a time.
 //!
+//! # Object stores
+//! Where the target is a prefix of an object store, shards are multipart uploads to their final keys, which are completed
+//! when all rows are in them: what is decided then is told at [`tfrecord_shards::objects`]. The store must be one of the
+//! session's [`UploadStores`](crate::UploadStores). Parts are 8 MiB, and those that are being filled take up to a quarter of the
+//! engine's memory, 1 GiB at most; past that they wait in its temporary files. An upload that a killed process has left, or
+//! whose beginning was never answered, cannot be found through `object_store`: a lifecycle rule of the bucket removes it (on
+//! S3 `AbortIncompleteMultipartUpload`; Azure does so by itself).
+//!
 //! # When something fails
 //! Errors and panics, wherever they happen, end the run with an error, and a stream that is dropped ends it without one.
 //! Either way, jobs that have not started are skipped, those that have are waited for, and with the last one goes
@@ -28,9 +36,14 @@ mod partition;
 mod plan;
 mod report;
 mod run;
+mod sealing;
+mod staging;
+mod target;
+mod upload;
 
 pub use commit::TfRecordCommitExec;
 pub use deal::{DealExec, SHARD_COLUMN};
 pub use exec::TfRecordWriteExec;
 pub use options::WriteOptions;
 pub use plan::{local_inputs, plan_write, reproducible, spread};
+pub use target::WriteTarget;

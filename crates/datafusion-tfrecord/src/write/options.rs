@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{SaveMode, Sharding};
+
+use super::target::WriteTarget;
 
 /// What [`plan_write`](super::plan_write) needs to know beside the rows.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
 /// use datafusion_tfrecord::WriteOptions;
+/// use datafusion_tfrecord::write::WriteTarget;
 /// use tfrecord_framing::Compression;
 /// use tfrecord_shards::Sharding;
 ///
@@ -20,15 +22,15 @@ use tfrecord_shards::{SaveMode, Sharding};
 /// let options = WriteOptions {
 ///     sharding: Sharding::Count(four),
 ///     compression: Compression::Gzip,
-///     ..WriteOptions::new("shards")
+///     ..WriteOptions::new(WriteTarget::parse("s3://bucket/train/")?)
 /// };
 /// assert_eq!(options.prefix, "part");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// The directory that the set becomes.
-    pub out: PathBuf,
+    /// The directory that the set becomes, here or in an object store.
+    pub out: WriteTarget,
     /// What columns become.
     pub mapping: MappingOptions,
     /// How rows are spread over shards.
@@ -59,7 +61,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// The defaults: shards of 128 MiB, uncompressed, named `part-...`, into a directory that must not exist yet.
-    pub fn new(out: impl Into<PathBuf>) -> Self {
+    pub fn new(out: impl Into<WriteTarget>) -> Self {
         Self {
             out: out.into(),
             mapping: MappingOptions::default(),

@@ -1,8 +1,8 @@
 //! The work of one write partition: rows in, staged shards out.
 //!
 //! ```text
-//! input -> units of about 2 MiB -> encode, some at a time -> append to shards, one unit at a time -> seal
-//!          (engine's task)         (pool)                    (pool)                                  (blocking threads)
+//! input -> units of about 2 MiB -> encode, some at a time -> append to shards, one unit at a time -> seal, or send parts
+//!          (engine's task)         (pool)                    (pool)                                  (blocking threads, or tasks)
 //! ```
 //! Units leave the encoder in the order in which they went in, so the number of threads does not show in the shards.
 
@@ -14,18 +14,18 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_tfrecord::{Encoder, RecordBuffer};
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
-use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_physical_plan::metrics::{Count, Time};
-use futures::stream::{self, FuturesUnordered};
-use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
-use tfrecord_framing::Compression;
-use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardDeal, ShardFile, ShardRule, ShardWriter, StagedShard};
+use futures::stream;
+use futures::{Stream, TryStreamExt, pin_mut};
+use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardDeal, ShardRule};
 use tokio::sync::mpsc;
 
 use super::report::PartitionReport;
 use super::run::Run;
+use super::sealing::Sealing;
+use super::staging::{ShardSink, Sinks};
 use crate::error::{encode_error, shards_error};
 
 /// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
@@ -37,9 +37,6 @@ const MAX_UNIT_ROWS: usize = 1 << 13;
 
 /// Shards that a partition may have open however short memory is: without some, nothing moves.
 const UNREFUSED_SHARDS: usize = 16;
-
-/// Most shards that are synced at the same time.
-const MAX_SEALING: usize = 16;
 
 /// How rows find their shard.
 #[derive(Debug, Clone)]
@@ -89,6 +86,7 @@ impl PartitionWrite {
         let append = Append {
             run: Arc::clone(&self.run),
             partition: self.partition,
+            partitions: self.partitions,
             shard_space: self.shard_space,
             placement: self.placement,
             buffers,
@@ -277,19 +275,19 @@ impl Buffers {
 
     /// Books what an open shard holds back until it is enough to write or to compress. Refused when memory is short and some are
     /// open already.
-    fn book_shard(&self, open: usize, compression: Compression) -> Result<()> {
+    fn book_shard(&self, open: usize, bytes: usize) -> Result<()> {
         if open < UNREFUSED_SHARDS {
-            self.reservation.grow(ShardWriter::<ShardFile>::memory(compression));
+            self.reservation.grow(bytes);
             return Ok(());
         }
-        self.reservation.try_grow(ShardWriter::<ShardFile>::memory(compression)).map_err(|error| {
+        self.reservation.try_grow(bytes).map_err(|error| {
             error
                 .context(format!("{open} shards of a write partition are open: write fewer shards, or raise the limit"))
         })
     }
 
-    fn release_shard(&self, compression: Compression) {
-        self.reservation.shrink(ShardWriter::<ShardFile>::memory(compression));
+    fn release_shard(&self, bytes: usize) {
+        self.reservation.shrink(bytes);
     }
 }
 
@@ -297,6 +295,7 @@ impl Buffers {
 struct Append {
     run: Arc<Run>,
     partition: u32,
+    partitions: usize,
     shard_space: u32,
     placement: Placement,
     buffers: Arc<Buffers>,
@@ -305,9 +304,9 @@ struct Append {
 
 impl Append {
     async fn run(mut self, mut units: mpsc::Receiver<EncodedUnit>) -> Result<PartitionReport> {
-        let (run, shard_space) = (&self.run, self.shard_space);
-        let mut open = OpenShards::new(run.commit.clone(), shard_space, run.compression, run.level);
-        let mut sealing = Sealing { tasks: FuturesUnordered::new(), sealed: Vec::new() };
+        let run = Arc::clone(&self.run);
+        let mut sealing = Sealing::new(&run, self.partitions);
+        let mut open = OpenShards::new(sealing.sinks(), self.shard_space, run.compression, run.level);
         let mut rows = 0;
         while let Some(EncodedUnit { mut buffer, dealt }) = units.recv().await {
             rows += buffer.len() as u64;
@@ -322,19 +321,12 @@ impl Append {
                 let current = pieces.last().map_or(0, |piece| piece.shard);
                 (open, buffer) = self.append(open, buffer, pieces.to_vec()).await?;
                 let complete = if sequential { open.take_before(current) } else { Vec::new() };
-                for shard in complete {
-                    self.seal(shard, &mut sealing).await?;
-                }
+                self.seal(complete, &mut sealing).await?;
             }
             self.buffers.give_back(buffer);
         }
-        for shard in open.take_before(usize::MAX) {
-            self.seal(shard, &mut sealing).await?;
-        }
-        while !sealing.tasks.is_empty() {
-            sealing.next().await?;
-        }
-        let mut shards = sealing.sealed;
+        self.seal(open.take_before(usize::MAX), &mut sealing).await?;
+        let mut shards = sealing.finish().await?;
         shards.sort_by_key(|shard| shard.sequence);
         Ok(PartitionReport { partition: self.partition, rows, shards })
     }
@@ -342,18 +334,19 @@ impl Append {
     /// Appends pieces to their shards, in one job.
     async fn append(
         &self,
-        mut open: OpenShards,
+        mut open: OpenShards<Sinks>,
         buffer: RecordBuffer,
         pieces: Vec<Piece>,
-    ) -> Result<(OpenShards, RecordBuffer)> {
+    ) -> Result<(OpenShards<Sinks>, RecordBuffer)> {
         let metrics = self.metrics.clone();
         let buffers = Arc::clone(&self.buffers);
+        let shard_bytes = self.shard_bytes();
         self.run
             .compute(move |run| {
                 let _timer = metrics.elapsed_compute.timer();
                 for piece in &pieces {
                     if !open.is_open(piece.shard) {
-                        buffers.book_shard(open.len(), run.compression)?;
+                        buffers.book_shard(open.len(), shard_bytes)?;
                         open.open(piece.shard).map_err(shards_error)?;
                     }
                 }
@@ -367,35 +360,19 @@ impl Append {
             .await
     }
 
-    /// Starts to finish and sync a shard, once not too many others are at it.
-    async fn seal(&self, shard: OpenShard, sealing: &mut Sealing) -> Result<()> {
-        while sealing.tasks.len() >= MAX_SEALING {
-            sealing.next().await?;
-        }
-        let shards = self.metrics.shards.clone();
-        let buffers = Arc::clone(&self.buffers);
-        sealing.tasks.push(self.run.wait_for_disk(move |run| {
-            let staged = shard.seal().map_err(|error| run.write_error(error))?;
-            buffers.release_shard(run.compression);
-            shards.add(1);
-            Ok(staged)
-        }));
-        Ok(())
+    /// What is booked for an open shard.
+    fn shard_bytes(&self) -> usize {
+        self.run.staging.memory_per_shard(self.run.compression)
     }
-}
 
-/// Shards on their way to the disk.
-struct Sealing {
-    tasks: FuturesUnordered<SpawnedTask<Result<StagedShard>>>,
-    sealed: Vec<StagedShard>,
-}
-
-impl Sealing {
-    /// Waits for one of them.
-    async fn next(&mut self) -> Result<()> {
-        if let Some(sealed) = self.tasks.next().await {
-            self.sealed.push(sealed.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??);
-        }
-        Ok(())
+    /// Starts to finish shards that are complete.
+    async fn seal(&self, complete: Vec<OpenShard<ShardSink>>, sealing: &mut Sealing) -> Result<()> {
+        let (shards, buffers) = (self.metrics.shards.clone(), Arc::clone(&self.buffers));
+        let shard_bytes = self.shard_bytes();
+        let finished = move || {
+            buffers.release_shard(shard_bytes);
+            shards.add(1);
+        };
+        sealing.seal(&self.run, complete, finished).await
     }
 }

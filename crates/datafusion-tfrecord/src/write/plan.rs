@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_tfrecord::Mapping;
-use datafusion_common::Result;
 use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_execution::config::SessionConfig;
@@ -22,6 +22,8 @@ use super::commit::TfRecordCommitExec;
 use super::deal::DealExec;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
 use super::options::WriteOptions;
+use super::target::WriteTarget;
+use super::upload::Place;
 use crate::directory::{GuardedSource, Location};
 use crate::error::{ErrorKind, encode_error, shards_error};
 
@@ -32,7 +34,8 @@ use crate::error::{ErrorKind, encode_error, shards_error};
 ///
 /// # Errors
 /// - A column has no feature to go to: [`arrow_tfrecord::Error`].
-/// - The target may not be written: [`tfrecord_shards::Error`].
+/// - The target may not be written: [`tfrecord_shards::Error`]; of one in an object store, that is told when the plan runs,
+///   unless the session does not have the store ([`ErrorKind::NoStore`]) or its uploads ([`ErrorKind::NoUploads`]).
 /// - An ordered query with a number of shards, whose number of rows nobody knows:
 ///   [`ErrorKind::UnknownRowCount`].
 pub fn plan_write(
@@ -42,8 +45,18 @@ pub fn plan_write(
 ) -> Result<Arc<TfRecordCommitExec>> {
     let mapping = Mapping::try_new(&input.schema(), &options.mapping).map_err(encode_error)?;
     check_prefix(&options.prefix).map_err(shards_error)?;
-    let inputs = local_inputs(&input, &options.inputs);
-    preflight(&options.out, options.mode, &inputs).map_err(shards_error)?;
+    let mut inputs = Vec::new();
+    match &options.out {
+        WriteTarget::Local(out) => {
+            inputs = local_inputs(&input, &options.inputs);
+            preflight(out, options.mode, &inputs).map_err(shards_error)?;
+        }
+        WriteTarget::Store(out) => {
+            // What lies there is looked at when the plan runs.
+            Place::find(out, session.runtime_env(), session.config())?;
+            refuse_overlap(out, &input, &options.inputs)?;
+        }
+    }
     let (input, assignment) = if options.ordered && has_order(&input) {
         let rows = range_rows(&input, &options)?;
         let ordering = input.output_ordering().cloned();
@@ -133,6 +146,35 @@ pub fn local_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Vec<Pat
         Ok(TreeNodeRecursion::Continue)
     });
     found.into_iter().collect()
+}
+
+/// Refuses a target in an object store that a plan reads from, or that lies in what one of `inputs` reads as a whole, now
+/// and in later runs.
+fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Result<()> {
+    let target = &out.literal;
+    let overlap = |input: String| -> DataFusionError {
+        shards_error(tfrecord_shards::ErrorKind::Overlap { path: out.to_string().into(), input: input.into() }.into())
+    };
+    for input in inputs {
+        let Ok(location) = Location::parse(input) else { continue };
+        let takes_all = !location.is_pattern() || location.depth().is_none();
+        let is_same_store = location.object_store() == out.object_store();
+        let prefix = &location.prefix;
+        if is_same_store && takes_all && (target.prefix_matches(prefix) || prefix.prefix_matches(target)) {
+            return Err(overlap(location.to_string()));
+        }
+    }
+    let mut read = None;
+    // The closure does not fail.
+    let _ = plan.apply(|node| {
+        let scan = node.downcast_ref::<DataSourceExec>().and_then(|source| source.data_source().downcast_ref());
+        if let Some(scan) = scan.filter(|scan: &&FileScanConfig| scan.object_store_url == *out.object_store()) {
+            let mut files = scan.file_groups.iter().flat_map(|group| group.files());
+            read = files.find(|file| file.object_meta.location.prefix_matches(target)).cloned();
+        }
+        Ok(if read.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    read.map_or(Ok(()), |file| Err(overlap(out.file_names().name(&file.object_meta.location))))
 }
 
 /// The local directory of which an input, as the user wrote it, reads all that is in it, now and in later runs: one that

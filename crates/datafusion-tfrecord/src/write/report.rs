@@ -10,7 +10,7 @@ use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
-use tfrecord_shards::{RecordOffset, StagedShard};
+use tfrecord_shards::{RecordOffset, StagedShard, StagedUpload};
 
 /// What one write partition did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub(super) struct PartitionReport {
 fn shard_fields() -> Fields {
     Fields::from(vec![
         Field::new("staged", DataType::Utf8, false),
+        // Null for a shard that is a file.
+        Field::new("upload", DataType::Utf8, true),
+        Field::new_list("parts", Field::new("item", DataType::Utf8, false), false),
         Field::new("partition", DataType::UInt32, false),
         Field::new("sequence", DataType::UInt32, false),
         Field::new("rows", DataType::UInt64, false),
@@ -96,14 +99,21 @@ struct ShardRow<'a>(&'a mut StructBuilder);
 impl ShardRow<'_> {
     fn append(&mut self, shard: &StagedShard) -> Result<()> {
         self.field::<StringBuilder>(0)?.append_value(&shard.staged);
-        self.field::<UInt32Builder>(1)?.append_value(shard.partition);
-        self.field::<UInt32Builder>(2)?.append_value(shard.sequence);
-        self.field::<UInt64Builder>(3)?.append_value(shard.rows);
-        self.field::<UInt64Builder>(4)?.append_value(shard.framed_bytes);
-        self.field::<UInt64Builder>(5)?.append_value(shard.file_bytes);
-        self.field::<UInt32Builder>(6)?.append_value(shard.crc32c);
-        let offsets = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(7)?;
-        let numbers = offsets.values().as_any_mut().downcast_mut::<UInt64Builder>().ok_or_else(|| other_builder(7))?;
+        self.field::<StringBuilder>(1)?.append_option(shard.upload.as_ref().map(|upload| &upload.id));
+        let parts = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(2)?;
+        let texts = parts.values().as_any_mut().downcast_mut::<StringBuilder>().ok_or_else(|| other_builder(2))?;
+        for part in shard.upload.iter().flat_map(|upload| &upload.parts) {
+            texts.append_value(part);
+        }
+        parts.append(true);
+        self.field::<UInt32Builder>(3)?.append_value(shard.partition);
+        self.field::<UInt32Builder>(4)?.append_value(shard.sequence);
+        self.field::<UInt64Builder>(5)?.append_value(shard.rows);
+        self.field::<UInt64Builder>(6)?.append_value(shard.framed_bytes);
+        self.field::<UInt64Builder>(7)?.append_value(shard.file_bytes);
+        self.field::<UInt32Builder>(8)?.append_value(shard.crc32c);
+        let offsets = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(9)?;
+        let numbers = offsets.values().as_any_mut().downcast_mut::<UInt64Builder>().ok_or_else(|| other_builder(9))?;
         for RecordOffset { record, framed, file } in &shard.offsets {
             numbers.append_slice(&[*record, *framed, *file]);
         }
@@ -123,10 +133,14 @@ fn other_builder(index: usize) -> DataFusionError {
 
 fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
     let shards = shards.as_struct_opt()?;
-    let [staged, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets] = shards.columns() else {
+    let [staged, upload, parts, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets] =
+        shards.columns()
+    else {
         return None;
     };
-    let staged = staged.as_string_opt::<i32>()?;
+    let (staged, upload) = (staged.as_string_opt::<i32>()?, upload.as_string_opt::<i32>()?);
+    let parts = parts.as_list_opt::<i32>()?;
+    let parts_of = |row| parts.value(row).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
     let (partition, sequence) =
         (partition.as_primitive_opt::<UInt32Type>()?, sequence.as_primitive_opt::<UInt32Type>()?);
     let (rows, framed_bytes) = (rows.as_primitive_opt::<UInt64Type>()?, framed_bytes.as_primitive_opt::<UInt64Type>()?);
@@ -134,6 +148,7 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
     let offsets = offsets.as_list_opt::<i32>()?;
     let shard = |row| StagedShard {
         staged: staged.value(row).to_owned(),
+        upload: upload.is_valid(row).then(|| StagedUpload { id: upload.value(row).to_owned(), parts: parts_of(row) }),
         partition: partition.value(row),
         sequence: sequence.value(row),
         rows: rows.value(row),
@@ -158,6 +173,10 @@ mod tests {
     fn reports_survive_the_way_to_the_committer() -> Result<()> {
         let shard = |sequence| StagedShard {
             staged: format!("shard-{sequence}"),
+            upload: (sequence != 1).then(|| StagedUpload {
+                id: format!("upload {sequence}"),
+                parts: (0..sequence).map(|part| format!("part {part}")).collect(),
+            }),
             partition: 7,
             sequence,
             rows: 1 << 40,

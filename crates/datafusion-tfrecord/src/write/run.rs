@@ -12,35 +12,35 @@ use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::LocalCommit;
 use tokio::sync::{oneshot, watch};
 
 use super::options::WriteOptions;
+use super::staging::Staging;
 use crate::error::{ErrorKind, shards_error};
 
 /// What the nodes of a write plan share while it runs: the set that is being made, and the threads that encode and
 /// compress. The committer makes one for each execution and keeps it; every job keeps it too, until it is done.
 pub(crate) struct Run {
     /// The set. With the last one who holds it goes what is staged, unless it has been published.
-    pub(crate) commit: LocalCommit,
+    pub(crate) staging: Staging,
     pub(crate) compression: Compression,
     pub(crate) level: Level,
-    /// Where the set goes, as it was said.
-    pub(crate) out: PathBuf,
+    /// Where the set goes, for messages.
+    out: PathBuf,
     pool: ThreadPool,
-    /// Behind `commit`, so that what is staged is gone when this is.
-    _running: Running,
+    /// Behind `staging`, so that what is staged is gone when this is. Uploads have their own, since they are aborted later.
+    _running: Option<Running>,
 }
 
 impl Run {
-    pub(crate) fn begin(commit: LocalCommit, options: &WriteOptions, running: Running) -> Result<Arc<Self>> {
+    pub(crate) fn begin(staging: Staging, options: &WriteOptions, running: Option<Running>) -> Result<Arc<Self>> {
         let pool = ThreadPoolBuilder::new()
             .num_threads(options.threads.map_or(0, NonZeroUsize::get))
             .thread_name(|thread| format!("tfrecord-{thread}"))
             .build()
             .map_err(|error| shards_error(error.into()))?;
-        let (compression, level, out) = (options.compression, options.level, options.out.clone());
-        Ok(Arc::new(Self { commit, compression, level, out, pool, _running: running }))
+        let (compression, level, out) = (options.compression, options.level, options.out.named());
+        Ok(Arc::new(Self { staging, compression, level, out, pool, _running: running }))
     }
 
     /// The error of a shard that could not be written.

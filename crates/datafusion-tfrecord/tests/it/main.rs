@@ -9,3 +9,4 @@ mod read;
 mod sharding;
 mod sql;
 mod support;
+mod uploads;

@@ -31,6 +31,7 @@ const SHOWN_CHARS: usize = 60;
 pub(super) struct Records {
     file: Arc<str>,
     reader: Reader,
+    delimiter: u8,
     options: Arc<CsvOptions>,
     /// How many cells a record has to have; `None` before the first.
     width: Option<usize>,
@@ -49,6 +50,12 @@ pub(super) struct Records {
     blank: Vec<u64>,
     /// The byte from which lines are counted, if not the first.
     after_byte: Option<u64>,
+    /// The quote, if it matters whether an empty cell stands in quotes.
+    telling_quote: Option<u8>,
+    /// The text in the file of the record being read, as far as it stood in earlier input.
+    raw: Vec<u8>,
+    /// The cells held that are empty but stand in quotes.
+    quoted_empty: Vec<usize>,
 }
 
 /// What the next byte belongs to.
@@ -71,6 +78,8 @@ impl Records {
     ) -> Self {
         Self {
             reader: options.reader(&file),
+            delimiter: options.delimiter_for(&file),
+            telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
             options: Arc::clone(options),
             width,
@@ -83,6 +92,8 @@ impl Records {
             place: Place::LineStart { after_cr: false },
             blank: Vec::new(),
             after_byte,
+            raw: Vec::new(),
+            quoted_empty: Vec::new(),
         }
     }
 
@@ -182,6 +193,7 @@ impl Records {
         self.cells -= cells;
         self.record = (0, 0);
         self.lines.clear();
+        self.quoted_empty.clear();
     }
 
     /// Fixes the number of cells that every record has to have.
@@ -213,6 +225,7 @@ impl Records {
                 }
                 self.width.get_or_insert(found);
                 self.take_blank_lines();
+                self.find_quoted_empty(&input[..read]);
                 self.lines.push(line);
                 self.record = (self.len, self.cells);
                 self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
@@ -223,10 +236,37 @@ impl Records {
             _ if self.len - self.record.0 > MAX_RECORD_LEN => {
                 return Err(self.unbalanced("the record is longer than 256 MiB, as if a quote did not end"));
             }
-            ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {}
-            ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+            // The rest of the record follows.
+            _ if self.place == Place::Record && self.telling_quote.is_some() => {
+                self.raw.extend_from_slice(&input[..read]);
+            }
+            _ => {}
         }
         Ok(read)
+    }
+
+    /// Notes which empty cells of the record just read stand in quotes, which csv_core does not tell. `input` is the end
+    /// of its text in the file.
+    fn find_quoted_empty(&mut self, input: &[u8]) {
+        let Some(quote) = self.telling_quote else { return };
+        let first = self.record.1;
+        let has_empty = self.ends[first..=self.cells].windows(2).any(|ends| ends[0] == ends[1]);
+        // An empty cell in quotes is two quotes in a row.
+        let has_pair = |text: &[u8]| memchr::memchr_iter(quote, text).any(|at| text.get(at + 1) == Some(&quote));
+        if has_empty && (!self.raw.is_empty() || has_pair(input)) {
+            let mut opening = OpeningQuotes::new(quote, self.options.escape, self.delimiter);
+            let mut cell = first;
+            for byte in self.raw.iter().chain(input) {
+                match opening.next(*byte) {
+                    Opening::Cell => cell += 1,
+                    Opening::Quote if cell < self.cells && self.ends[cell] == self.ends[cell + 1] => {
+                        self.quoted_empty.push(cell);
+                    }
+                    Opening::Quote | Opening::None => {}
+                }
+            }
+        }
+        self.raw.clear();
     }
 
     /// The line on which the record just read starts, given the last byte read of it.
@@ -299,6 +339,62 @@ impl<'a> Cells<'a> {
     pub(super) fn get(&self, row: usize, column: usize) -> &'a str {
         let cell = row * self.width + column;
         &self.text[self.ends[cell]..self.ends[cell + 1]]
+    }
+
+    /// Whether a cell is empty and not so in quotes.
+    pub(super) fn is_bare(&self, row: usize, column: usize) -> bool {
+        let cell = row * self.width + column;
+        self.ends[cell] == self.ends[cell + 1] && self.records.quoted_empty.binary_search(&cell).is_err()
+    }
+}
+
+/// Finds in the text of one record where quotes open cells, as csv_core takes them.
+struct OpeningQuotes {
+    quote: u8,
+    escape: Option<u8>,
+    delimiter: u8,
+    place: QuotePlace,
+}
+
+/// What a byte opens.
+enum Opening {
+    /// The next cell.
+    Cell,
+    /// The quotes around this cell.
+    Quote,
+    None,
+}
+
+#[derive(Clone, Copy)]
+enum QuotePlace {
+    CellStart,
+    Unquoted,
+    Quoted,
+    Escaped,
+    /// Behind a quote that ends the cell unless another one follows.
+    Closed,
+}
+
+impl OpeningQuotes {
+    fn new(quote: u8, escape: Option<u8>, delimiter: u8) -> Self {
+        Self { quote, escape, delimiter, place: QuotePlace::CellStart }
+    }
+
+    fn next(&mut self, byte: u8) -> Opening {
+        use QuotePlace::{CellStart, Closed, Escaped, Quoted, Unquoted};
+        let is_quote = byte == self.quote;
+        let (place, opening) = match self.place {
+            CellStart if is_quote => (Quoted, Opening::Quote),
+            CellStart | Unquoted | Closed if byte == self.delimiter => (CellStart, Opening::Cell),
+            CellStart | Unquoted => (Unquoted, Opening::None),
+            Quoted if is_quote => (Closed, Opening::None),
+            Quoted if Some(byte) == self.escape => (Escaped, Opening::None),
+            Quoted | Escaped => (Quoted, Opening::None),
+            Closed if is_quote => (Quoted, Opening::None),
+            Closed => (Unquoted, Opening::None),
+        };
+        self.place = place;
+        opening
     }
 }
 
@@ -385,13 +481,18 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The cells, null where they stand for null. An empty cell is no value of any type but text.
+    /// The cells, null where they stand for null. An empty cell is no value of any type but text, where it is one if it
+    /// stands in quotes.
     fn texts(&self) -> impl Iterator<Item = Option<&'a str>> {
         let is_text = matches!(self.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         let nulls = &self.columns.nulls;
+        let null_if_bare = nulls.iter().any(String::is_empty);
         self.cells.rows().map(move |row| {
             let cell = self.cells.get(row, self.cell);
-            let is_null = (cell.is_empty() && !is_text) || nulls.iter().any(|null| null == cell);
+            let is_null = match cell.is_empty() {
+                true => !is_text || (null_if_bare && self.cells.is_bare(row, self.cell)),
+                false => nulls.iter().any(|null| null == cell),
+            };
             (!is_null).then_some(cell)
         })
     }

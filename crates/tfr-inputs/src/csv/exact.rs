@@ -11,7 +11,7 @@ use super::infer::{is_in_float_range, parse_float};
 /// Arrow rounds decimals to the scale, cuts fractions of a second and times of a day, takes a leap second for the next
 /// second and a number beyond the range of a float for infinity. That a float is the nearest to a decimal fraction is
 /// not counted as a change.
-pub(super) fn holds(data_type: &DataType, cell: &str) -> bool {
+pub(crate) fn holds(data_type: &DataType, cell: &str) -> bool {
     match data_type {
         DataType::Float16 => Float16Type::parse(cell).is_some_and(|value| is_in_float_range(cell, value.into())),
         DataType::Float32 => Float32Type::parse(cell).is_some_and(|value| is_in_float_range(cell, value.into())),

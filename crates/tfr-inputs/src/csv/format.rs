@@ -21,9 +21,10 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::decode::Records;
 use super::infer::CellType;
 use super::options::{CsvOptions, Types};
-use super::source::{self, CsvSource, column_names};
-use super::text;
+use super::source::{CsvSource, column_names};
+use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::text;
 
 /// CSV files as a [`FileFormat`].
 #[derive(Debug)]
@@ -54,8 +55,8 @@ impl CsvFormat {
     ) -> Result<Vec<(String, CellType)>, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let options = &self.options;
-        let bytes = source::bytes(store, file, &name, 0..file.size).await?;
-        let mut text = text::text(&name, bytes, options.compression, options.encoding).await?;
+        let bytes = text::bytes(store, file, &name, 0..file.size).await?;
+        let mut text = text::text(&name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
         let mut records = Records::new(name, options, None, None);
         let mut inference = Inference::new(options);
         while !inference.is_done() {

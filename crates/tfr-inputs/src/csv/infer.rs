@@ -11,7 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 /// 64 bits is text, a time with a zone is not a time without, a leap second is not the next second. The one exception:
 /// a decimal fraction (`0.1`) takes the nearest float64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum CellType {
+pub(crate) enum CellType {
     /// No cell seen, or only nulls.
     #[default]
     Unknown,
@@ -31,7 +31,7 @@ pub(super) enum CellType {
 
 impl CellType {
     /// The type of a cell that is not null.
-    pub(super) fn of(cell: &str) -> Self {
+    pub(crate) fn of(cell: &str) -> Self {
         let shape = Self::shape(cell);
         let is_value = match shape {
             Self::Float64 => parse_float(cell).is_some(),
@@ -117,7 +117,7 @@ impl CellType {
     }
 
     /// The type that holds the cells of both.
-    pub(super) fn join(self, other: Self) -> Self {
+    pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (left, right) if left == right => left,
             (Self::Unknown, known) | (known, Self::Unknown) => known,
@@ -135,7 +135,7 @@ impl CellType {
     }
 
     /// The Arrow type of a column. A column of nothing but nulls is text, so that it can hold whatever comes later.
-    pub(super) fn data_type(self) -> DataType {
+    pub(crate) fn data_type(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
             Self::Int64 { .. } => DataType::Int64,
@@ -150,7 +150,7 @@ impl CellType {
     }
 
     /// Whether a column of `data_type`, one that [`Self::data_type`] gave, holds a cell of this type without loss.
-    pub(super) fn fits(self, data_type: &DataType) -> bool {
+    pub(crate) fn fits(self, data_type: &DataType) -> bool {
         match (self, data_type) {
             (_, DataType::Utf8)
             | (Self::Boolean, DataType::Boolean)
@@ -167,12 +167,12 @@ impl CellType {
 }
 
 /// The nearest float64, unless that is infinite, or zero for a number that is not.
-pub(super) fn parse_float(cell: &str) -> Option<f64> {
+pub(crate) fn parse_float(cell: &str) -> Option<f64> {
     Float64Type::parse(cell).filter(|value| is_in_float_range(cell, *value))
 }
 
 /// Whether `value`, read from `cell`, is neither an infinity nor a zero that the text does not say.
-pub(super) fn is_in_float_range(cell: &str, value: f64) -> bool {
+pub(crate) fn is_in_float_range(cell: &str, value: f64) -> bool {
     let mantissa = || cell.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
     if value.is_infinite() {
         return !mantissa().any(|byte| byte.is_ascii_digit());

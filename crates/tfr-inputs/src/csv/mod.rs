@@ -11,8 +11,10 @@ mod format;
 mod infer;
 mod options;
 mod source;
-mod text;
 
+pub(crate) use exact::holds;
 pub use format::CsvFormat;
-pub use options::{Compression, CsvOptions, Encoding, Types};
+pub(crate) use infer::is_in_float_range;
+pub(crate) use infer::{CellType, parse_float};
+pub use options::{CsvOptions, Types};
 pub use source::CsvSource;

@@ -1,6 +1,7 @@
 //! The dialect of a CSV file.
 
-use std::fmt;
+use crate::detect::InputFormat;
+use crate::text::{Compression, Encoding, Layout};
 
 /// The dialect of a CSV file and how its cells become values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,8 @@ pub struct CsvOptions {
     pub terminator: Option<u8>,
     /// Whether the first record of each file names the columns.
     pub header: bool,
-    /// Texts that stand for null; `None`: the empty text, and none at all with [`Types::String`].
+    /// Texts that stand for null, the empty one only without quotes around it; `None`: the empty text, and none at all
+    /// with [`Types::String`].
     pub nulls: Option<Vec<String>>,
     /// The encoding of the text.
     pub encoding: Encoding,
@@ -62,6 +64,16 @@ impl CsvOptions {
         })
     }
 
+    /// How the files are text.
+    pub(super) fn layout(&self) -> Layout {
+        Layout {
+            format: InputFormat::Csv,
+            compression: self.compression,
+            encoding: self.encoding,
+            terminator: self.terminator.unwrap_or(b'\n'),
+        }
+    }
+
     pub(super) fn reader(&self, file_name: &str) -> csv_core::Reader {
         let mut builder = csv_core::ReaderBuilder::new();
         builder.delimiter(self.delimiter_for(file_name)).escape(self.escape).comment(self.comment);
@@ -92,94 +104,4 @@ pub enum Types {
     Infer,
     /// Text, cells exactly as in the file.
     String,
-}
-
-/// The encoding of a text file. A byte order mark at the start is never data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
-    /// UTF-8.
-    #[default]
-    Utf8,
-    /// UTF-16 with a byte order mark; without one, little endian.
-    Utf16,
-    /// UTF-16, little endian.
-    Utf16Le,
-    /// UTF-16, big endian.
-    Utf16Be,
-    /// ISO 8859-1: every byte is the character of that number.
-    Latin1,
-}
-
-impl Encoding {
-    /// Reads a name as users write it; `None` for encodings that are not read.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text.to_ascii_lowercase().replace('_', "-").as_str() {
-            "utf-8" | "utf8" | "utf-8-sig" | "ascii" | "us-ascii" => Self::Utf8,
-            "utf-16" | "utf16" => Self::Utf16,
-            "utf-16le" | "utf16le" | "utf-16-le" => Self::Utf16Le,
-            "utf-16be" | "utf16be" | "utf-16-be" => Self::Utf16Be,
-            "latin1" | "latin-1" | "iso-8859-1" | "iso8859-1" => Self::Latin1,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Utf8 => "UTF-8",
-            Self::Utf16 | Self::Utf16Le | Self::Utf16Be => "UTF-16",
-            Self::Latin1 => "Latin-1",
-        }
-    }
-}
-
-/// How a text file is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip, any number of members.
-    Gzip,
-    /// bzip2, any number of streams.
-    Bzip2,
-    /// xz, any number of streams.
-    Xz,
-    /// Zstandard, any number of frames.
-    Zstd,
-}
-
-impl Compression {
-    /// Reads a name or a file ending.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "none" | "uncompressed" => Self::None,
-            "gzip" | "gz" => Self::Gzip,
-            "bzip2" | "bz2" => Self::Bzip2,
-            "xz" => Self::Xz,
-            "zstd" | "zst" => Self::Zstd,
-            _ => return None,
-        })
-    }
-
-    /// Tells the compression from the first bytes; `None` if there is no magic number.
-    pub fn detect(head: &[u8]) -> Option<Self> {
-        match head {
-            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
-            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Self::Bzip2),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "not",
-            Self::Gzip => "gzip",
-            Self::Bzip2 => "bzip2",
-            Self::Xz => "xz",
-            Self::Zstd => "zstd",
-        })
-    }
 }

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -22,20 +20,16 @@ use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBu
 use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
 use datafusion_tfrecord::directory::{self, FileNames};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
-use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use object_store::{ObjectMeta, ObjectStore};
 
 use super::decode::{Columns, Records};
 use super::options::CsvOptions;
-use super::text::{self, Bytestream, TextStream};
-use crate::detect::Content;
+use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::text::{self, Part, TextStream};
 
 /// The engine's batch size before it says otherwise.
 const DEFAULT_BATCH_SIZE: usize = 8192;
-
-/// How much of a local file is read at a time.
-const LOCAL_READ_LEN: usize = 1 << 20;
 
 /// Reads CSV files as a scan of the engine.
 #[derive(Debug, Clone)]
@@ -155,8 +149,8 @@ impl FileOpener for CsvOpener {
         let opener = self.clone();
         Ok(async move {
             let name: Arc<str> = opener.names.name(&file.object_meta.location).into();
-            match opener.text(&name, &file).await? {
-                Some((text, header, after_byte)) => Ok(opener.batches(name, text, header, after_byte)?.boxed()),
+            match opener.part(&name, &file).await? {
+                Some((part, header)) => Ok(opener.batches(name, part, header)?.boxed()),
                 None => Ok(futures::stream::empty().boxed()),
             }
         }
@@ -164,57 +158,24 @@ impl FileOpener for CsvOpener {
     }
 }
 
-/// What the opener has to read: the text, the header if it was read already, and where in the file the text starts.
-type Part = (TextStream, Option<Vec<String>>, Option<u64>);
-
 impl CsvOpener {
-    async fn text(&self, name: &str, file: &PartitionedFile) -> Result<Option<Part>, Error> {
-        let meta = &file.object_meta;
+    /// The text to read and, of a part without the first record, the header.
+    async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<(Part, Option<Vec<String>>)>, Error> {
         let options = &self.options;
-        let range = file.range.as_ref().map_or(0..meta.size, |range| range.start as u64..range.end as u64);
-        let is_whole = range.start == 0 && range.end >= meta.size;
-        let can_split = is_whole || {
-            let (head, _) = text::peek(self.bytes(meta, name, 0..meta.size).await?, Content::LEN)
-                .await
-                .map_err(|error| text::read_error(name, error))?;
-            text::can_split(&head, options.compression, options.encoding)
-        };
-        if is_whole || !can_split {
-            // A file that cannot be split is read by the partition that has its start.
-            if range.start > 0 {
-                return Ok(None);
-            }
-            let bytes = self.count(self.bytes(meta, name, 0..meta.size).await?);
-            return Ok(Some((text::text(name, bytes, options.compression, options.encoding).await?, None, None)));
-        }
-        // From one byte before, which may end the line before.
-        let bytes = self.count(self.bytes(meta, name, range.start.saturating_sub(1)..meta.size).await?);
-        let lines = text::lines_in(bytes, range.clone(), options.terminator.unwrap_or(b'\n'));
-        if range.start == 0 {
-            return Ok(Some((text::text(name, lines, options.compression, options.encoding).await?, None, None)));
-        }
-        let header = match options.header {
-            true => Some(read_header(&self.store, meta, name, options).await?),
+        let part = text::part(&self.store, file, name, options.layout(), &self.bytes_scanned).await?;
+        let Some(part) = part else { return Ok(None) };
+        let header = match options.header && part.after_byte.is_some() {
+            true => Some(read_header(&self.store, &file.object_meta, name, options).await?),
             false => None,
         };
-        Ok(Some((text::text_of_part(name, lines, options.encoding), header, Some(range.start))))
-    }
-
-    async fn bytes(&self, meta: &ObjectMeta, name: &str, range: Range<u64>) -> Result<Bytestream, Error> {
-        bytes(&self.store, meta, name, range).await
-    }
-
-    fn count(&self, bytes: Bytestream) -> Bytestream {
-        let scanned = self.bytes_scanned.clone();
-        bytes.inspect_ok(move |piece| scanned.add(piece.len())).boxed()
+        Ok(Some((part, header)))
     }
 
     fn batches(
         &self,
         file: Arc<str>,
-        text: TextStream,
+        part: Part,
         header: Option<Vec<String>>,
-        after_byte: Option<u64>,
     ) -> Result<impl Stream<Item = Result<RecordBatch>> + use<>> {
         let schema: Schema = self.file_schema.project(&self.wanted)?;
         let columns = Columns {
@@ -225,11 +186,11 @@ impl CsvOpener {
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());
         let mut batches = Batches {
-            records: Records::new(Arc::clone(&file), &self.options, width, after_byte),
+            records: Records::new(Arc::clone(&file), &self.options, width, part.after_byte),
             file,
             opener: self.clone(),
             columns,
-            text,
+            text: part.text,
             piece: Bytes::new(),
             header_read: !self.options.header,
         };
@@ -350,8 +311,8 @@ async fn read_header(
     name: &str,
     options: &Arc<CsvOptions>,
 ) -> Result<Vec<String>, Error> {
-    let bytes = bytes(store, meta, name, 0..meta.size).await?;
-    let mut text = text::text(name, bytes, options.compression, options.encoding).await?;
+    let bytes = text::bytes(store, meta, name, 0..meta.size).await?;
+    let mut text = text::text(name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
     let mut records = Records::new(name.into(), options, None, None);
     while records.len() == 0 {
         match text.try_next().await? {
@@ -364,30 +325,4 @@ async fn read_header(
         }
     }
     column_names(&records)
-}
-
-/// The bytes of a part of a file.
-pub(super) async fn bytes(
-    store: &Arc<dyn ObjectStore>,
-    meta: &ObjectMeta,
-    name: &str,
-    range: Range<u64>,
-) -> Result<Bytestream, Error> {
-    if range.is_empty() {
-        return Ok(futures::stream::empty().boxed());
-    }
-    let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
-    let read_error = |error: object_store::Error| text::read_error(name, error.into());
-    let got = store.get_opts(&meta.location, options).await.map_err(read_error)?;
-    let bytes = match got.payload {
-        // The store itself would hand a local file on in pieces of 8 KiB.
-        GetResultPayload::File(file, _) => {
-            let mut file = tokio::fs::File::from_std(file);
-            file.seek(io::SeekFrom::Start(range.start)).await.map_err(|error| text::read_error(name, error))?;
-            let part = file.take(range.end - range.start);
-            tokio_util::io::ReaderStream::with_capacity(part, LOCAL_READ_LEN).boxed()
-        }
-        GetResultPayload::Stream(bytes) => bytes.map_err(io::Error::from).boxed(),
-    };
-    Ok(text::exactly(bytes, range.end - range.start))
 }

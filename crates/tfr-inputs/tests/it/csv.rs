@@ -62,11 +62,18 @@ async fn encodings() -> Result<()> {
         refused("t.csv", &utf16, "").await,
         "t.csv: the file starts with the byte order mark of UTF-16: not UTF-8"
     );
-    let message = chain(&table("t.csv", b"", ",encoding=gbk").await.expect_err("refused"));
-    assert!(
-        message.contains("option encoding=\"gbk\": expected utf-8, utf-16, utf-16le, utf-16be or latin1"),
-        "{message}"
-    );
+    for (encoding, bytes, text) in [
+        ("windows-1252", &b"a,b\n1,\x80\xe9\n"[..], "€é"),
+        ("shift_jis", b"a,b\n1,\x93\xfa\x96\x7b\n", "日本"),
+        ("GBK", b"a,b\n1,\xd6\xd0\n", "中"),
+        ("koi8-r", b"a,b\n1,\xf0\xd2\n", "Пр"),
+    ] {
+        assert_eq!(table("t.csv", bytes, &format!(",encoding={encoding}")).await?[1], ["1", text]);
+    }
+    let message = refused("t.csv", b"a,b\n1,\xd6\n", ",encoding=gbk").await;
+    assert_eq!(message, "t.csv: after byte 0: not GBK");
+    let message = chain(&table("t.csv", b"", ",encoding=klingon").await.expect_err("refused"));
+    assert!(message.contains("option encoding=\"klingon\": expected utf-8, utf-16, "), "{message}");
     Ok(())
 }
 
@@ -78,6 +85,19 @@ async fn null_is_what_the_options_say() -> Result<()> {
     assert_eq!(table("t.csv", text, ",null=NA,null=x").await?[3], ["NULL", "NULL"]);
     assert_eq!(table("t.csv", text, ",types=string").await?[1..], [["1", "NA"], ["", ""], ["NA", "x"]]);
     assert_eq!(table("t.csv", b"a,b\n\\N,1\n", ",null=\\N").await?[1], ["NULL", "1"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_empty_text_in_quotes_is_no_null() -> Result<()> {
+    let text = b"s,n,t\n\"\",\"\",x\n,,\n\"\"\"\",1,\"\"\n";
+    let expected = [["", "NULL", "x"], ["NULL", "NULL", "NULL"], ["\"", "1", ""]];
+    assert_eq!(table("t.csv", text, "").await?[1..], expected);
+    assert_eq!(table("t.csv", text, ",null=").await?[1..], expected);
+    assert_eq!(table("t.csv", text, ",null=x").await?[1..], [["", "NULL", "NULL"], ["", "NULL", ""], ["\"", "1", ""]]);
+    assert_eq!(table("t.csv", b"s\n\n\"\"\n\nx\n", "").await?[1..], [["NULL"], [""], ["NULL"], ["x"]]);
+    assert_eq!(table("t.csv", b"s;t\n'';\n", ",delimiter=;,quote='").await?[1], ["", "NULL"]);
+    assert_eq!(table("t.csv", b"s,t\n\"\",\n", ",quote=none").await?[1], ["\"\"", "NULL"]);
     Ok(())
 }
 

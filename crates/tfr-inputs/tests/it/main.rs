@@ -1,11 +1,24 @@
 //! Tables as users find them, read end to end.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a test fails by panicking and says why it skips")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says why it skips"
+)]
 
+mod arrow_ipc;
+mod avro;
 mod corpus;
 mod csv;
+mod files;
+mod hive_text;
+mod json;
+mod libsvm;
 mod listing;
+mod orc;
 mod parquet;
 mod sql;
 mod support;
 mod tfrecord;
+mod values;

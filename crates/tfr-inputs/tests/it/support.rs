@@ -20,9 +20,9 @@ pub fn session(partitions: usize) -> SessionContext {
         Arc::new(move || state.upgrade().map(|state| Arc::new(state.read().clone()) as Arc<dyn Session>));
     let catalogs = tfr_inputs::paths_as_tables(Arc::clone(ctx.state().catalog_list()), session);
     ctx.register_catalog_list(catalogs);
-    for format in ["PARQUET", "CSV"] {
+    for format in tfr_inputs::STORED_AS {
         let factories = ctx.state_ref();
-        factories.write().table_factories_mut().insert(format.to_owned(), tfr_inputs::table_factory());
+        factories.write().table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());
     }
     ctx
 }

@@ -91,8 +91,8 @@ async fn options_say_how_records_are_read() -> Result<()> {
     assert_eq!(row_count(&read(&format!("{spec},crc=skip")).await?), 3);
     for (options, message) in [
         ("crc=verify,compression=gzip", "record 0 at byte 0: expected compression gzip, found none"),
-        ("compression=zstd", "option \"compression\" is for CSV, but this is TFRecord"),
-        ("header=false", "option \"header\" is for CSV, but this is TFRecord"),
+        ("compression=zstd", "option \"compression\" is for CSV"),
+        ("header=false", "option \"header\" is for CSV"),
         ("map=a: bits", "\"bits\" is not a choice for type Int64"),
         ("map=b: string", "no column \"b\" to map"),
         ("schema=absent.pbtxt", "absent.pbtxt: no such file"),

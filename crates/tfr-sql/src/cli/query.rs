@@ -8,22 +8,26 @@ use arrow_tfrecord::{ColumnRule, NullPolicy, RecordType};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use datafusion_tfrecord::parse_rule;
+use datafusion_tfrecord::write::WriteTarget;
 use tfr_inputs::TableSpec;
 
 use super::display::ReportFormat;
 use super::schema::InferenceArgs;
 use super::shards::ShardArgs;
+use super::stores::StoreArgs;
 use super::target::Target;
 use super::{Given, Misuse, values};
 
 pub(super) const TABLE_HELP: &str = "\
 Register an input under a name: NAME=URL[,key=value…]; repeatable
 
-A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. The keys, which CREATE EXTERNAL \
+The URL is a path, a pattern of paths, or - for standard input, which is kept in --temp-dir meanwhile; s3://, gs://, az://, \
+abfss://, hdfs:// and https:// lead elsewhere. A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. The keys, which CREATE EXTERNAL \
 TABLE takes as OPTIONS too, but for path and format:
 
   path                one more location; repeatable
-  format              parquet, csv, tsv or tfrecord [default: told from the content]
+  format              parquet, csv, tsv, tfrecord, orc, avro, json, arrow, hive-text or libsvm
+                      [default: told from the content]
 for CSV:
   delimiter           between cells: one character, tab or \\x01 [default: ,]
   quote               around cells: one character or none [default: \"]
@@ -31,26 +35,65 @@ for CSV:
   comment             starts a line that is skipped
   terminator          ends a record: one character [default: any line end]
   header              the first record names the columns: true or false [default: true]
-  null                a cell with this text is null; repeatable [default: the empty cell]
-  encoding            utf-8, utf-16, utf-16le, utf-16be or latin1 [default: utf-8]
+  null                a cell with this text is null; repeatable [default: an empty
+                      cell without quotes]
+  encoding            utf-8, utf-16, utf-32, latin1, windows-1252, shift_jis, gbk or
+                      another of the web [default: utf-8]
   compression         auto, none, gzip, bzip2, xz or zstd [default: auto]
   types               infer, or string for text as it stands [default: infer]
-  infer_rows          records of each file that decide its types, or all [default: 1000]
+  infer_rows          records of each file that decide its types, or all
+                      [default: 1000]
   newlines_in_values  false lets all cores read parts of one file [default: true]
+for JSON:
+  encoding, compression, types, newlines_in_values as for CSV
+  infer_rows          objects of each file that decide its columns, or all
+                      [default: 10000]
+for Hive text, also under Hive's names (field.delim and so on):
+  delimiter           between cells: one character, \\t, \\001 or \\x01
+                      [default: \\001]
+  collection_delimiter  between elements, entries and fields [default: \\002]
+  map_key_delimiter   between a key and its value [default: \\003]
+  escape              takes the meaning from the next character
+  null                the text that stands for null [default: \\N]
+  skip_header         lines at the start of each file that are no rows [default: 0]
+  skip_footer         lines at its end that are no rows [default: 0]
+  schema              the columns as Hive declares them: id BIGINT, tags ARRAY<STRING>
+                      [default: texts _col0, _col1 and so on]
+  encoding, compression as for CSV
+  on_error            null, with a warning, or error for cells that do not fit
+                      [default: null]
+for Parquet and ORC:
+  names               insensitive: their case does not matter; the table has them in
+                      lower case, or as declared [default: exact]
+for ORC:
+  timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
+                      [default: auto]
+for libsvm:
+  index_base          the number of the first feature, 0 or 1, or as-written
+                      [default: as-written]
+  features            one list of that many values, not indices and values
+  multilabel          lines have several labels, or none: true or false
+                      [default: false]
+  qid                 lines have queries: true or false
+                      [default: as the first lines show]
+  encoding, compression as for CSV
 and for TFRecord:
-  schema              a schema.pbtxt with the columns [default: as in the manifest, in one
-                      beside the files, or as the records tell]
-  map                 'column: rule', how a column was written; repeatable [default: as in the
-                      manifest, as are the next four]
-  null                absent, unset, empty, error, mask or drop: what nulls were written as
+  schema              a schema.pbtxt with the columns [default: as in the manifest, in
+                      one beside the files, or as the records tell]
+  map                 'column: rule', how a column was written; repeatable
+                      [default: as in the manifest, as are the next five]
+  null                absent, unset, empty, error, mask or drop: what nulls became
   record_type         example, sequence-example, or bytes for records as they are
   sequence            columns that are sequences: a; repeatable
   separator           between the names of a column and of its part: /
+  vocabulary          'column: cat, dog', the values of ranks; repeatable
   crc                 verify, or skip checksums [default: verify]
   compression         auto, none, gzip or zlib [default: auto]
-  infer_files         files that tell the columns, evenly spaced, or all [default: 256]
+  infer_files         files that tell the columns, evenly spaced, or all
+                      [default: 256]
   infer_records       records of each such file, or all [default: 1000]
-  fixed_size_lists    true makes a feature of always as many values a list of that size";
+  fixed_size_lists    true makes a feature of always as many values a list of that
+                      size";
 
 /// A query, what it reads, and where its rows go.
 #[derive(Debug, Args)]
@@ -82,6 +125,9 @@ pub struct QueryArgs {
     pub mapping: MappingArgs,
 
     #[command(flatten)]
+    pub stores: StoreArgs,
+
+    #[command(flatten)]
     pub resources: Resources,
 
     #[command(flatten)]
@@ -93,7 +139,7 @@ pub struct QueryArgs {
 #[command(next_help_heading = "Output")]
 #[group(skip)]
 pub struct Output {
-    /// Write here: a directory of shards, or a table file such as x.parquet
+    /// Write here: shards to a directory or URL, or a table such as x.parquet
     ///
     /// A name that ends in .parquet, .csv, .json, .jsonl or .arrow is one such file (.gz after .csv, .json and .jsonl
     /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a directory
@@ -104,8 +150,12 @@ pub struct Output {
     ///
     /// The output appears whole or not at all: what was written is published when the query has succeeded, shards together
     /// with _manifest.json and _SUCCESS.
-    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::out))]
-    out: Option<PathBuf>,
+    ///
+    /// Shards also go to s3://, gs://, az:// and abfss://, as uploads that are completed at the end. Beyond a quarter of the
+    /// memory, open uploads wait in --temp-dir, up to 8 MiB for each shard that is open. Let a lifecycle rule of the bucket
+    /// abort uploads that a killed process has left.
+    #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
+    out: Option<WriteTarget>,
 
     /// What `out` names.
     #[arg(skip)]
@@ -266,7 +316,7 @@ impl QueryArgs {
     }
 
     pub(super) fn check(&mut self, given: &Given) -> Result<(), Misuse> {
-        self.output.target = self.output.out.as_deref().map(Target::of).transpose()?;
+        self.output.target = self.output.out.as_ref().map(Target::of).transpose()?;
         if let Some(Target::Table(table)) = &self.output.target
             && let Some(option) = given.first_of(&OF_SHARDS)
         {

@@ -3,13 +3,15 @@
 use clap::Args;
 use tfrecord_sidecars::SchemaForm;
 
+use super::stores::StoreArgs;
 use super::values::{self, Sample};
 
 const EXAMPLES: &str = "\
 Examples:
   tfr-sql schema shards/
   tfr-sql schema 'shards/train-*' --as python > features.py
-  tfr-sql schema shards/ --as pbtxt --infer-files all --infer-records all";
+  tfr-sql schema shards/ --as pbtxt --infer-files all --infer-records all
+  tfr-sql schema copied.tfrecord --as ddl --option null=mask --option 'map=price: string'";
 
 /// How types are told from records.
 #[derive(Debug, Args)]
@@ -46,6 +48,15 @@ pub struct SchemaArgs {
     #[arg(long = "as", value_name = "FORM", default_value = "arrow")]
     pub form: SchemaForm,
 
+    /// How the files are to be read, as behind the URL of --table: a key, = and its value; repeatable
+    ///
+    /// Those of the mapping hold for files that no manifest tells of, and a statement of --as ddl says them again.
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = values::key_value)]
+    pub options: Vec<(String, String)>,
+
     #[command(flatten)]
     pub inference: InferenceArgs,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }

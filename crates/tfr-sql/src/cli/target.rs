@@ -3,13 +3,16 @@
 use std::fmt;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
+use datafusion_tfrecord::write::WriteTarget;
+
 use super::Misuse;
 
 /// Where the rows of a query go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub enum Target {
-    /// A directory of TFRecord shards.
-    Shards(PathBuf),
+    /// A directory of TFRecord shards, here or in an object store.
+    Shards(WriteTarget),
     /// A table in another format.
     Table(TableTarget),
 }
@@ -97,7 +100,19 @@ const OTHER_COMPRESSIONS: [&str; 5] = ["bz2", "xz", "zst", "zip", "lz4"];
 
 impl Target {
     /// The target that `--out` names. A separator at its end makes it a directory, as does one that is there.
-    pub(super) fn of(out: &Path) -> Result<Self, Misuse> {
+    pub(super) fn of(out: &WriteTarget) -> Result<Self, Misuse> {
+        let named = PathBuf::from(out.to_string());
+        match (out, Self::of_path(out.local().unwrap_or(&named))?) {
+            (WriteTarget::Store(_), Self::Table(table)) => Err(Misuse::value(format!(
+                "--out {out}: writing {table} to an object store is not supported\n\nhint: write it to a local path and copy \
+                 it, or give a directory without an extension for shards"
+            ))),
+            (_, Self::Table(table)) => Ok(Self::Table(table)),
+            (out, Self::Shards(_)) => Ok(Self::Shards(out.clone())),
+        }
+    }
+
+    fn of_path(out: &Path) -> Result<Self, Misuse> {
         let ends_in_separator = out.as_os_str().as_encoded_bytes().ends_with(&[MAIN_SEPARATOR as u8]);
         let is_directory = ends_in_separator || out.is_dir();
         let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -136,7 +151,7 @@ impl Target {
                             ),
                         );
                     }
-                    return Ok(Self::Shards(out.to_owned()));
+                    return Ok(Self::Shards(out.into()));
                 }
             },
         };

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use datafusion_tfrecord::parse_columns;
+use datafusion_tfrecord::write::WriteTarget;
+use tfr_inputs::InputOptions;
 use tfrecord_framing::Level;
 use tfrecord_shards::check_prefix;
 use url::Url;
@@ -53,6 +55,14 @@ pub fn sample(text: &str) -> Result<Sample, String> {
     }
 }
 
+/// Parses an option of a table: `key=value`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, with a key of --table")?;
+    let key = key.trim();
+    InputOptions::default().set(key, value).map_err(|error| error.to_string())?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// Takes a local path, or a `file://` URL for one.
 pub fn out(out: OsString) -> Result<PathBuf, String> {
     let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
@@ -65,11 +75,29 @@ pub fn out(out: OsString) -> Result<PathBuf, String> {
                 .ok_or_else(|| "expected file:// and an absolute path".to_owned())
         }
         Some((scheme, _)) if is_scheme(scheme) => {
-            Err(format!("writing to {scheme}:// is not supported: give a local path"))
+            Err(format!("writing to {scheme}:// is not supported here: give a local path, or use a query"))
         }
         _ if out.is_empty() => Err("expected a path".to_owned()),
         _ => Ok(out.into()),
     }
+}
+
+/// Takes a local path, or a URL.
+pub fn target(out: OsString) -> Result<WriteTarget, String> {
+    match out.to_str() {
+        Some(text) if is_remote(text) => WriteTarget::parse(text).map_err(|error| error.to_string()),
+        _ => self::out(out).map(WriteTarget::Local),
+    }
+}
+
+/// Whether a text is the URL of something that is not a local file.
+pub fn is_remote(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        // RFC 3986, section 3.1.
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+            && scheme != "file"
+    })
 }
 
 /// Shard names must be single names that readers' globs see and file systems take.

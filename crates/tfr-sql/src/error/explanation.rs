@@ -14,7 +14,8 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
-use datafusion_tfrecord::directory;
+use datafusion_tfrecord::{directory, functions};
+use tfr_inputs::stores;
 
 use super::{Error, listed};
 
@@ -85,8 +86,11 @@ impl<'a> Link<'a> {
         if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             return Self { text: None, hint: None, source: Some(inner) };
         }
-        if let Some(object_store::Error::Generic { source, .. }) = error.downcast_ref() {
-            return Self { text: None, hint: None, source: Some(source.as_ref()) };
+        if let Some(store) = error.downcast_ref::<object_store::Error>()
+            && let Some(source) = store.source()
+            && (matches!(store, object_store::Error::Generic { .. }) || source.is::<stores::Error>())
+        {
+            return Self { text: None, hint: None, source: Some(source) };
         }
         if let Some(SchemaError::FieldNotFound { field, valid_fields }) = error.downcast_ref::<SchemaError>() {
             return Self::unknown_column(&error.to_string(), field, valid_fields);
@@ -223,7 +227,9 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
         .or_else(|| error.downcast_ref::<directory::Error>().map(directory::Error::hint))
+        .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
+        .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()
 }

@@ -7,7 +7,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::DFParser;
 
-use super::{plan, quoted_tables};
+use super::{listed_files, plan, quoted_tables};
 use crate::error::{Explanation, Result};
 
 fn context() -> SessionContext {
@@ -96,4 +96,11 @@ fn paths_are_told_from_names() {
     let sql = "WITH \"c d\" AS (SELECT 1) SELECT * FROM 'a/*.parquet' JOIN \"b.csv\" ON true JOIN t ON true, \"c d\"";
     let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
     assert_eq!(quoted_tables(&mut statement).into_iter().collect::<Vec<_>>(), ["a/*.parquet", "b.csv"]);
+}
+
+#[test]
+fn what_files_lists_is_an_input() {
+    let sql = "WITH a AS (SELECT * FROM files('a/**', 'b.jpg')) SELECT * FROM a, (SELECT path FROM files('c/*')), others('d')";
+    let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
+    assert_eq!(listed_files(&mut statement).into_iter().collect::<Vec<_>>(), ["a/**", "b.jpg", "c/*"]);
 }

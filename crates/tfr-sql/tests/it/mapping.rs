@@ -174,14 +174,14 @@ fn a_label_becomes_its_rank() {
     {"label": [2]}
     {"label": [0]}
     "##);
-    // The values of a part of a column are not gathered.
+    // So are the values of a part of a column.
     let part = "SELECT named_struct('label', label) AS event FROM 'events.parquet'";
     assert_told!(bench.tell(&[part, "--out", "part", "--map", "event/label: index"]), @r##"
-    exit 1
+    exit 0
     -- stderr
-    error: column "event/label": "index" needs a vocabulary
-
-    hint: give its values in a file for --map-file: [columns."event/label"] with vocabulary = ["..."]
+    gathering the vocabulary of event/label
+    warning: column "event" loses information: a struct of nulls becomes null
+    4 rows in 1 shard, 138 B, [seconds]: part
     "##);
     bench.text("labels.toml", "[columns.label]\nvocabulary = [\"view\"]\n");
     assert_told!(bench.tell(&[query, "--out", "short", "--map-file", "labels.toml"]), @r##"
@@ -258,7 +258,7 @@ fn records_are_taken_as_they_are() {
 
 /// Without a manifest, sequences are read in the columns that are declared.
 #[test]
-fn sequences_of_others_are_declared() {
+fn sequences_of_others_are_told_from_the_records() {
     let bench = Workbench::new();
     let query = "SELECT 7 AS id, [[1, 2], [], [3]] AS frames, ['a', 'b'] AS tags";
     let options = ["--record-type", "sequence-example", "--sequence", "tags"];
@@ -272,12 +272,30 @@ fn sequences_of_others_are_declared() {
     -- stdout
     {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=foreign.tfrecord,record_type=sequence-example"]), @r##"
-    exit 1
+    let unsaid =
+        declared.replace(" OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'tags')", "");
+    assert_ne!(unsaid, declared);
+    let told = bench.tell(&[declared, "--format", "jsonl"]);
+    assert_eq!(bench.tell(&[unsaid.as_str(), "--format", "jsonl"]), told);
+    // In the order of their names.
+    assert_told!(bench.tell(&["SELECT * FROM 'foreign.tfrecord'", "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"frames":[[1,2],[],[3]],"id":7,"tags":["a","b"]}
+    "##);
+    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl"]), @r##"
+    exit 0
+    -- stdout
+    CREATE EXTERNAL TABLE "foreign" (
+      "frames" BIGINT[][],
+      "id" BIGINT,
+      "tags" VARCHAR[] -- List(Utf8)
+    )
+    STORED AS TFRECORD
+    LOCATION 'foreign.tfrecord'
+    OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames, tags');
     -- stderr
-    error: the columns of tf.train.SequenceExample records are not inferred
-
-    hint: name them: CREATE EXTERNAL TABLE t (id BIGINT, frames REAL[]) STORED AS TFRECORD LOCATION '...' OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames')
+    types from records of 1 file
     "##);
     // What the manifest says holds where nothing else is said.
     assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=set/,record_type=sequence-example", "--format", "jsonl"]), @r##"
@@ -285,4 +303,68 @@ fn sequences_of_others_are_declared() {
     -- stdout
     {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
     "##);
+}
+
+#[test]
+fn labels_in_parts_become_their_ranks() {
+    let bench = Workbench::new();
+    let query = "SELECT * FROM (VALUES \
+        (named_struct('kind', 'dog', 'tags', ['b', NULL]), [named_struct('name', 'y')], MAP {'k': 'z'}), \
+        (named_struct('kind', NULL, 'tags', ['a']), [], NULL), \
+        (NULL, [named_struct('name', 'x'), named_struct('name', 'y')], MAP {'l': 'z', 'k': 'w'})) AS t(s, l, m)";
+    let rules = ["s/kind: index", "s/tags: index, null=mask", "l: index", "m/value: index"];
+    let rules: Vec<_> = rules.iter().flat_map(|rule| ["--map", *rule]).collect();
+    assert_told!(bench.tell(&[&[query, "--out", "ranks", "--shards", "1"], &rules[..]].concat()), @r##"
+    exit 0
+    -- stderr
+    gathering the vocabulary of l, m/value, s/kind, s/tags
+    warning: column "s" loses information: a struct of nulls becomes null
+    3 rows in 1 shard, 278 B, [seconds]: ranks
+    "##);
+    assert_told!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
+    exit 0
+    -- stdout
+    {"l/name": [1], "m/key": ["k"], "m/value": [1], "s/kind": [0], "s/tags": [1, 0], "s/tags/is_null": [0, 1]}
+    {"l/name": [], "s/tags": [0], "s/tags/is_null": [0]}
+    {"l/name": [0, 1], "m/key": ["l", "k"], "m/value": [1, 0]}
+    "##);
+    let back = bench.tell(&["SELECT * FROM 'ranks/'", "--format", "jsonl"]);
+    assert_eq!(back, bench.tell(&[query, "--format", "jsonl"]));
+}
+
+/// What was said of columns when they were written is said again of files that no manifest tells of.
+#[test]
+fn schema_takes_the_options_of_a_table() {
+    let bench = Workbench::new();
+    let query = "SELECT 7 AS id, 0.1 AS price, [1, NULL] AS l";
+    let options = ["--map", "price: bits", "--null", "mask"];
+    assert!(bench.run(&[&[query, "--out", "set"], &options[..]].concat()).status.success());
+    fs::copy(bench.path().join("set/part-00000-of-00001.tfrecord"), bench.path().join("foreign.tfrecord")).unwrap();
+    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord"]), @r##"
+    exit 0
+    -- stdout
+    id         Int64
+    l          List(Int64)
+    l/is_null  List(Int64)
+    price      Int64
+    -- stderr
+    warning: column "l": nulls in it are read as values; feature "l/is_null" says where they are, and the option map='l: null=mask' reads them as nulls
+    types from records of 1 file
+    "##);
+    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl", "--option", "null=mask"]), @r##"
+    exit 0
+    -- stdout
+    CREATE EXTERNAL TABLE "foreign" (
+      "id" BIGINT,
+      "l" BIGINT[],
+      "price" BIGINT
+    )
+    STORED AS TFRECORD
+    LOCATION 'foreign.tfrecord'
+    OPTIONS ('tfrecord.map' 'l: null=mask');
+    -- stderr
+    types from records of 1 file
+    "##);
+    let unknown = bench.tell_tool(&["schema", "foreign.tfrecord", "--option", "nul=mask"]);
+    assert!(unknown.starts_with("exit 2\n") && unknown.contains(r#"unknown option "nul"; known are"#), "{unknown}");
 }

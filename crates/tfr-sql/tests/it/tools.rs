@@ -459,7 +459,7 @@ fn options_of_a_query_do_not_stand_before_a_tool() {
     assert_told!(bench.tell_tool(&["--out", "x", "verify", "shards"]), @r##"
     exit 2
     -- stderr
-    error: '--out <PATH>' belongs to a query and cannot be used with the tool 'verify'
+    error: '--out <URL>' belongs to a query and cannot be used with the tool 'verify'
 
     hint: options of a tool stand behind its name: tfr-sql verify --help lists them
 

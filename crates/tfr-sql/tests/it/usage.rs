@@ -12,7 +12,7 @@ fn a_query_is_needed() {
     error: the following required arguments were not provided:
       <QUERY|--file <FILE>>
 
-    Usage: tfr-sql --out <PATH> --threads <N> <QUERY|--file <FILE>>
+    Usage: tfr-sql --out <URL> --threads <N> <QUERY|--file <FILE>>
 
     For more information, try '--help'.
     "##);
@@ -49,7 +49,7 @@ fn shards_are_cut_in_one_way() {
     -- stderr
     error: the argument '--shards <N>' cannot be used with '--shard-rows <N>'
 
-    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <PATH>|--dry-run>
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
 
     For more information, try '--help'.
     "##);
@@ -122,9 +122,9 @@ fn writing_options_need_a_target() {
     exit 2
     -- stderr
     error: the following required arguments were not provided:
-      <--out <PATH>|--dry-run>
+      <--out <URL>|--dry-run>
 
-    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <PATH>|--dry-run>
+    Usage: tfr-sql --shards <N> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
 
     For more information, try '--help'.
     "##);
@@ -136,7 +136,7 @@ fn rows_are_printed_or_written() {
     exit 2
     -- stderr
     error: the argument '--format <FORMAT>' cannot be used with:
-      --out <PATH>
+      --out <URL>
       --dry-run
 
     Usage: tfr-sql --format <FORMAT> --threads <N> <QUERY|--file <FILE>>
@@ -162,19 +162,19 @@ fn a_table_file_is_refused_by_name() {
 }
 
 #[test]
-fn shards_go_to_a_local_directory() {
+fn shards_go_where_nobody_sees_them_before_they_are_whole() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[QUERY, "--out", "s3://bucket/shards"]), @r##"
-    exit 2
+    assert_told!(bench.tell(&[QUERY, "--out", "https://host/shards"]), @r##"
+    exit 1
     -- stderr
-    error: invalid value 's3://bucket/shards' for '--out <PATH>': writing to s3:// is not supported: give a local path
+    error: cannot write to https://host/shards: there, shards would be seen before the set is whole
 
-    For more information, try '--help'.
+    hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
     "##);
     assert_told!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'file://shards' for '--out <PATH>': expected file:// and an absolute path
+    error: invalid value 'file://shards' for '--out <URL>': expected file:// and an absolute path
 
     For more information, try '--help'.
     "##);

@@ -32,6 +32,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
         ErrorKind::AfterCommit { path: path.clone(), source: Box::new(ErrorKind::Ended.into()) }.into(),
         ErrorKind::Busy { path, run }.into(),
+        ErrorKind::Superseded { path: "s3://bucket/train/".into() }.into(),
         ErrorKind::Prefix { prefix: "a/b".to_owned() }.into(),
         ErrorKind::Ended.into(),
         ErrorKind::Failed.into(),
@@ -113,6 +114,8 @@ fn every_kind_says_where_what_and_the_way_out() {
     data/shards: the set is there and whole, but finishing up failed
     data/shards: run nightly7 is writing here
       hint: wait for that run to end, or choose another directory
+    s3://bucket/train/: another run has written here meanwhile
+      hint: nothing of this run has been kept; run it again when the other one has ended, or choose another place
     prefix "a/b" cannot start the name of a shard
       hint: use a short one without slashes and control characters that starts with a letter or a digit
     the set is published or aborted already

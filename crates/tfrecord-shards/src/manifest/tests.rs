@@ -267,3 +267,15 @@ fn a_directory_may_disagree_with_its_manifest() {
     assert_eq!(lines[1], format!("{first}: expected 100 bytes, found 99"));
     assert_eq!(manifest.disagreement(sizes([Some(99), None]), true), Some(expected[1].clone()));
 }
+
+#[test]
+fn what_was_replaced_is_told_and_lies_in_the_set() {
+    let mut manifest = manifest();
+    manifest.replaced = vec!["part-00000-of-00001.tfrecord".to_owned()];
+    let mut json = serde_json::to_value(&manifest).unwrap();
+    assert!(validator().is_valid(&json));
+    assert_eq!(read(&json).unwrap(), manifest);
+    json["replaced"][0] = json!("../elsewhere");
+    let error = read(&json).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ManifestContent { .. }), "{error}");
+}

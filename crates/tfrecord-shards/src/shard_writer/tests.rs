@@ -58,6 +58,8 @@ proptest! {
             prop_assert_eq!(stats.framed_bytes, records.bytes().len() as u64);
             prop_assert_eq!(stats.file_bytes, bytes.len() as u64);
             prop_assert_eq!(stats.crc32c, crc32c::crc32c(&bytes));
+            let direct = ShardWriter::new(Vec::new(), compression, Level::default()).without_collecting();
+            prop_assert!(fill(direct, &records, &runs) == (bytes, stats), "{} differs", compression);
         }
     }
 }

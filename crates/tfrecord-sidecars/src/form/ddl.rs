@@ -1,18 +1,20 @@
 //! A table as a statement of DataFusion's SQL.
 
 use std::iter;
+use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
-use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, NullPolicy, RecordType};
+use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow_tfrecord::{
+    Choice, ColumnMapping, ColumnRule, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions,
+    NullPolicy, RecordType,
+};
 
 use super::TableDescription;
 
-/// What SQL makes of `TIMESTAMP WITH TIME ZONE` unless a session has another zone.
-const SESSION_ZONE: &str = "+00:00";
-
 pub(super) fn statement(table: &TableDescription<'_>) -> String {
     let fields = table.mapping.schema().fields();
-    let columns: Vec<Column> = fields.iter().zip(table.mapping.columns()).map(Column::new).collect();
+    let columns = fields.iter().zip(table.mapping.columns());
+    let columns: Vec<Column> = columns.map(|(field, column)| Column::new(field, column, table.mapping)).collect();
     let last = columns.iter().rposition(|column| column.definition.is_some());
     let mut lines = Vec::new();
     for (position, column) in columns.iter().enumerate() {
@@ -35,18 +37,43 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     )
 }
 
+/// The most values of a vocabulary that stands in a statement; the manifest holds longer ones.
+const LONGEST_VOCABULARY: usize = 1000;
+
 fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
-    let rules: Vec<&str> = columns.iter().filter_map(|column| column.rule.as_deref()).collect();
+    let rules: Vec<String> = columns
+        .iter()
+        .flat_map(|column| &column.rules)
+        .map(|(part, rule)| format!("{}: {rule}", in_options(part)))
+        .collect();
+    let vocabularies: Vec<String> = columns
+        .iter()
+        .flat_map(|column| &column.rules)
+        .filter_map(|(part, rule)| Some((part, vocabulary(part, rule, table.mapping.options())?)))
+        .map(|(part, values)| {
+            let values: Vec<_> = values.iter().map(|value| in_options(value)).collect();
+            format!("{}: {}", in_options(part), values.join(", "))
+        })
+        .collect();
     let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
     let record_type = table.mapping.record_type();
     let record_type = (record_type != RecordType::default()).then(|| option("record_type", &record_type.to_string()));
     let is_sequence = |column: &&ColumnMapping| column.features.iter().any(|feature| feature.in_steps);
+    let separator = &table.mapping.options().separator;
+    let separator = (*separator != MappingOptions::default().separator).then(|| option("separator", separator));
     let sequences = table.mapping.columns().iter().filter(is_sequence);
     let sequences: Vec<_> = sequences.map(|column| in_options(&column.column)).collect();
     let sequences = (!sequences.is_empty()).then(|| option("sequence", &sequences.join(", ")));
     let map = (!rules.is_empty()).then(|| option("map", &rules.join(", ")));
     let refused = table.mapping.columns().iter().any(|column| column.nulls == NullPolicy::Error);
-    record_type.into_iter().chain(sequences).chain(map).chain(refused.then(|| option("null", "error"))).collect()
+    record_type
+        .into_iter()
+        .chain(sequences)
+        .chain(separator)
+        .chain(map)
+        .chain((!vocabularies.is_empty()).then(|| option("vocabulary", &vocabularies.join("; "))))
+        .chain(refused.then(|| option("null", "error")))
+        .collect()
 }
 
 /// A column of the statement.
@@ -54,22 +81,23 @@ struct Column {
     /// None if SQL has no name for its type.
     definition: Option<String>,
     comment: Option<String>,
-    /// The column's part of the option `map`.
-    rule: Option<String>,
+    /// Its parts of the option `map`.
+    rules: Vec<(String, ColumnRule)>,
 }
 
 impl Column {
-    fn new((field, column): (&FieldRef, &ColumnMapping)) -> Self {
+    fn new(field: &FieldRef, column: &ColumnMapping, mapping: &Mapping) -> Self {
         let name = identifier(field.name());
         let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
         let data_type = field.data_type();
-        // The vocabulary of ranks has no place in the statement.
-        let has_form = column.choice != Some(Choice::Index);
-        if let Some((sql, named)) = named(data_type).filter(|_| has_form) {
+        let rules = rules(field, column, mapping.options());
+        let named = named(data_type);
+        let is_named = named.is_some();
+        if let Some((sql, named)) = named.filter(|(_, named)| reads(named, field, column, &rules, mapping.options())) {
             return Self {
                 definition: Some(format!("{name} {sql}{not_null}")),
                 comment: (named != *data_type).then(|| data_type.to_string()),
-                rule: rule(column, column.choice),
+                rules,
             };
         }
         match stored(column) {
@@ -79,15 +107,138 @@ impl Column {
                     Some(form) => format!("{data_type}, as stored: {form}"),
                     None => format!("{data_type}, as stored"),
                 }),
-                rule: rule(column, None),
+                rules: rules.into_iter().map(|(part, rule)| (part, without_choice(rule))).filter(said).collect(),
             },
-            None => Self {
-                definition: None,
-                comment: Some(format!("{name} is {data_type}, which SQL cannot name")),
-                rule: None,
-            },
+            None => {
+                let but = if is_named { "cannot be declared as it was written" } else { "SQL cannot name" };
+                let comment = Some(format!("{name} is {data_type}, which {but}"));
+                Self { definition: None, comment, rules: Vec::new() }
+            }
         }
     }
+}
+
+fn without_choice(mut rule: ColumnRule) -> ColumnRule {
+    rule.choice = None;
+    rule
+}
+
+fn said((_, rule): &(String, ColumnRule)) -> bool {
+    *rule != ColumnRule::default()
+}
+
+/// What a reader has to know of a column and its parts: their form, and where their nulls are.
+fn rules(field: &Field, column: &ColumnMapping, options: &MappingOptions) -> Vec<(String, ColumnRule)> {
+    let mut rules = Rules { column, options, rules: Vec::new() };
+    rules.add(field, field.name(), NullPolicy::Absent);
+    rules.rules
+}
+
+struct Rules<'a> {
+    column: &'a ColumnMapping,
+    options: &'a MappingOptions,
+    rules: Vec<(String, ColumnRule)>,
+}
+
+impl Rules<'_> {
+    /// Adds what is to be said of a part, and of what is in it, where something else than `around` holds.
+    fn add(&mut self, part: &Field, path: &str, around: NullPolicy) {
+        let nulls = self.nulls(part, path);
+        let mut rule = ColumnRule::default();
+        let has_place = |choice: &Choice| *choice != Choice::Index || self.has_short_vocabulary(path);
+        rule.choice = self.options.choices.get(path).copied().filter(has_place);
+        rule.nulls = (nulls != around).then(|| nulls.into());
+        if rule != ColumnRule::default() {
+            self.rules.push((path.to_owned(), rule));
+        }
+        self.add_parts(part.data_type(), path, nulls);
+    }
+
+    fn add_parts(&mut self, data_type: &DataType, path: &str, around: NullPolicy) {
+        let name = |part: &str| format!("{path}{}{part}", self.options.separator);
+        match data_type {
+            DataType::Struct(fields) => {
+                let parts: Vec<_> = fields.iter().map(|field| (field, name(field.name()))).collect();
+                parts.into_iter().for_each(|(field, path)| self.add(field, &path, around));
+            }
+            DataType::Map(entries, _) => {
+                if let DataType::Struct(fields) = entries.data_type() {
+                    let parts: Vec<_> = fields.iter().zip(["key", "value"].map(name)).collect();
+                    parts.into_iter().for_each(|(field, path)| self.add(field, &path, around));
+                }
+            }
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _) => self.add_parts(item.data_type(), path, around),
+            _ => {}
+        }
+    }
+
+    /// Whether the vocabulary of a part's ranks has a place in the statement.
+    fn has_short_vocabulary(&self, path: &str) -> bool {
+        self.options.vocabularies.get(path).is_some_and(|values| values.len() <= LONGEST_VOCABULARY)
+    }
+
+    /// What the nulls of a part were written as, in so far as it matters to readers.
+    fn nulls(&self, part: &Field, path: &str) -> NullPolicy {
+        let mask = format!("{path}{}is_null", self.options.separator);
+        let is_mask = |name: &str| {
+            let level = name.strip_prefix(mask.as_str());
+            level.is_some_and(|level| level.is_empty() || level.starts_with('_'))
+        };
+        let features = self.column.features.iter();
+        if features.into_iter().any(|feature| feature.role == FeatureRole::Mask && is_mask(&feature.name)) {
+            return NullPolicy::Mask;
+        }
+        let mut said_of = Some(path);
+        let said = iter::from_fn(|| {
+            let part = said_of?;
+            said_of = part.rsplit_once(self.options.separator.as_str()).map(|(around, _)| around);
+            Some(self.options.column_nulls.get(part))
+        });
+        let is_empty = match said.flatten().next() {
+            Some(rule) => *rule == NullPolicy::Empty,
+            None => self.options.nulls == NullPolicy::Empty,
+        };
+        if is_empty && part.is_nullable() { NullPolicy::Empty } else { NullPolicy::Absent }
+    }
+}
+
+/// The values of a part, if it is said to be ranks.
+fn vocabulary<'a>(part: &str, rule: &ColumnRule, written: &'a MappingOptions) -> Option<&'a [String]> {
+    written.vocabularies.get(part).filter(|_| rule.choice == Some(Choice::Index)).map(Vec::as_slice)
+}
+
+/// Whether a column that is declared with a type, everything in which may be null, has the features that were written.
+fn reads(
+    named: &DataType,
+    field: &Field,
+    column: &ColumnMapping,
+    rules: &[(String, ColumnRule)],
+    written: &MappingOptions,
+) -> bool {
+    fn sorted(column: &ColumnMapping) -> Vec<&FeatureMapping> {
+        let mut features: Vec<_> = column.features.iter().collect();
+        features.sort_by_key(|feature| &feature.name);
+        features
+    }
+
+    let mut options =
+        MappingOptions::default().with_record_type(written.record_type).with_separator(&written.separator);
+    if column.features.iter().any(|feature| feature.in_steps) {
+        options = options.with_sequence(field.name());
+    }
+    for (part, rule) in rules {
+        options = options.with_rule(part, rule.clone());
+        if let Some(values) = vocabulary(part, rule, written) {
+            options.vocabularies.insert(part.clone(), values.to_vec());
+        }
+    }
+    let declared = Schema::new(vec![Field::new(field.name(), named.clone(), field.is_nullable())]);
+    Mapping::try_new(&Arc::new(declared), &options)
+        .is_ok_and(|mapping| mapping.columns().iter().map(sorted).eq([sorted(column)]))
 }
 
 /// The SQL name of a type, with the type that it names: of the same values, but not always the same.
@@ -117,11 +268,9 @@ fn named(data_type: &DataType) -> Option<(String, DataType)> {
                 TimeUnit::Microsecond => 6,
                 TimeUnit::Nanosecond => 9,
             };
-            let (with_zone, zone) = match zone {
-                Some(_) => (" WITH TIME ZONE", Some(SESSION_ZONE.into())),
-                None => ("", None),
-            };
-            return Some((format!("TIMESTAMP({digits}){with_zone}"), T::Timestamp(*unit, zone)));
+            let with_zone = zone.as_ref().map_or("", |_| " WITH TIME ZONE");
+            // In the zone of the session, which by itself has none.
+            return Some((format!("TIMESTAMP({digits}){with_zone}"), T::Timestamp(*unit, None)));
         }
         T::Decimal32(precision, scale)
         | T::Decimal64(precision, scale)
@@ -191,19 +340,8 @@ fn quoted(text: &str, quote: char) -> String {
     iter::once(quote).chain(doubled).chain(iter::once(quote)).collect()
 }
 
-/// What a reader has to know of a column: its form, and where its nulls are.
-fn rule(column: &ColumnMapping, choice: Option<Choice>) -> Option<String> {
-    let has_masks = column.features.iter().any(|feature| feature.role == FeatureRole::Mask);
-    let nulls = match has_masks {
-        true => Some(NullPolicy::Mask),
-        false => Some(NullPolicy::Empty).filter(|policy| column.nullable && column.nulls == *policy),
-    };
-    let choice = choice.map(|choice| choice.to_string());
-    let said: Vec<_> = choice.into_iter().chain(nulls.map(|policy| format!("null={policy}"))).collect();
-    (!said.is_empty()).then(|| format!("{}: {}", in_options(&column.column), said.join(", ")))
-}
-
-/// A column's name in an option.
+/// The name of a part, or a value, in an option.
 fn in_options(name: &str) -> String {
-    if name.contains([':', ',', ';', ' ', '"']) { quoted(name, '"') } else { name.to_owned() }
+    let is_special = |letter: char| matches!(letter, ':' | ',' | ';' | '"') || letter.is_whitespace();
+    if name.is_empty() || name.contains(is_special) { quoted(name, '"') } else { name.to_owned() }
 }

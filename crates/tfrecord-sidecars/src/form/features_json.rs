@@ -25,21 +25,23 @@ pub(super) fn features(mapping: &Mapping) -> Result<String> {
 
 fn described(feature: &TableFeature<'_>) -> Value {
     let optional = feature.may_be_absent();
+    // What a missing value is read as is nothing for one that is there without values.
+    let own_shape = feature.shape.as_deref().filter(|_| !(optional && feature.may_be_empty()));
     if !optional && feature.shape.as_deref() == Some(&[]) && feature.value_type().is_some_and(is_text) {
         return json!({ "pythonClassName": format!("{CLASSES}.text_feature.Text"), "text": {} });
     }
     // Protobuf's JSON has int64 as strings.
-    let shape = match &feature.shape {
-        Some(shape) if shape.is_empty() => json!({}),
+    let shape = match own_shape {
+        Some([]) => json!({}),
         Some(shape) => json!({ "dimensions": shape.iter().map(usize::to_string).collect::<Vec<_>>() }),
         None => json!({ "dimensions": ["-1"] }),
     };
     let mut tensor = json!({ "dtype": dtype(feature), "encoding": "none", "shape": shape });
     // A tensor of unknown length is empty where it is missing.
-    if let (true, Some(_), Value::Object(tensor)) = (optional, &feature.shape, &mut tensor) {
+    if let (true, Some(_), Value::Object(tensor)) = (optional, own_shape, &mut tensor) {
         tensor.insert("optional".to_owned(), true.into());
     }
-    let class = if feature.shape.as_deref() == Some(&[]) { "scalar.Scalar" } else { "tensor_feature.Tensor" };
+    let class = if own_shape == Some(&[]) { "scalar.Scalar" } else { "tensor_feature.Tensor" };
     json!({ "pythonClassName": format!("{CLASSES}.{class}"), "tensor": tensor })
 }
 

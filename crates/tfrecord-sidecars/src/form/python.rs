@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use arrow_schema::DataType;
-use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, Mapping, NullPolicy, RecordType};
+use arrow_tfrecord::{
+    Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
+};
 
 use super::TableDescription;
-use crate::columns::{TableFeature, expect_records, part_type};
+use crate::columns::{TableFeature, expect_records, part_type, value_type};
 use crate::error::Result;
 
 const NULLS: &str = "\
@@ -42,9 +44,14 @@ def parse(records):
 
 const PARSE_SEQUENCES: &str = "
 def parse(records):
-    \"\"\"Reads a vector of serialized SequenceExamples: a dict of tensors by column, and one of the numbers of steps.\"\"\"
+    \"\"\"Reads a vector of serialized SequenceExamples: a dict of tensors by column, and one of numbers of steps.\"\"\"
     context, sequences, lengths = tf.io.parse_sequence_example(records, CONTEXT, SEQUENCES)
     features = {**context, **sequences}
+";
+
+const RAGGED: &str = "    \
+    # TensorFlow pads steps of one shape to the most of any record. As many as there are make a ragged tensor, which
+    # to_tensor() pads again.
 ";
 
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
@@ -72,6 +79,13 @@ pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
         text += MAP_VALUES;
     }
     text += if in_sequences { PARSE_SEQUENCES } else { PARSE };
+    let padded: Vec<_> = entries.iter().filter(|entry| entry.is_padded()).map(Entry::literal).collect();
+    if !padded.is_empty() {
+        text += RAGGED;
+    }
+    for key in padded {
+        let _ = writeln!(text, "    features[{key}] = tf.RaggedTensor.from_tensor(features[{key}], lengths[{key}])");
+    }
     if !casts.is_empty() {
         text += "    # What records have no room for: the types of the columns.\n";
     }
@@ -113,6 +127,7 @@ import tensorflow as tf
 
 /// An entry of the spec.
 struct Entry<'a> {
+    record_type: RecordType,
     column: &'a ColumnMapping,
     key: String,
     /// How TensorFlow reads it.
@@ -130,11 +145,13 @@ fn entries(mapping: &Mapping) -> Vec<Entry<'_>> {
     let mut shapes: HashMap<_, _> =
         TableFeature::all(mapping).into_iter().map(|feature| (feature.name(), feature)).collect();
     let mut entries = Vec::new();
+    let record_type = mapping.record_type();
     for column in mapping.columns() {
         let in_steps = column.features.iter().any(|feature| feature.in_steps);
         for (key, spec) in column.parse_specs() {
             let entry = match shapes.remove(key.as_str()).filter(TableFeature::is_whole) {
                 Some(feature) => Entry {
+                    record_type,
                     column,
                     spec: dense(&feature).unwrap_or(spec),
                     value_type: feature.value_type(),
@@ -144,7 +161,7 @@ fn entries(mapping: &Mapping) -> Vec<Entry<'_>> {
                 },
                 None => {
                     let value_type = part_type(&column.data_type, &column.column, &key);
-                    Entry { column, spec, value_type, choice: None, in_steps, key }
+                    Entry { record_type, column, spec, value_type, choice: None, in_steps, key }
                 }
             };
             entries.push(entry);
@@ -198,13 +215,49 @@ impl Entry<'_> {
         kinds.into_iter().find(|kind| self.spec.contains(dtype(*kind))).unwrap_or(FeatureKind::Bytes)
     }
 
-    /// Whether a null can be read as a value: not where it is written as a list without one.
+    /// Whether a null can be read as a value: not where the feature is there without one. Of an Example TensorFlow minds
+    /// lists without values only, of the context of a SequenceExample all such features.
     fn is_nullable_scalar(&self) -> bool {
-        self.spec.starts_with("tf.io.VarLenFeature(") && self.column.nulls != NullPolicy::Empty
+        let nulls = self.column.nulls_of(&self.key);
+        let is_minded = |nulls: &NullRule| {
+            *nulls == NullPolicy::Empty
+                || *nulls == NullPolicy::Unset && self.record_type == RecordType::SequenceExample
+        };
+        self.spec.starts_with("tf.io.VarLenFeature(") && !nulls.into_iter().any(is_minded)
     }
 
     fn is_nullable_list(&self) -> bool {
-        self.column.nullable && self.spec.starts_with("tf.io.RaggedFeature(")
+        self.column.nullable && (self.in_steps || self.spec.starts_with("tf.io.RaggedFeature("))
+    }
+
+    /// Whether it is of steps of one shape, of which records have more or fewer.
+    fn is_padded(&self) -> bool {
+        self.spec.starts_with("tf.io.FixedLenSequenceFeature(")
+    }
+
+    /// Whether it is of steps that would be of one shape if none of them were null.
+    fn has_null_steps(&self) -> bool {
+        let feature = self.column.features.iter().find(|feature| feature.name == self.key);
+        self.in_steps && !self.is_padded() && feature.is_some_and(|feature| feature.shape != FeatureShape::List)
+    }
+
+    /// How to read whole numbers and values beside them as a sparse tensor, if the entry is of such values.
+    fn sparse(&self) -> Option<String> {
+        let DataType::Map(entries, _) = &self.column.data_type else { return None };
+        let DataType::Struct(fields) = entries.data_type() else { return None };
+        let [keys, values] = fields.as_ref() else { return None };
+        let keys_are_positions = value_type(keys.data_type()).is_integer() && !keys.data_type().is_nested();
+        let names = || self.column.features.iter().filter(|feature| feature.role == FeatureRole::Values);
+        let [keys_name, values_name] =
+            names().map(|feature| literal(&feature.name)).collect::<Vec<_>>().try_into().ok()?;
+        let is_values = self.literal() == values_name && !values.is_nullable() && !values.data_type().is_nested();
+        (keys_are_positions && is_values && !self.in_steps).then(|| {
+            format!(
+                "    # As sparse vectors, of length SIZE: {}: tf.io.SparseFeature({keys_name}, {values_name}, {}, SIZE),\n",
+                literal(&self.column.column),
+                dtype(self.kind())
+            )
+        })
     }
 
     /// The entry's line in the table of nulls.
@@ -240,9 +293,12 @@ impl Entry<'_> {
         if self.key != column.column {
             comment = format!("of {:?}, {comment}", column.column);
         }
+        if self.has_null_steps() {
+            comment += "; a step that is null is read as an empty list, any other as a list of its own";
+        }
         // A type has names of fields, which may have anything in them.
         let comment = comment.replace(char::is_control, " ");
-        format!("    # {comment}\n    {key}: {spec},\n")
+        format!("    # {comment}\n{}    {key}: {spec},\n", self.sparse().unwrap_or_default())
     }
 
     fn cast(&self) -> Option<Cast> {

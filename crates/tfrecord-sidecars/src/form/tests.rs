@@ -70,7 +70,13 @@ fn nested() -> Mapping {
         vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::UInt16, false)],
         false,
     );
+    let weights = Field::new_struct(
+        "entries",
+        vec![Field::new("keys", DataType::UInt32, false), Field::new("values", DataType::Float32, false)],
+        false,
+    );
     let schema = Schema::new(vec![
+        Field::new("weights", DataType::Map(Arc::new(weights), false), false),
         Field::new("point", point.clone(), true),
         Field::new("points", DataType::List(item(point)), false),
         Field::new("scores", DataType::Map(Arc::new(entries), false), true),
@@ -126,6 +132,40 @@ fn statements_say_how_records_were_written() -> Result<()> {
     Ok(())
 }
 
+/// What was said of parts is said again, but where the statement's types, everything in which may be null, say it; and
+/// what they cannot say is left out.
+#[test]
+fn statements_say_how_parts_were_written() -> Result<()> {
+    let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
+    let structs = |fields: Vec<Field>| DataType::Struct(fields.into());
+    let inner = structs(vec![
+        field("t", DataType::Timestamp(TimeUnit::Nanosecond, None), true),
+        field("n", DataType::Utf8, false),
+    ]);
+    let schema = Schema::new(vec![
+        field(
+            "s",
+            structs(vec![field("in", inner, true), field("l", DataType::new_list(DataType::Int64, true), true)]),
+            true,
+        ),
+        field("kinds", DataType::new_list(DataType::new_list(DataType::Int64, false), true), true),
+        field("e", structs(vec![field("l", DataType::new_list(DataType::Int8, false), true)]), false),
+        field("k", structs(vec![field("label", DataType::Utf8, true)]), false),
+        field("long", DataType::Utf8, true),
+    ]);
+    let words = ["cat", "a, b", "say \"z\"", "it's", ""].map(str::to_owned);
+    let options = MappingOptions::default()
+        .with_separator(".")
+        .with_nulls(NullPolicy::Mask)
+        .with_rule("s.in.t", "millis".parse().unwrap())
+        .with_rule("e", "null=empty".parse().unwrap())
+        .with_vocabulary("k.label", words.to_vec())
+        .with_vocabulary("long", (0..=1000).map(|number: i32| number.to_string()).collect());
+    let mapping = Mapping::try_new(&Arc::new(schema), &options).unwrap();
+    insta::assert_snapshot!(TableDescription::new(&mapping, "t").render(SchemaForm::Ddl)?);
+    Ok(())
+}
+
 #[test]
 fn python_reads_sequences() -> Result<()> {
     let list = |item| DataType::new_list(item, false);
@@ -134,13 +174,52 @@ fn python_reads_sequences() -> Result<()> {
         Field::new("words", list(list(DataType::Utf8)), true),
         Field::new("frames", list(DataType::new_fixed_size_list(DataType::Float64, 2, false)), false),
         Field::new("labels", list(DataType::Int8), false),
+        Field::new("boxes", list(DataType::Struct(vec![Field::new("label", DataType::Utf8, false)].into())), true),
+        Field::new("gaps", DataType::new_list(DataType::Int32, true), false),
     ]);
     let options = MappingOptions { record_type: RecordType::SequenceExample, ..MappingOptions::default() };
+    let options = options.with_sequence("gaps").with_column_nulls("gaps", NullPolicy::Unset);
     let mapping = Mapping::try_new(&Arc::new(schema), &options.with_sequence("labels")).unwrap();
     let table = TableDescription::new(&mapping, "sequences/");
     insta::assert_snapshot!("sequences_python", table.render(SchemaForm::Python)?);
     let refused = table.render(SchemaForm::Pbtxt).unwrap_err();
     assert_eq!(refused.to_string(), "records of type sequence-example have no such description");
+    Ok(())
+}
+
+/// TensorFlow takes a default for a feature that is missing, but not for one that is there without a value; in the
+/// context of a SequenceExample, one without a kind is there too.
+#[test]
+fn nulls_without_values_are_sparse() {
+    let point = DataType::Struct(vec![Field::new("x", DataType::Int64, true)].into());
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true), Field::new("point", point, true)]));
+    let spec = |key: &str, options: &MappingOptions| {
+        let mapping = Mapping::try_new(&schema, options).unwrap();
+        let text = TableDescription::new(&mapping, "t").render(SchemaForm::Python).unwrap();
+        // Behind the table of nulls.
+        let (_, spec) = text.rsplit_once(&format!("\n    {key:?}: ")).unwrap();
+        spec.lines().next().unwrap_or_default().to_owned()
+    };
+    let sparse = "tf.io.VarLenFeature(tf.int64),";
+    let unset = MappingOptions::default().with_nulls(NullPolicy::Unset);
+    assert_eq!(spec("id", &unset), "_scalar(\"id\", tf.int64),");
+    assert_eq!(spec("id", &unset.clone().with_record_type(RecordType::SequenceExample)), sparse);
+    assert_eq!(spec("id", &MappingOptions::default().with_nulls(NullPolicy::Empty)), sparse);
+    for part in ["point", "point/x"] {
+        assert_eq!(spec("point/x", &unset.clone().with_column_nulls(part, NullPolicy::Empty)), sparse, "{part}");
+    }
+}
+
+/// A feature that is there without values is read as a list of them by all.
+#[test]
+fn nulls_without_values_are_lists() -> Result<()> {
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
+    let mapping = Mapping::try_new(&schema, &MappingOptions::default().with_nulls(NullPolicy::Empty)).unwrap();
+    let table = TableDescription::new(&mapping, "ids/");
+    let features = table.render(SchemaForm::FeaturesJson)?;
+    assert!(features.contains("\"-1\"") && !features.contains("optional"), "{features}");
+    let pbtxt = table.render(SchemaForm::Pbtxt)?;
+    assert!(pbtxt.contains("min: 0"), "{pbtxt}");
     Ok(())
 }
 

@@ -64,7 +64,10 @@ fn described(feature: &TableFeature<'_>) -> Feature {
         FeatureKind::Int64 => FeatureType::Int,
     };
     let always = FeaturePresence { min_fraction: Some(1.0), min_count: Some(1) };
-    let count = |least: i64, most| ShapeType::ValueCount(ValueCount { min: Some(least), max: most });
+    let count = |least: i64, most| {
+        let min = Some(if feature.may_be_empty() { 0 } else { least });
+        ShapeType::ValueCount(ValueCount { min, max: most })
+    };
     let shape = match (&feature.shape, feature.feature.shape) {
         (Some(shape), _) if !feature.may_be_absent() => ShapeType::Shape(fixed(shape)),
         // A shape is for what is in every record.

@@ -64,7 +64,7 @@ impl Planner<'_> {
         if field.is_nullable() {
             self.nulls(&mut node, path, &[])?;
         }
-        Ok(node)
+        self.takes_default(node)
     }
 
     /// The one column of records that are bytes.
@@ -78,6 +78,6 @@ impl Planner<'_> {
         if field.is_nullable() && inherited.nulls.is(NullPolicy::Empty) {
             self.at_least(LossClass::Narrowed, field.name(), "null becomes an empty record");
         }
-        Ok(node)
+        self.takes_default(node)
     }
 }

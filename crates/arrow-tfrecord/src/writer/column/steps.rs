@@ -11,7 +11,7 @@ impl Cells<'_> {
     /// Bytes of the feature of a step.
     fn feature_len(&self, step: usize) -> usize {
         if self.is_null(step) {
-            return match self.plan.wire_null {
+            return match self.null_form(step) {
                 WireNull::Absent | WireNull::Unset => 0,
                 WireNull::Empty => field_len(0),
             };
@@ -41,10 +41,11 @@ impl Cells<'_> {
     /// Writes the feature of a step as one of a list, and returns the position behind it.
     fn put_step(&self, out: &mut [u8], pos: usize, step: usize) -> usize {
         let pos = put_header(out, pos, FIELD_1, self.feature_len(step));
-        match (self.is_null(step), self.plan.wire_null) {
-            (true, WireNull::Empty) => return put_header(out, pos, self.plan.kind.tag(), 0),
-            (true, _) => return pos,
-            (false, _) => {}
+        if self.is_null(step) {
+            return match self.null_form(step) {
+                WireNull::Empty => put_header(out, pos, self.plan.kind.tag(), 0),
+                WireNull::Absent | WireNull::Unset => pos,
+            };
         }
         let list_len = self.list_len(step);
         let mut pos = put_header(out, pos, self.plan.kind.tag(), list_len);

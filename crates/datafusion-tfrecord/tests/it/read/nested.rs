@@ -68,14 +68,20 @@ async fn sequences_come_back() -> Result<()> {
     let said = ReadOptions { mapping: mapping.clone(), ..ReadOptions::default() };
     let whole = shown(dir.path(), &out, "SELECT * FROM r ORDER BY id").await;
     assert_eq!(shown_with(dir.path(), &out, "SELECT * FROM r ORDER BY id", &said).await, whole);
-    // Files that are in no set have no columns before they are declared.
+    // Of files that are in no set, features and feature lists are columns of their own.
     let foreign = dir.path().join("foreign.tfrecord");
     std::fs::copy(out.join("part-00000-of-00001.tfrecord"), &foreign)?;
-    insta::assert_snapshot!(shown_with(dir.path(), &foreign, "SELECT * FROM r", &said).await, @r##"
-    the columns of tf.train.SequenceExample records are not inferred
-
-    hint: name them: CREATE EXTERNAL TABLE t (id BIGINT, frames REAL[]) STORED AS TFRECORD LOCATION '...' OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'frames')
-    "##);
+    let plain = shown(dir.path(), &foreign, "SELECT * FROM r ORDER BY id").await;
+    assert_eq!(shown_with(dir.path(), &foreign, "SELECT * FROM r ORDER BY id", &said).await, plain);
+    insta::assert_snapshot!(plain, @r"
+    +----+---------+-----------------+---------+-----------------+---------------+---------------+----------------+------------------+-------+--------------+
+    | id | items/a | items/a/is_null | items/b | items/b/is_null | items/is_null | ragged        | ragged/is_null | ragged/is_null_0 | tags  | tags/is_null |
+    +----+---------+-----------------+---------+-----------------+---------------+---------------+----------------+------------------+-------+--------------+
+    | 1  | [1, 0]  | [0, 1]          | [u, ]   | [0, 1]          | [0, 1]        | [[1, 2], [3]] | [[0, 0], [0]]  | [0, 0]           | [p, ] | [0, 1]       |
+    | 2  | []      | []              | []      | []              | []            | [[]]          | [[]]           | [0]              |       |              |
+    | 3  |         |                 |         |                 |               |               |                |                  | []    | []           |
+    +----+---------+-----------------+---------+-----------------+---------------+---------------+----------------+------------------+-------+--------------+
+    ");
     let schema = Some(source.schema());
     let mapping = mapping.map(|mapping| mapping.with_sequence("tags").with_nulls(NullPolicy::Mask));
     let declared = ReadOptions { schema, mapping, ..ReadOptions::default() };

@@ -18,7 +18,10 @@ use tempfile::tempdir;
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{ShardedWriterBuilder, Sharding};
 
-use super::support::{example, examples, external, int64s, opened, query_rows, rows, shown, shown_with, write_records};
+use super::support::{
+    example, examples, external, int64s, keep_warnings, opened, query_rows, rows, shown, shown_with, warnings,
+    write_records,
+};
 
 /// A table of which no column would come back by inference.
 fn table() -> Result<RecordBatch> {
@@ -166,11 +169,34 @@ async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
 #[tokio::test]
 async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> {
     let dir = tempdir()?;
+    keep_warnings();
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     fs::write(out.join("_manifest.json"), "{")?;
     let refused = shown(dir.path(), &out, "SELECT count(*) AS n FROM r").await;
     assert!(refused.contains("DIR/set/_manifest.json"), "{refused}");
-    assert_eq!(rows(out.join("part-*"), "SELECT name FROM r").await?.num_rows(), 3);
+    // The records hold numbers, and nobody knows of what.
+    insta::assert_snapshot!(shown(dir.path(), out.join("part-*"), "SELECT \"when\" FROM r").await, @r"
+    the manifest beside the files cannot be read, and the types of their columns stand in it
+    cause: DIR/set/_manifest.json: cannot be understood as a manifest
+    cause: EOF while parsing an object at line 1 column 1
+
+    hint: put back a whole copy of it, or declare the columns; without it they are told from the records, in which times and decimals are numbers
+    ");
+    let declared = declared([("exact", DataType::Float64), ("name", DataType::Utf8)]);
+    assert_eq!(warnings(), "");
+    let mapping = Some(MappingOptions::default().with_choice("exact", Choice::Bits));
+    let said = ReadOptions { mapping, ..declared };
+    insta::assert_snapshot!(shown_with(dir.path(), out.join("part-*"), "SELECT * FROM r", &said).await, @r"
+    +-------+------+
+    | exact | name |
+    +-------+------+
+    | 0.1   | a    |
+    | 1e300 | b    |
+    | -0.0  | c    |
+    +-------+------+
+    ");
+    let warned = warnings();
+    assert!(warned.contains("_manifest.json") && warned.contains("not known"), "{warned}");
     // A file of that name that is somebody else's.
     fs::write(out.join("_manifest.json"), r#"{"entries": []}"#)?;
     assert_eq!(rows(&out, "SELECT name FROM r").await?.num_rows(), 3);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
@@ -13,7 +13,9 @@ use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::{ReadOptions, read, reproducible};
 use prost::Message;
 use tfr_proto::tensorflow::feature::Kind;
-use tfr_proto::tensorflow::{BytesList, Example, Feature, Features, FloatList, Int64List};
+use tfr_proto::tensorflow::{
+    BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, SequenceExample,
+};
 use tfrecord_framing::{Compression, Level, RecordWriter};
 
 pub(super) use super::super::support::external;
@@ -34,6 +36,54 @@ pub(super) fn texts(values: &[&str]) -> Kind {
 pub(super) fn example<const N: usize>(features: [(&str, Kind); N]) -> Vec<u8> {
     let feature = features.map(|(name, kind)| (name.to_owned(), Feature { kind: Some(kind) })).into_iter().collect();
     Example { features: Some(Features { feature }) }.encode_to_vec()
+}
+
+/// A serialized `tf.train.SequenceExample` with these features, and feature lists with these steps.
+pub(super) fn sequence<const N: usize, const M: usize>(
+    context: [(&str, Kind); N],
+    lists: [(&str, Vec<Kind>); M],
+) -> Vec<u8> {
+    let feature = |kind: Kind| Feature { kind: Some(kind) };
+    let context = context.map(|(name, kind)| (name.to_owned(), feature(kind))).into_iter().collect();
+    let list = |steps: Vec<Kind>| FeatureList { feature: steps.into_iter().map(feature).collect() };
+    let lists = lists.map(|(name, steps)| (name.to_owned(), list(steps))).into_iter().collect();
+    let (context, lists) = (Features { feature: context }, FeatureLists { feature_list: lists });
+    SequenceExample { context: Some(context), feature_lists: Some(lists) }.encode_to_vec()
+}
+
+/// What was logged since the last time, a line each. Tests of one process share it.
+pub(super) fn warnings() -> String {
+    let mut warnings: Vec<_> = WARNINGS.lock().map(|mut warnings| warnings.drain(..).collect()).unwrap_or_default();
+    warnings.sort();
+    warnings.join("\n")
+}
+
+/// Has warnings kept from now on.
+pub(super) fn keep_warnings() {
+    // Whoever was first has done it.
+    let _ = log::set_logger(&Log);
+    log::set_max_level(log::LevelFilter::Warn);
+    warnings();
+}
+
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.target().starts_with("datafusion_tfrecord")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata())
+            && let Ok(mut warnings) = WARNINGS.lock()
+        {
+            warnings.push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Records with an `id` from `ids`, as many bytes long as `padding` says and a bit.

@@ -85,3 +85,22 @@ fn bytes_that_are_not_utf8_have_a_line_and_cell() {
     let message = records.cells().err().map(|error| error.to_string());
     assert_eq!(message.as_deref(), Some("f.csv: line 2, cell 2: not UTF-8"));
 }
+
+#[test]
+fn empty_cells_in_quotes_are_told_from_bare_ones_in_pieces_of_any_size() -> Result<()> {
+    let options = CsvOptions { escape: Some(b'\\'), comment: Some(b'#'), ..CsvOptions::default() };
+    let text = "\"\",,\"a\\\",\"\"b\"\r\n#\"\",\n,\"\",\"\"\"\"\r\n\n\"x\"\"\",\"\"\"\",\"\"y\r\n\"\",\"\"";
+    let text = format!("{text},");
+    let expected = [[false, true, false], [true, false, false], [false, false, false], [false, false, true]];
+    for piece in 1..text.len() {
+        let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, None);
+        for piece in text.as_bytes().chunks(piece) {
+            assert_eq!(records.read(piece, 10)?, piece.len());
+        }
+        records.finish()?;
+        let cells = records.cells()?;
+        let found: Vec<_> = cells.rows().map(|row| [0, 1, 2].map(|column| cells.is_bare(row, column))).collect();
+        assert_eq!(found, expected, "pieces of {piece}");
+    }
+    Ok(())
+}

@@ -1,33 +1,75 @@
-//! From the bytes of a file to UTF-8 text: decompression, byte order mark, encoding.
+//! From the bytes of a file to UTF-8 text: decompression, byte order mark, encoding. All formats of text stand on it.
+
+mod compression;
+mod encoding;
+pub(crate) mod lines;
+mod part;
+pub(crate) mod rows;
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
+use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-use super::options::{Compression, Encoding};
-use crate::detect::Content;
+use crate::detect::{Content, InputFormat};
 use crate::error::{Error, ErrorKind, Result};
+
+pub use compression::Compression;
+pub use encoding::Encoding;
+pub(crate) use part::{Layout, Part, part};
+
+/// How much of a local file is read at a time.
+const LOCAL_READ_LEN: usize = 1 << 20;
 
 /// How much text a decompressor hands on at a time.
 const CHUNK_LEN: usize = 64 * 1024;
 
 /// The bytes of a file as the store sends them.
-pub(super) type Bytestream = BoxStream<'static, io::Result<Bytes>>;
+pub(crate) type Bytestream = BoxStream<'static, io::Result<Bytes>>;
 
 /// UTF-8 text in pieces, or bytes that claim to be; the record decoder verifies.
-pub(super) type TextStream = BoxStream<'static, Result<Bytes>>;
+pub(crate) type TextStream = BoxStream<'static, Result<Bytes>>;
 
-/// Decompresses and decodes `bytes`, the whole of `file`.
+/// The bytes of a part of a file.
+pub(crate) async fn bytes(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    name: &str,
+    range: Range<u64>,
+) -> Result<Bytestream, Error> {
+    if range.is_empty() {
+        return Ok(futures::stream::empty().boxed());
+    }
+    let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
+    let failed = |error: object_store::Error| read_error(name, error.into());
+    let got = store.get_opts(&meta.location, options).await.map_err(failed)?;
+    let bytes = match got.payload {
+        // The store itself would hand a local file on in pieces of 8 KiB.
+        GetResultPayload::File(file, _) => {
+            let mut file = tokio::fs::File::from_std(file);
+            file.seek(io::SeekFrom::Start(range.start)).await.map_err(|error| read_error(name, error))?;
+            let part = file.take(range.end - range.start);
+            ReaderStream::with_capacity(part, LOCAL_READ_LEN).boxed()
+        }
+        GetResultPayload::Stream(bytes) => bytes.map_err(io::Error::from).boxed(),
+    };
+    Ok(exactly(bytes, range.end - range.start))
+}
+
+/// Decompresses and decodes `bytes`, the whole of `file`, which is read as `format`.
 ///
 /// # Errors
 /// The content is of another format or encoding; the store or the decompressor fails.
-pub(super) async fn text(
+pub(crate) async fn text(
     file: &str,
+    format: InputFormat,
     bytes: Bytestream,
     compression: Option<Compression>,
     encoding: Encoding,
@@ -38,13 +80,13 @@ pub(super) async fn text(
         (Some(Compression::None), Content::Compressed(_)) | (None, Content::Text) => Compression::None,
         (Some(asked), _) => asked,
         (None, Content::Compressed(found)) => found,
-        (None, Content::Parquet | Content::TfRecord | Content::Unsupported(_)) => {
+        (None, Content::Format(_) | Content::Unsupported(_)) => {
             let found = content.describe();
-            return Err(ErrorKind::WrongFormat { file: file.to_owned(), expected: "CSV", found }.into());
+            return Err(ErrorKind::WrongFormat { file: file.to_owned(), expected: format.name(), found }.into());
         }
     };
     let bytes = decompress(bytes, compression);
-    let (head, bytes) = peek(bytes, 3).await.map_err(|error| read_error(file, error))?;
+    let (head, bytes) = peek(bytes, 4).await.map_err(|error| read_error(file, error))?;
     let (decoder, mark) = Transcoder::choose(encoding, &head);
     if encoding == Encoding::Utf8 && matches!(head.as_ref(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
         let place = Some("the file starts with the byte order mark of UTF-16".to_owned());
@@ -53,27 +95,49 @@ pub(super) async fn text(
     Ok(transcode(file.to_owned(), skip(bytes, mark), decoder, encoding).boxed())
 }
 
+/// The first `len` bytes of what is in a compressed file, as far as they can be unpacked.
+pub(crate) async fn start(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    name: &str,
+    compression: Compression,
+    len: usize,
+) -> Vec<u8> {
+    let mut start = Vec::new();
+    if let Ok(bytes) = bytes(store, meta, name, 0..meta.size).await {
+        let mut unpacked = decompress(bytes, compression);
+        // Who reads the file will say what is wrong with it.
+        while start.len() < len
+            && let Ok(Some(piece)) = unpacked.try_next().await
+        {
+            start.extend_from_slice(&piece);
+        }
+    }
+    start.truncate(len);
+    start
+}
+
 /// Whether a range of the file can be read without what stands before it.
-pub(super) fn can_split(head: &[u8], compression: Option<Compression>, encoding: Encoding) -> bool {
+pub(crate) fn can_split(head: &[u8], compression: Option<Compression>, encoding: Encoding) -> bool {
     let compressed = match compression {
         Some(compression) => compression != Compression::None,
         None => matches!(Content::of(head), Content::Compressed(_)),
     };
-    !compressed && matches!(encoding, Encoding::Utf8 | Encoding::Latin1)
+    !compressed && encoding.is_by_byte()
 }
 
 /// Decodes a part of a file that does not start at its beginning.
-pub(super) fn text_of_part(file: &str, bytes: Bytestream, encoding: Encoding) -> TextStream {
+pub(crate) fn text_of_part(file: &str, bytes: Bytestream, encoding: Encoding) -> TextStream {
     let (decoder, _) = Transcoder::choose(encoding, &[]);
     transcode(file.to_owned(), bytes, decoder, encoding).boxed()
 }
 
-pub(super) fn read_error(file: &str, source: io::Error) -> Error {
+pub(crate) fn read_error(file: &str, source: io::Error) -> Error {
     ErrorKind::Read { file: file.to_owned(), source }.into()
 }
 
 /// Reads ahead until `len` bytes are there or the stream ends, and puts them back.
-pub(super) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes, Bytestream)> {
+pub(crate) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes, Bytestream)> {
     let mut head = BytesMut::new();
     while head.len() < len {
         match bytes.try_next().await? {
@@ -87,7 +151,7 @@ pub(super) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes
 }
 
 /// Fails if fewer than `len` bytes come: a file that was cut after it was listed would lose rows in silence.
-pub(super) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
+pub(crate) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
     futures::stream::try_unfold((bytes, len), |(mut bytes, missing)| async move {
         match bytes.try_next().await? {
             Some(piece) => {
@@ -105,7 +169,7 @@ pub(super) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
 }
 
 /// The lines that start within `range`, out of the bytes of the file from one before `range` on.
-pub(super) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> Bytestream {
+pub(crate) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> Bytestream {
     let line_end = move |piece: &[u8]| piece.iter().position(|byte| *byte == terminator).map(|at| at + 1);
     // Where the next piece starts in the file, and whether it starts a line.
     let start = (range.start.saturating_sub(1), range.start == 0);
@@ -180,8 +244,10 @@ fn transcode(
                 let text = decoder.decode(piece).ok_or_else(|| invalid(&file))?;
                 Ok(Some((text, Some((bytes, decoder, next, file)))))
             }
-            None if decoder.is_complete() => Ok(None),
-            None => Err(invalid(&file)),
+            None => {
+                let rest = decoder.finish().ok_or_else(|| invalid(&file))?;
+                Ok((!rest.is_empty()).then_some((rest, None)))
+            }
         }
     })
 }
@@ -191,12 +257,15 @@ enum Transcoder {
     Utf8,
     Latin1,
     Utf16 { big_endian: bool, rest: Vec<u8> },
+    Utf32 { big_endian: bool, rest: Vec<u8> },
+    Other(encoding_rs::Decoder),
 }
 
 impl Transcoder {
     /// The decoder for a text that starts with `head`, and the length of its byte order mark.
     fn choose(encoding: Encoding, head: &[u8]) -> (Self, usize) {
         let utf16 = |big_endian| Self::Utf16 { big_endian, rest: Vec::new() };
+        let utf32 = |big_endian| Self::Utf32 { big_endian, rest: Vec::new() };
         match (encoding, head) {
             (Encoding::Utf8, [0xef, 0xbb, 0xbf, ..]) => (Self::Utf8, 3),
             (Encoding::Utf8, _) => (Self::Utf8, 0),
@@ -205,6 +274,11 @@ impl Transcoder {
             (Encoding::Utf16 | Encoding::Utf16Le, [0xff, 0xfe, ..]) => (utf16(false), 2),
             (Encoding::Utf16Be, _) => (utf16(true), 0),
             (Encoding::Utf16 | Encoding::Utf16Le, _) => (utf16(false), 0),
+            (Encoding::Utf32 | Encoding::Utf32Be, [0, 0, 0xfe, 0xff, ..]) => (utf32(true), 4),
+            (Encoding::Utf32 | Encoding::Utf32Le, [0xff, 0xfe, 0, 0, ..]) => (utf32(false), 4),
+            (Encoding::Utf32Be, _) => (utf32(true), 0),
+            (Encoding::Utf32 | Encoding::Utf32Le, _) => (utf32(false), 0),
+            (Encoding::Other(encoding), _) => (Self::Other(encoding.new_decoder_without_bom_handling()), 0),
         }
     }
 
@@ -230,15 +304,37 @@ impl Transcoder {
                 rest.drain(..end);
                 Some(text.into())
             }
+            Self::Utf32 { big_endian, rest } => {
+                rest.extend_from_slice(&piece);
+                let end = rest.len() / 4 * 4;
+                let unit = |four: &[u8]| match *big_endian {
+                    true => u32::from_be_bytes([four[0], four[1], four[2], four[3]]),
+                    false => u32::from_le_bytes([four[0], four[1], four[2], four[3]]),
+                };
+                let text = rest[..end].chunks_exact(4).map(|four| char::from_u32(unit(four)));
+                let text = text.collect::<Option<String>>()?;
+                rest.drain(..end);
+                Some(text.into())
+            }
+            Self::Other(decoder) => decode_with(decoder, &piece, false),
         }
     }
 
-    fn is_complete(&self) -> bool {
+    /// What the last piece left unfinished; `None`: the text stops in a character.
+    fn finish(&mut self) -> Option<Bytes> {
         match self {
-            Self::Utf8 | Self::Latin1 => true,
-            Self::Utf16 { rest, .. } => rest.is_empty(),
+            Self::Utf8 | Self::Latin1 => Some(Bytes::new()),
+            Self::Utf16 { rest, .. } | Self::Utf32 { rest, .. } => rest.is_empty().then(Bytes::new),
+            Self::Other(decoder) => decode_with(decoder, &[], true),
         }
     }
+}
+
+fn decode_with(decoder: &mut encoding_rs::Decoder, piece: &[u8], is_last: bool) -> Option<Bytes> {
+    // Enough for all of it, so that the output is never full.
+    let mut text = String::with_capacity(decoder.max_utf8_buffer_length_without_replacement(piece.len())?);
+    let (result, _) = decoder.decode_to_string_without_replacement(piece, &mut text, is_last);
+    matches!(result, encoding_rs::DecoderResult::InputEmpty).then(|| text.into())
 }
 
 #[cfg(test)]
@@ -251,7 +347,8 @@ mod tests {
         for piece in bytes[mark..].chunks(piece) {
             text.extend(decoder.decode(Bytes::copy_from_slice(piece))?);
         }
-        decoder.is_complete().then(|| String::from_utf8(text).ok()).flatten()
+        text.extend(decoder.finish()?);
+        String::from_utf8(text).ok()
     }
 
     #[test]
@@ -263,6 +360,19 @@ mod tests {
             assert_eq!(decoded(Encoding::Utf16, &little, piece).as_deref(), Some(text));
             assert_eq!(decoded(Encoding::Utf16, &big, piece).as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn utf32_in_pieces_of_any_size() {
+        let text = "é,🦀\n";
+        let little: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+        let big: Vec<u8> = "\u{feff}".chars().chain(text.chars()).flat_map(|c| u32::from(c).to_be_bytes()).collect();
+        for piece in 1..8 {
+            assert_eq!(decoded(Encoding::Utf32, &little, piece).as_deref(), Some(text));
+            assert_eq!(decoded(Encoding::Utf32, &big, piece).as_deref(), Some(text));
+        }
+        assert_eq!(decoded(Encoding::Utf32Le, b"a\0\0", 2), None);
+        assert_eq!(decoded(Encoding::Utf32Le, &[0, 0xd8, 0, 0], 4), None);
     }
 
     #[tokio::test]
@@ -306,5 +416,33 @@ mod tests {
     #[test]
     fn latin1_is_the_first_256_characters() {
         assert_eq!(decoded(Encoding::Latin1, &[b'a', 0xe9, 0xff], 2).as_deref(), Some("aéÿ"));
+    }
+
+    #[test]
+    fn encodings_by_their_names_in_pieces_of_any_size() -> Result<(), Box<dyn std::error::Error>> {
+        for (name, bytes, text) in [
+            ("windows-1252", &b"\x80,\xe9"[..], "€,é"),
+            ("CP1251", b"\xcf\xf0\xe8", "При"),
+            ("koi8_r", b"\xf0\xd2\xc9", "При"),
+            ("shift_jis", b"\x93\xfa\x96\x7b,\xb1", "日本,ｱ"),
+            ("cp932", b"\x93\xfa", "日"),
+            ("gbk", b"\xd6\xd0\xce\xc4", "中文"),
+            ("gb18030", b"\x81\x30\x81\x30", "\u{80}"),
+            ("big5", b"\xa4\xa4", "中"),
+            ("euc_kr", b"\xc7\xd1", "한"),
+            ("iso-8859-15", b"\xa4", "€"),
+        ] {
+            let encoding = Encoding::parse(name).ok_or(name)?;
+            for piece in 1..=bytes.len() {
+                assert_eq!(decoded(encoding, bytes, piece).as_deref(), Some(text), "{name}");
+            }
+        }
+        let gbk = Encoding::parse("gbk").ok_or("gbk")?;
+        assert_eq!(decoded(gbk, b"\xd6\xd0\xce", 2), None, "half a character");
+        assert_eq!(decoded(gbk, b"\xff", 1), None, "no character");
+        assert_eq!(Encoding::parse("klingon"), None);
+        // The standard decodes these to one replacement character.
+        assert_eq!(Encoding::parse("iso-2022-kr"), None);
+        Ok(())
     }
 }

@@ -1,0 +1,269 @@
+//! What functions take: bytes of any type, and texts that are the same for all rows; among them columns and types as SQL
+//! writes them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BinaryViewArray};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_tfrecord::{MappingOptions, RecordType};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{Result, ScalarValue, TableReference, plan_err};
+use datafusion_expr::planner::ContextProvider;
+use datafusion_expr::{
+    AggregateUDF, ColumnarValue, HigherOrderUDF, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion_sql::planner::{ParserOptions, SqlToRel};
+use datafusion_sql::sqlparser::ast::{ColumnDef, ColumnOption, Ident};
+use datafusion_sql::sqlparser::dialect::GenericDialect;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+use super::error::{Error, ErrorKind};
+use crate::format::{parse_columns, parse_rules};
+
+/// The first argument, and whether it is the same for all rows; then it has one element.
+pub(super) fn values(args: &ScalarFunctionArgs) -> Result<(ArrayRef, bool)> {
+    let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
+    Ok((args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?, is_scalar))
+}
+
+/// The same of an argument of any binary type.
+pub(super) fn bytes(args: &ScalarFunctionArgs) -> Result<(BinaryViewArray, bool)> {
+    let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
+    let bytes = args.args[0].cast_to(&DataType::BinaryView, None)?;
+    let bytes = bytes.into_array(if is_scalar { 1 } else { args.number_rows })?;
+    Ok((bytes.as_binary_view().clone(), is_scalar))
+}
+
+/// A function and its name, to say what is wrong with an argument.
+#[derive(Clone, Copy)]
+pub(super) struct Function(pub(super) &'static str);
+
+impl Function {
+    /// The text that argument `index` has for all rows; none if there is no such argument.
+    pub(super) fn planned_text<'a>(self, args: &'a ReturnFieldArgs<'_>, index: usize) -> Result<Option<&'a str>> {
+        let Some(argument) = args.scalar_arguments.get(index) else { return Ok(None) };
+        let found = || match argument {
+            Some(value) => format!("{} of type {}", value, value.data_type()),
+            None => format!("{} that may differ from row to row", args.arg_fields[index].data_type()),
+        };
+        self.text(argument.as_deref(), index, found).map(Some)
+    }
+
+    /// The same when the function is called.
+    pub(super) fn given_text(self, args: &ScalarFunctionArgs, index: usize) -> Result<Option<&str>> {
+        match args.args.get(index) {
+            None => Ok(None),
+            Some(ColumnarValue::Scalar(value)) => self.text(Some(value), index, || value.to_string()).map(Some),
+            Some(ColumnarValue::Array(array)) => self.text(None, index, || array.data_type().to_string()).map(Some),
+        }
+    }
+
+    fn text(self, value: Option<&ScalarValue>, index: usize, found: impl FnOnce() -> String) -> Result<&str> {
+        let text = value.and_then(|value| value.try_as_str().flatten());
+        text.ok_or_else(|| self.unexpected(index, "a text in quotes", found()).into())
+    }
+
+    /// An argument that is something else than expected.
+    pub(super) fn unexpected(self, index: usize, expected: &'static str, found: impl Into<String>) -> Error {
+        ErrorKind::Argument { function: self.0, number: index + 1, expected, found: found.into() }.into()
+    }
+
+    /// The mapping that the arguments from `first` on describe: names of sequences, where records have them, then rules.
+    pub(super) fn mapping<'a>(
+        self,
+        record_type: RecordType,
+        first: usize,
+        text: impl Fn(usize) -> Result<Option<&'a str>>,
+    ) -> Result<MappingOptions> {
+        let mut options = MappingOptions::default().with_record_type(record_type);
+        let mut index = first;
+        if record_type == RecordType::SequenceExample {
+            if let Some(text) = text(index)?.filter(|text| !text.trim().is_empty()) {
+                options.sequences.extend(parse_columns(text).map_err(|expected| self.misread(index, text, &expected))?);
+            }
+            index += 1;
+        }
+        if let Some(text) = text(index)? {
+            let rules = parse_rules(text).map_err(|expected| self.misread(index, text, &expected))?;
+            options = rules.into_iter().fold(options, |options, (column, rule)| options.with_rule(column, rule));
+        }
+        Ok(options)
+    }
+
+    /// The columns that argument `index` declares: `label BIGINT, name VARCHAR NOT NULL, emb FLOAT[]`.
+    pub(super) fn columns(self, index: usize, text: &str) -> Result<SchemaRef> {
+        columns(text).map(Arc::new).map_err(|reason| self.invalid(index, text, reason).into())
+    }
+
+    /// The type that argument `index` names, as Arrow spells it or as SQL does: `Float32`, `FLOAT[]`.
+    pub(super) fn data_type(self, index: usize, text: &str) -> Result<DataType> {
+        // Arrow's names first: they are told by their case from those of SQL, whose INT8 has 8 bytes.
+        if let Ok(data_type) = text.parse() {
+            return Ok(data_type);
+        }
+        data_type(text).map_err(|reason| self.invalid(index, text, reason).into())
+    }
+
+    fn misread(self, index: usize, text: &str, expected: &str) -> Error {
+        self.invalid(index, text, format!("expected {expected}"))
+    }
+
+    /// A text that argument `index` cannot be.
+    fn invalid(self, index: usize, text: &str, reason: String) -> Error {
+        ErrorKind::Text { function: self.0, number: index + 1, text: text.to_owned(), reason }.into()
+    }
+}
+
+fn columns(text: &str) -> Result<Schema, String> {
+    let (columns, constraints) = parse(&format!("({text}\n)"), |parser| parser.parse_columns())?;
+    if let Some(constraint) = constraints.first() {
+        return Err(format!("{constraint} is no column"));
+    }
+    if columns.is_empty() {
+        return Err("it declares no column".to_owned());
+    }
+    let is_known = |option: &ColumnOption| matches!(option, ColumnOption::Null | ColumnOption::NotNull);
+    for column in &columns {
+        if let Some(option) = column.options.iter().find(|option| !is_known(&option.option)) {
+            return Err(format!("column {}: {option} is not for columns of records", column.name));
+        }
+    }
+    schema(columns)
+}
+
+fn data_type(text: &str) -> Result<DataType, String> {
+    let data_type = parse(text, |parser| parser.parse_data_type())?;
+    let column = ColumnDef { name: Ident::new("value"), data_type, options: Vec::new() };
+    Ok(schema(vec![column])?.field(0).data_type().clone())
+}
+
+/// Parses the whole of `text`.
+fn parse<T>(text: &str, what: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> Result<T, String> {
+    let dialect = GenericDialect {};
+    let parse = || {
+        let mut parser = Parser::new(&dialect).try_with_sql(text)?;
+        let parsed = what(&mut parser)?;
+        parser.expect_token(&Token::EOF)?;
+        Ok(parsed)
+    };
+    let reason = |error: ParserError| match error {
+        ParserError::TokenizerError(reason) | ParserError::ParserError(reason) => reason,
+        error => error.to_string(),
+    };
+    // Where it stands is said of the text with what was put around it.
+    parse().map_err(|error| reason(error).split(" at Line:").next().unwrap_or_default().to_owned())
+}
+
+/// The types that `CREATE TABLE` would give to columns, under the very names that they are given.
+fn schema(columns: Vec<ColumnDef>) -> Result<Schema, String> {
+    let context = Types(ConfigOptions::default());
+    let options = ParserOptions::new().with_enable_ident_normalization(false);
+    let planner = SqlToRel::new_with_options(&context, options);
+    planner.build_schema(columns).map_err(|error| error.strip_backtrace())
+}
+
+/// A session that knows the types of SQL, and nothing else.
+struct Types(ConfigOptions);
+
+impl ContextProvider for Types {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        plan_err!("no table {name}")
+    }
+
+    fn get_function_meta(&self, _: &str) -> Option<Arc<ScalarUDF>> {
+        None
+    }
+
+    fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, _: &str) -> Option<Arc<AggregateUDF>> {
+        None
+    }
+
+    fn get_window_meta(&self, _: &str) -> Option<Arc<WindowUDF>> {
+        None
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.0
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_create_table() -> Result<(), String> {
+        let schema = columns("label BIGINT, \"Image/Name\" VARCHAR NOT NULL, UserId INT UNSIGNED, emb FLOAT[]")?;
+        let columns: Vec<_> = schema
+            .fields()
+            .iter()
+            .map(|field| (field.name().as_str(), field.data_type().to_string(), field.is_nullable()))
+            .collect();
+        let expected = [
+            ("label", "Int64", true),
+            ("Image/Name", "Utf8View", false),
+            ("UserId", "UInt32", true),
+            ("emb", "List(Float32)", true),
+        ];
+        assert_eq!(columns, expected.map(|(name, data_type, nullable)| (name, data_type.to_owned(), nullable)));
+        Ok(())
+    }
+
+    #[test]
+    fn what_declares_no_columns_is_refused() {
+        for (text, reason) in [
+            ("", "it declares no column"),
+            ("a BIGINT) STORED AS CSV (b INT", "Expected: EOF, found: STORED"),
+            ("a", "Expected: a data type name, found: )"),
+            ("a BIGINT DEFAULT 3", "column a: DEFAULT 3 is not for columns of records"),
+            ("a BIGINT, PRIMARY KEY (a)", "PRIMARY KEY (a) is no column"),
+            ("a \"b", "Expected close delimiter"),
+        ] {
+            let found = columns(text).expect_err(text);
+            assert!(found.contains(reason), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn types_are_those_of_sql_or_of_arrow() -> Result<()> {
+        let function = Function("parse_tensor");
+        for (text, data_type) in [
+            ("FLOAT[]", "List(Float32)"),
+            ("Float16", "Float16"),
+            ("Int8", "Int8"),
+            ("INT8", "Int64"),
+            ("BYTEA[][]", "List(List(Binary))"),
+            ("FLOAT[3]", "FixedSizeList(3 x Float32)"),
+        ] {
+            assert_eq!(function.data_type(1, text)?.to_string(), data_type, "{text}");
+        }
+        assert!(function.data_type(1, "FLOAT, INT").is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! SQL functions: records, tensors and images as values of a query.
+//!
+//! | function | of | gives |
+//! |---|---|---|
+//! | `tf_example` | a struct | a serialized `tf.train.Example` |
+//! | `tf_sequence_example` | a struct | a serialized `tf.train.SequenceExample` |
+//! | `tf_parse`, `tf_parse_sequence_example` | one of these | a struct |
+//! | `serialize_tensor` | a number, a string, a list | a serialized `TensorProto` |
+//! | `parse_tensor` | one of these | a value or a list |
+//! | `image_info`, `try_image_info` | the bytes of an image | its format, width, height and channels |
+//!
+//! All of them work on whole batches. What is the same for all rows (what a column becomes, the columns of a record) is
+//! settled when the query is planned, and what is wrong with it is told then.
+//!
+//! ```
+//! use datafusion::prelude::SessionContext;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> datafusion::error::Result<()> {
+//! let mut ctx = SessionContext::new();
+//! datafusion_tfrecord::functions::register(&mut ctx)?;
+//! let rows = ctx.sql("SELECT tf_parse(tf_example({label: 7, name: 'cat'}), 'label BIGINT') AS row").await?;
+//! assert_eq!(rows.collect().await?[0].num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod argument;
+mod error;
+mod example;
+mod image;
+mod parse;
+mod tensor;
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::registry::FunctionRegistry;
+use datafusion_expr::{ColumnarValue, DocSection, ScalarUDF};
+
+pub use error::{Error, ErrorKind};
+
+/// Where the documentation of these functions stands.
+const SECTION: DocSection = DocSection { include: true, label: "TFRecord Functions", description: None };
+
+/// Every function.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        Arc::new(example::Example::default().into()),
+        Arc::new(example::Example::of_sequences().into()),
+        Arc::new(parse::Parse::default().into()),
+        Arc::new(parse::Parse::of_sequences().into()),
+        Arc::new(tensor::SerializeTensor::default().into()),
+        Arc::new(tensor::ParseTensor::default().into()),
+        Arc::new(image::ImageInfo::default().into()),
+        Arc::new(image::ImageInfo::or_null().into()),
+    ]
+}
+
+/// Makes every function known to a session.
+///
+/// # Errors
+/// The registry takes no functions.
+pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    for function in all() {
+        registry.register_udf(function)?;
+    }
+    Ok(())
+}
+
+/// The result of a function: one for all rows if its first argument was.
+fn result(values: ArrayRef, is_scalar: bool) -> Result<ColumnarValue> {
+    Ok(match is_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+        false => ColumnarValue::Array(values),
+    })
+}

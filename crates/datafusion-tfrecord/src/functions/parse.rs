@@ -1,0 +1,141 @@
+//! `tf_parse` and `tf_parse_sequence_example`: a record to a struct.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_schema::{DataType, Field, FieldRef, SchemaRef};
+use arrow_tfrecord::{Mapping, MappingOptions, RecordParser, RecordType};
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_expr::{
+    Coercion, ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    TypeSignature, TypeSignatureClass, Volatility,
+};
+
+use super::argument::{Function, values};
+use super::error::ErrorKind;
+use super::{SECTION, result};
+
+/// `tf_parse(record, columns [, rules])` and `tf_parse_sequence_example(record, columns [, sequences [, rules]])`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Parse {
+    record_type: RecordType,
+    signature: Signature,
+}
+
+impl Default for Parse {
+    fn default() -> Self {
+        Self::new(RecordType::Example, 1)
+    }
+}
+
+/// Where the declaration of the columns stands among the arguments.
+const COLUMNS: usize = 1;
+
+/// Where further texts begin.
+const OPTIONS: usize = 2;
+
+impl Parse {
+    /// The function for `tf.train.SequenceExample`.
+    pub(super) fn of_sequences() -> Self {
+        Self::new(RecordType::SequenceExample, 2)
+    }
+
+    fn new(record_type: RecordType, optional_texts: usize) -> Self {
+        let record = || Coercion::new_exact(TypeSignatureClass::Binary);
+        let text = || Coercion::new_exact(TypeSignatureClass::Any);
+        let arguments = |texts: usize| {
+            TypeSignature::Coercible(std::iter::once(record()).chain((0..texts).map(|_| text())).collect())
+        };
+        let arguments = (1..=1 + optional_texts).map(arguments).collect();
+        Self { record_type, signature: Signature::one_of(arguments, Volatility::Immutable) }
+    }
+
+    fn function(&self) -> Function {
+        Function(match self.record_type {
+            RecordType::SequenceExample => "tf_parse_sequence_example",
+            _ => "tf_parse",
+        })
+    }
+
+    /// A parser of records with these columns.
+    fn parser(&self, schema: &SchemaRef, options: &MappingOptions) -> Result<RecordParser> {
+        let parser = Mapping::try_new(schema, options).and_then(|mapping| RecordParser::try_new(&mapping));
+        Ok(parser.map_err(|error| ErrorKind::Record { function: self.function().0, error })?)
+    }
+}
+
+impl ScalarUDFImpl for Parse {
+    fn name(&self) -> &str {
+        self.function().0
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Err(internal_datafusion_err!("the type of {} depends on the columns that it is told", self.name()))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let function = self.function();
+        let text = function.planned_text(&args, COLUMNS)?.unwrap_or_default();
+        let schema = function.columns(COLUMNS, text)?;
+        let options = function.mapping(self.record_type, OPTIONS, |index| function.planned_text(&args, index))?;
+        self.parser(&schema, &options)?;
+        let data_type = DataType::Struct(schema.fields().clone());
+        Ok(Arc::new(Field::new(function.0, data_type, args.arg_fields[0].is_nullable())))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let function = self.function();
+        let schema = function.columns(COLUMNS, function.given_text(&args, COLUMNS)?.unwrap_or_default())?;
+        let options = function.mapping(self.record_type, OPTIONS, |index| function.given_text(&args, index))?;
+        let (records, is_scalar) = values(&args)?;
+        let rows =
+            self.parser(&schema, &options)?.parse(&records).map_err(|error| ErrorKind::parse(function.0, error))?;
+        result(Arc::new(rows), is_scalar)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(match self.record_type {
+            RecordType::SequenceExample => &SEQUENCE_EXAMPLE,
+            _ => &EXAMPLE,
+        })
+    }
+}
+
+const RECORD: &str = "The bytes of the record.";
+const DECLARED: &str = "The columns to read, declared as in `CREATE TABLE`: `'label BIGINT, name VARCHAR, emb FLOAT[]'`. \
+                        Names are taken as they are written. Other features are passed over.";
+const RULES: &str = "In which form columns stand in the record, as the writer was told.";
+
+static EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
+    let description = "The columns of a serialized `tf.train.Example`, as a struct. A feature that is not there is null; \
+                       one of another kind is an error. A null record is null.";
+    Documentation::builder(SECTION, description, "tf_parse(record, columns [, rules])")
+        .with_sql_example(
+            "```sql\nSELECT tf_parse(record, 'label BIGINT, \"image/width\" INT')['label'] FROM records\n```",
+        )
+        .with_argument("record", RECORD)
+        .with_argument("columns", DECLARED)
+        .with_argument("rules", RULES)
+        .with_related_udf("tf_parse_sequence_example")
+        .with_related_udf("tf_example")
+        .build()
+});
+
+static SEQUENCE_EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
+    let description = "The columns of a serialized `tf.train.SequenceExample`, as a struct. A null record is null.";
+    let syntax = "tf_parse_sequence_example(record, columns [, sequences [, rules]])";
+    Documentation::builder(SECTION, description, syntax)
+        .with_sql_example(
+            "```sql\nSELECT tf_parse_sequence_example(record, 'id BIGINT, words VARCHAR[]', 'words') FROM records\n```",
+        )
+        .with_argument("record", RECORD)
+        .with_argument("columns", DECLARED)
+        .with_argument("sequences", "Names of lists, with commas between, of which every element is a step.")
+        .with_argument("rules", RULES)
+        .with_related_udf("tf_parse")
+        .with_related_udf("tf_sequence_example")
+        .build()
+});

@@ -1,0 +1,310 @@
+//! Declared columns of files of which no manifest tells: whether the records have them at all.
+//!
+//! A feature that a record does not have is a null, so a column that is looked for in the wrong place, or under the wrong
+//! name, is null in every row. What the first records say of it tells the two apart: a name that they have in another
+//! place is refused, a name that they have not is worth a warning, and that they have feature lists decides what they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_tfrecord::{FeatureMapping, FeatureNames, FeatureRole, Mapping, MappingOptions, NullPolicy, RecordType};
+use datafusion_common::Result;
+use datafusion_session::Session;
+use tfrecord_framing::Position;
+
+use super::look::{Looked, Observer, look};
+use super::masks;
+use super::options::ReadOptions;
+use super::sets::TableFiles;
+use super::similar::{listed, similar};
+use crate::error::ErrorKind;
+
+/// In which form the declared `columns` stand in the records of the files `untold`: as is `said`, and as the first records
+/// tell.
+pub(super) async fn form(
+    session: &dyn Session,
+    files: &TableFiles,
+    untold: &[usize],
+    columns: &SchemaRef,
+    said: MappingOptions,
+    options: &ReadOptions,
+) -> Result<MappingOptions> {
+    let listing = &files.listing;
+    let looked_at: Vec<_> = untold.iter().map(|file| listing.files()[*file].clone()).collect();
+    let is_all = looked_at.len() == listing.files().len();
+    let mut wanted = Wanted { columns, said, names: FeatureNames::default(), tells_type: is_all, unseen: None };
+    let Looked { looked_into, .. } =
+        look(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
+    let form = wanted.form();
+    let form = wanted.with_masks_there(form);
+    let (Some(file), Some(mapping)) = (looked_at.first(), wanted.mapping(&form)) else { return Ok(form) };
+    if wanted.names.records() > 0 {
+        let file = listing.names().name(&file.location);
+        wanted.check(&mapping, &form, &file, looked_into)?;
+    }
+    Ok(form)
+}
+
+/// Columns that are looked for in records.
+struct Wanted<'a> {
+    columns: &'a SchemaRef,
+    said: MappingOptions,
+    names: FeatureNames,
+    /// Whether the records tell of which type they are. No manifest does then.
+    tells_type: bool,
+    /// Features with values that were not seen yet, and by which type of records, with how many feature lists, they were
+    /// looked for: the form depends on these.
+    unseen: Option<((RecordType, usize), Vec<FeatureMapping>)>,
+}
+
+impl Observer for Wanted<'_> {
+    const LEAVES_DAMAGE: bool = true;
+
+    fn observe(&mut self, record: &[u8], position: Position) -> arrow_tfrecord::Result<()> {
+        self.names.observe(record, position)
+    }
+
+    fn has_enough(&mut self) -> bool {
+        let told = (self.names.record_type(), self.names.feature_lists().len());
+        let unseen = match self.unseen.take() {
+            Some((known, unseen)) if known == told => unseen,
+            // A column that cannot be read at all is not worth a look.
+            _ => self.mapping(&self.form()).iter().flat_map(values).map(|(_, feature)| feature.clone()).collect(),
+        };
+        let unseen: Vec<_> = unseen.into_iter().filter(|feature| !self.is_there(feature)).collect();
+        let has_enough = unseen.is_empty();
+        self.unseen = Some((told, unseen));
+        has_enough
+    }
+}
+
+impl Wanted<'_> {
+    /// What was said, and what the names tell: records with feature lists are sequences, and lists by their names have an
+    /// element for each step.
+    fn form(&self) -> MappingOptions {
+        let mut form = self.said.clone();
+        if self.tells_type && form.record_type == RecordType::Example {
+            form.record_type = self.names.record_type();
+        }
+        if form.record_type == RecordType::SequenceExample {
+            let lists = self.columns.fields().iter().filter(|field| is_list(field.data_type()));
+            let names = lists.map(|field| field.name().as_str());
+            let is_sequence =
+                |name: &&str| self.names.feature_lists().contains(*name) && !self.names.features().contains(*name);
+            form.sequences.extend(names.filter(is_sequence).map(str::to_owned));
+        }
+        form
+    }
+
+    /// The form with the masks that there are, where those of all parts were said to be there: a part that is never null
+    /// has none, and whether it was, a declaration does not say.
+    fn with_masks_there(&self, mut form: MappingOptions) -> MappingOptions {
+        let Some(mapping) = self.mapping(&form) else { return form };
+        for column in mapping.columns() {
+            let of_role = |role| column.features.iter().filter(move |feature| feature.role == role);
+            let mut parts = BTreeMap::<&str, Vec<bool>>::new();
+            for mask in of_role(FeatureRole::Mask) {
+                if let Some(part) = masks::masked(&mask.name, &form.separator) {
+                    parts.entry(part).or_default().push(self.is_there(mask));
+                }
+            }
+            if parts.values().flatten().all(|is_there| *is_there) {
+                continue;
+            }
+            for (part, masks) in parts {
+                // Whoever writes values writes their masks with them.
+                let is_within = |name: &str| {
+                    let rest = name.strip_prefix(part);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(form.separator.as_str()))
+                };
+                let mut values = of_role(FeatureRole::Values).filter(|feature| is_within(&feature.name));
+                let is_known = values.any(|feature| self.is_there(feature));
+                let is_there = masks.contains(&true);
+                // Some of one part and not others is a contradiction, and so is one that was spoken of.
+                if (is_known && masks.contains(&!is_there)) || self.said.column_nulls.contains_key(part) {
+                    continue;
+                }
+                let nulls = if is_there || !is_known { NullPolicy::Mask } else { NullPolicy::Absent };
+                form.column_nulls.insert(part.to_owned(), nulls.into());
+            }
+        }
+        form
+    }
+
+    /// None if the columns cannot be read in this form, for which there is an error of its own.
+    fn mapping(&self, form: &MappingOptions) -> Option<Mapping> {
+        Mapping::try_new(self.columns, &form.clone().with_strict(false)).ok()
+    }
+
+    /// Names in the place where a feature is looked for, and those in the other place.
+    fn places(&self, in_steps: bool) -> (&BTreeSet<Box<str>>, &BTreeSet<Box<str>>) {
+        match in_steps {
+            true => (self.names.feature_lists(), self.names.features()),
+            false => (self.names.features(), self.names.feature_lists()),
+        }
+    }
+
+    fn is_there(&self, feature: &FeatureMapping) -> bool {
+        self.places(feature.in_steps).0.contains(feature.name.as_str())
+    }
+
+    /// Refuses columns that the records have in another place, and warns of those that they do not have.
+    fn check(&self, mapping: &Mapping, form: &MappingOptions, file: &str, looked_into: usize) -> Result<()> {
+        let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
+        let claimed: BTreeSet<_> = features.iter().map(|feature| feature.name.as_str()).collect();
+        for (column, feature) in values(mapping).filter(|(_, feature)| !self.is_there(feature)) {
+            let name = column.name();
+            let expected = in_place(feature.in_steps, &feature.name);
+            if let Some((found, way_out)) = self.elsewhere(feature, name, form, &claimed) {
+                return Err(ErrorKind::ElsewhereInRecords {
+                    file: file.to_owned(),
+                    column: name.clone(),
+                    data_type: column.data_type().clone(),
+                    expected,
+                    found: listed(found),
+                    way_out: format!("{way_out}; or leave the columns undeclared to see what there is"),
+                }
+                .into());
+            }
+            let here = self.places(feature.in_steps).0;
+            let others = here.iter().map(AsRef::as_ref).filter(|name| !claimed.contains(name));
+            let more = match similar(&feature.name, others) {
+                Some(similar) => format!("did you mean {similar:?}?"),
+                None if here.is_empty() => "they have none".to_owned(),
+                None => format!("they have {}", listed(here)),
+            };
+            log::warn!(
+                "column {name:?}: {} looked at in {}, none of which has {expected}, so it is null there; {more}",
+                counted(self.names.records(), "record"),
+                counted(looked_into as u64, "file"),
+            );
+        }
+        self.tell_of_fields(mapping, form, &claimed);
+        self.tell_of_masks(form, &claimed);
+        Ok(())
+    }
+
+    /// What the records have by the name of a feature in another place than where it is looked for, and what to do.
+    fn elsewhere(
+        &self,
+        feature: &FeatureMapping,
+        column: &str,
+        form: &MappingOptions,
+        claimed: &BTreeSet<&str>,
+    ) -> Option<(Vec<String>, String)> {
+        let FeatureMapping { name, in_steps, .. } = feature;
+        let (here, there) = self.places(*in_steps);
+        if there.contains(name.as_str()) {
+            let way_out = match in_steps {
+                false => format!("declare {column} as a list, with an element for each step"),
+                true if form.sequences.contains(column) => format!("leave {column} out of the option sequence"),
+                true => {
+                    format!("declare {column} as a value or a list of values: a list of lists is a feature list here")
+                }
+            };
+            return Some((vec![in_place(!in_steps, name)], way_out));
+        }
+        let both = || here.iter().map(|name| (*in_steps, name)).chain(there.iter().map(|name| (!in_steps, name)));
+        let free = || both().filter(|(_, name)| !claimed.contains(name.as_ref()));
+        let prefix = format!("{name}{}", form.separator);
+        let is_part = |name: &str| name.starts_with(&prefix) && masks::masked(name, &form.separator).is_none();
+        let parts: Vec<_> =
+            free().filter(|(_, name)| is_part(name)).map(|(place, name)| in_place(place, name)).collect();
+        if !parts.is_empty() {
+            let is_ragged = both().any(|(_, name)| **name == *format!("{prefix}ragged_flat_values"));
+            let way_out = match is_ragged {
+                _ if *in_steps => "leave out the option record_type: these are no feature lists".to_owned(),
+                true => format!("declare {column} as a list of lists, with a pair of brackets for each level"),
+                false => format!("declare {column} as a STRUCT of these, or each of them as a column of its own"),
+            };
+            return Some((parts, way_out));
+        }
+        let mut around = name.as_str();
+        while let Some((outer, _)) = around.rsplit_once(form.separator.as_str()) {
+            if let Some((place, found)) = free().find(|(_, name)| ***name == *outer) {
+                let way_out = format!("declare {found:?} as the value or list of values that it is");
+                return Some((vec![in_place(place, found)], way_out));
+            }
+            around = outer;
+        }
+        let lower = name.to_lowercase();
+        let (place, found) = free().find(|(_, name)| name.to_lowercase() == lower)?;
+        Some((vec![in_place(place, found)], "a name is matched as it is spelled".to_owned()))
+    }
+
+    /// Tells of structs of which the records have more than is declared: where that alone is not null, the struct is.
+    fn tell_of_fields(&self, mapping: &Mapping, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+        for (field, column) in self.columns.fields().iter().zip(mapping.columns()) {
+            let is_masked = column.features.iter().any(|feature| feature.role == FeatureRole::Mask);
+            if !matches!(field.data_type(), DataType::Struct(_)) || !field.is_nullable() || is_masked {
+                continue;
+            }
+            let prefix = format!("{}{}", field.name(), form.separator);
+            let is_undeclared = |name: &&str| {
+                name.starts_with(&prefix) && !claimed.contains(name) && masks::masked(name, &form.separator).is_none()
+            };
+            let more: Vec<_> = self.names.features().iter().map(AsRef::as_ref).filter(is_undeclared).collect();
+            if !more.is_empty() {
+                log::warn!(
+                    "column {:?}: the records have {}, too, which is not declared: a row that has nothing else of it is \
+                     read as null",
+                    field.name(),
+                    listed(more)
+                );
+            }
+        }
+    }
+
+    /// Tells of nested columns whose nulls are read as values.
+    fn tell_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+        let names = || self.names.features().iter().chain(self.names.feature_lists()).map(AsRef::<str>::as_ref);
+        for field in self.columns.fields().iter().filter(|field| field.data_type().is_nested()) {
+            let (name, separator) = (field.name(), &form.separator);
+            let is_of_column = |part: &str| {
+                part.strip_prefix(name.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(separator.as_str()))
+            };
+            let mut masks = BTreeMap::<&str, BTreeSet<String>>::new();
+            for mask in names().filter(|mask| !claimed.contains(mask)) {
+                if let Some(part) = masks::masked(mask, separator).filter(|part| is_of_column(part)) {
+                    masks.entry(part).or_default().insert(mask.to_owned());
+                }
+            }
+            masks.iter().for_each(|(part, masks)| masks::warn(part, masks, true));
+        }
+    }
+}
+
+/// The features with the values of columns, and the columns.
+fn values(mapping: &Mapping) -> impl Iterator<Item = (&arrow_schema::Field, &FeatureMapping)> {
+    let fields = mapping.schema().fields().iter().zip(mapping.columns());
+    let features =
+        fields.flat_map(|(field, column)| column.features.iter().map(move |feature| (field.as_ref(), feature)));
+    features.filter(|(_, feature)| feature.role == FeatureRole::Values)
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_)
+            | DataType::Map(..)
+    )
+}
+
+fn in_place(in_steps: bool, name: &str) -> String {
+    format!("{} {name:?}", if in_steps { "feature list" } else { "feature" })
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The columns of a table that are read from its files.
+pub(super) fn in_files(schema: &Schema, in_path: &[arrow_schema::FieldRef]) -> SchemaRef {
+    let is_in_path = |name: &str| in_path.iter().any(|field| field.name() == name);
+    let fields: Vec<_> = schema.fields().iter().filter(|field| !is_in_path(field.name())).cloned().collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone()).into()
+}

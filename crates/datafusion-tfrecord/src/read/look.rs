@@ -1,0 +1,178 @@
+//! [`look`]: the first records of files, for whoever is to learn from them what all have.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_tfrecord::ErrorKind as RecordErrorKind;
+use bytes::Bytes;
+use datafusion_common::Result;
+use datafusion_session::Session;
+use futures::StreamExt;
+use object_store::{ObjectMeta, ObjectStore};
+use tfrecord_framing::{Compression, Position, RecordDecoder, Records};
+
+use super::blocks::Blocks;
+use super::options::ReadOptions;
+use crate::directory::FileNames;
+use crate::error::ErrorKind;
+
+/// Records looked at in one go.
+const STEP: usize = 64;
+
+/// Who learns from records.
+pub(super) trait Observer {
+    /// Whether it looks past damage between records, which is for those to tell who read the file.
+    const LEAVES_DAMAGE: bool;
+
+    /// Looks at a record.
+    fn observe(&mut self, record: &[u8], position: Position) -> arrow_tfrecord::Result<()>;
+
+    /// Whether there is nothing more to learn.
+    fn has_enough(&mut self) -> bool;
+}
+
+/// What was looked at.
+pub(super) struct Looked {
+    /// The compression of each file that was looked into.
+    pub(super) compressions: Vec<Option<Compression>>,
+    /// How many files were looked into.
+    pub(super) looked_into: usize,
+    /// Whether these are all records of all files.
+    pub(super) is_all: bool,
+}
+
+/// Shows the first records of all `files` to `observer`, or those of an evenly spaced sample of the files, until it has
+/// enough.
+pub(super) async fn look<O: Observer>(
+    session: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    files: &[ObjectMeta],
+    names: &FileNames,
+    options: &ReadOptions,
+    observer: &mut O,
+) -> Result<Looked> {
+    let mut compressions = vec![None; files.len()];
+    let mut looked_into = 0;
+    let mut is_all = sample(files.len(), options.infer_files).count() == files.len();
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let mut first: Vec<_> = sample(files.len(), options.infer_files)
+        .map(|index| {
+            let file = files[index].clone();
+            let name: Arc<str> = names.name(&file.location).into();
+            let mut blocks = Blocks::new(Arc::clone(store), file.clone(), Arc::clone(&name), 0..file.size);
+            async move {
+                let first = blocks.next().await;
+                (index, name, blocks, first)
+            }
+        })
+        .collect();
+    // The first file is often enough.
+    let others = first.split_off(first.len().min(1));
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    let others = futures::stream::iter(others).buffered(concurrency);
+    let mut heads = futures::stream::iter(first).buffered(1).chain(others);
+    while let Some((index, name, mut blocks, first)) = heads.next().await {
+        looked_into += 1;
+        let mut head = Head::new(options);
+        let mut block = first?;
+        loop {
+            let observed = match head.observe(block.as_ref(), observer) {
+                Err(error) if O::LEAVES_DAMAGE && matches!(error.kind(), RecordErrorKind::Framing(_)) => {
+                    is_all = false;
+                    break;
+                }
+                observed => observed.map_err(|error| ErrorKind::Inference { file: name.to_string(), error })?,
+            };
+            if observed.is_break() {
+                is_all &= head.has_ended(files[index].size);
+                break;
+            }
+            if block.is_none() {
+                break;
+            }
+            block = blocks.next().await?;
+        }
+        compressions[index] = head.decoder.compression();
+        if observer.has_enough() {
+            is_all &= looked_into == files.len();
+            break;
+        }
+    }
+    Ok(Looked { compressions, looked_into, is_all })
+}
+
+/// The positions of at most `most` files out of `files`, evenly spaced.
+fn sample(files: usize, most: Option<usize>) -> impl Iterator<Item = usize> {
+    let taken = most.map_or(files, |most| most.clamp(1, files.max(1)).min(files));
+    // In the wider type, so that no product overflows.
+    (0..taken).map(move |position| (position as u128 * files as u128 / taken as u128) as usize)
+}
+
+/// The first records of a file.
+struct Head {
+    decoder: RecordDecoder,
+    records: Records,
+    /// How many more records are to be looked at.
+    left: usize,
+}
+
+impl Head {
+    fn new(options: &ReadOptions) -> Self {
+        let decoder = options.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+        Self {
+            decoder: decoder.with_crc_policy(options.crc),
+            records: Records::new(),
+            left: options.infer_records.unwrap_or(usize::MAX).max(1),
+        }
+    }
+
+    /// Whether the records seen are all of a file of so many bytes, as far as that is known before it is read to its end.
+    fn has_ended(&self, size: u64) -> bool {
+        self.decoder.compression() == Some(Compression::None) && self.decoder.position().byte == size
+    }
+
+    /// Looks at the records of the next block, or at those that are left when there is none. Breaks when enough were
+    /// seen.
+    fn observe(
+        &mut self,
+        block: Option<&Bytes>,
+        observer: &mut impl Observer,
+    ) -> arrow_tfrecord::Result<ControlFlow<()>> {
+        let mut rest = block.map_or(&[][..], Bytes::as_ref);
+        loop {
+            self.records.clear();
+            let decoded = self.decoder.decode(&mut rest, self.left.min(STEP), &mut self.records);
+            // Those before the damage first: they may say more about it.
+            for (record, position) in self.records.iter().zip(self.records.positions()) {
+                observer.observe(record, *position)?;
+            }
+            let decoded = decoded?;
+            self.left -= decoded;
+            if self.left == 0 || (decoded > 0 && observer.has_enough()) {
+                return Ok(ControlFlow::Break(()));
+            }
+            if decoded == 0 {
+                break;
+            }
+        }
+        if block.is_none() {
+            self.decoder.finish()?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_evenly_spaced() {
+        let sampled = |files, most| sample(files, most).collect::<Vec<_>>();
+        assert_eq!(sampled(10, Some(4)), [0, 2, 5, 7]);
+        assert_eq!(sampled(3, Some(256)), [0, 1, 2]);
+        assert_eq!(sampled(3, None), [0, 1, 2]);
+        assert_eq!(sampled(3, Some(0)), [0]);
+        assert_eq!(sampled(0, Some(4)), [0; 0]);
+    }
+}

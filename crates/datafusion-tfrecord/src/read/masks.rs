@@ -1,0 +1,118 @@
+//! Features that say where others hold nulls, in records of which no manifest tells.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy};
+
+/// The part of a column or of one of its parts that a feature says the nulls of, by the feature's name.
+pub(super) fn masked<'a>(feature: &'a str, separator: &str) -> Option<&'a str> {
+    let (part, last) = feature.rsplit_once(separator)?;
+    let level = last.strip_prefix("is_null")?;
+    let is_level = |level: &str| level.bytes().all(|digit| digit.is_ascii_digit());
+    (level.is_empty() || level.strip_prefix('_').is_some_and(|level| !level.is_empty() && is_level(level)))
+        .then_some(part)
+}
+
+/// Inferred columns, with their masks.
+///
+/// Where nulls are said to be masked, masks are no columns, and every column has the masks that there are. Where they are
+/// not, masks are columns like others; and who has lists with nulls in them is told.
+pub(super) fn of_inferred(schema: Schema, mut mapping: MappingOptions) -> (Schema, MappingOptions) {
+    let separator = mapping.separator.clone();
+    let is_mask = |field: &Field| field.data_type() == &DataType::Int64 || holds_int64s(field.data_type());
+    let masks: Vec<(String, FieldRef)> = schema
+        .fields()
+        .iter()
+        .filter(|field| is_mask(field))
+        .filter_map(|mask| Some((masked(mask.name(), &separator)?.to_owned(), Arc::clone(mask))))
+        .collect();
+    let everywhere = mapping.nulls == NullPolicy::Mask;
+    if everywhere {
+        mapping.nulls = NullPolicy::Absent;
+    }
+    let mut taken = BTreeSet::new();
+    for column in masks.iter().map(|(column, _)| column).collect::<BTreeSet<_>>() {
+        let of_column: BTreeSet<_> =
+            masks.iter().filter(|(of, _)| of == column).map(|(_, mask)| mask.name().clone()).collect();
+        let is_said = match mapping.column_nulls.get(column) {
+            Some(rule) => *rule == NullPolicy::Mask,
+            None => everywhere,
+        };
+        let with_mask = mapping.clone().with_column_nulls(column.as_str(), NullPolicy::Mask);
+        match schema.field_with_name(column) {
+            Ok(field) if is_said && expected(field, &with_mask).is_some_and(|masks| masks == of_column) => {
+                mapping = with_mask;
+                taken.extend(of_column);
+            }
+            Ok(field) if field.data_type().is_nested() => warn(column, &of_column, true),
+            Ok(_) => {}
+            // The values of a column that is not one of the inferred: of lists in lists, say.
+            Err(_) if schema.field_with_name(&format!("{column}{separator}ragged_flat_values")).is_ok() => {
+                warn(column, &of_column, false);
+            }
+            Err(_) => {}
+        }
+    }
+    mapping.sequences.retain(|column| !taken.contains(column));
+    let fields: Vec<_> = schema.fields().iter().filter(|field| !taken.contains(field.name())).cloned().collect();
+    (Schema::new_with_metadata(fields, schema.metadata().clone()), mapping)
+}
+
+/// Tells that the nulls in a part are read as values, and how they are not.
+pub(super) fn warn(part: &str, masks: &BTreeSet<String>, is_column: bool) {
+    let names: Vec<_> = masks.iter().map(|mask| format!("{mask:?}")).collect();
+    log::warn!(
+        "column {part:?}: nulls in it are read as values; {} where they are, and the option map='{part}: null=mask' reads \
+         them as nulls{}",
+        match names.as_slice() {
+            [name] => format!("feature {name} says"),
+            names => format!("features {} say", names.join(", ")),
+        },
+        if is_column { "" } else { ", of a column that is declared" },
+    );
+}
+
+fn holds_int64s(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) | DataType::FixedSizeList(item, _) => {
+            item.data_type() == &DataType::Int64 || holds_int64s(item.data_type())
+        }
+        _ => false,
+    }
+}
+
+/// The masks that a column has by a mapping; none if it cannot be read by it.
+fn expected(field: &Field, mapping: &MappingOptions) -> Option<BTreeSet<String>> {
+    let mut options = mapping.clone();
+    let name = field.name();
+    options.choices.retain(|column, _| column == name);
+    options.column_nulls.retain(|column, _| column == name);
+    options.sequences.retain(|column| column == name);
+    let mapping = Mapping::try_new(&Arc::new(Schema::new(vec![field.clone()])), &options).ok()?;
+    let features = mapping.columns().iter().flat_map(|column| &column.features);
+    Some(features.filter(|feature| feature.role == FeatureRole::Mask).map(|feature| feature.name.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_told_by_their_names() {
+        for (feature, part) in [
+            ("c/is_null", Some("c")),
+            ("c/is_null_0", Some("c")),
+            ("s/x/is_null_12", Some("s/x")),
+            ("is_null", None),
+            ("c/is_null_", None),
+            ("c/is_null_x", None),
+            ("c/is_nullable", None),
+            ("c.is_null", None),
+        ] {
+            assert_eq!(masked(feature, "/"), part, "{feature}");
+        }
+        assert_eq!(masked("c.is_null", "."), Some("c"));
+    }
+}

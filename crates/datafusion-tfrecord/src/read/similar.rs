@@ -1,0 +1,25 @@
+//! [`similar`]: what somebody may have meant.
+
+use datafusion_common::utils::datafusion_strsim::levenshtein;
+
+/// The name that is most like `name`, if one is.
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|known| (levenshtein(&name, &known.to_lowercase()), known))
+        .filter(|(distance, known)| distance * 2 <= name.chars().count().max(known.chars().count()))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Names for a message: the first of them, and how many more there are.
+pub(crate) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    const SHOWN: usize = 10;
+    let names: Vec<_> = names.into_iter().collect();
+    let shown: Vec<_> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,246 @@
+//! [`Written`]: what manifests say of the columns of a table.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy, NullRule};
+use datafusion_common::Result;
+use object_store::path::Path;
+use tfrecord_shards::MANIFEST_NAME;
+
+use super::compare::{decoded, fits, is_nested, is_same_shape, union, unknown_field};
+use super::sets::{Set, TableFiles};
+use crate::directory::{FileNames, schema};
+use crate::error::{ErrorKind, shards_error};
+
+/// What the manifests say.
+pub(super) struct Written {
+    /// Whether every set tells its columns.
+    is_whole: bool,
+    options: MappingOptions,
+    /// The columns of each set that tells them, and its directory.
+    sets: Vec<(Path, SchemaRef)>,
+    names: FileNames,
+    /// How each column was written.
+    columns: BTreeMap<String, Form>,
+}
+
+/// How a column was written.
+struct Form {
+    /// The column of all sets together. It may be null if a set is without it.
+    field: FieldRef,
+    /// How many sets have it.
+    sets: usize,
+    /// Those options that matter for it, and to readers.
+    options: MappingOptions,
+}
+
+impl Form {
+    fn new(field: &FieldRef, options: &MappingOptions) -> Self {
+        let name = field.name();
+        let mut options = options.clone();
+        let part = format!("{name}{}", options.separator);
+        let is_said_of_it = |key: &str| key == name || key.starts_with(&part);
+        options.choices.retain(|key, _| is_said_of_it(key));
+        options.vocabularies.retain(|key, _| is_said_of_it(key));
+        options.sequences.retain(|key| is_said_of_it(key));
+        options.column_nulls.retain(|key, _| is_said_of_it(key));
+        options.column_nulls.entry(name.clone()).or_insert(options.nulls.into());
+        let has_nulls = field.is_nullable() || field.data_type().is_nested();
+        let as_read = |rule: &NullRule| if has_nulls { as_read(rule.clone()) } else { NullRule::default() };
+        options.column_nulls.values_mut().for_each(|rule| *rule = as_read(rule));
+        options.nulls = NullPolicy::default();
+        options.strict = false;
+        Self { field: Arc::clone(field), sets: 1, options }
+    }
+}
+
+/// A rule with the same meaning to readers.
+fn as_read(rule: NullRule) -> NullRule {
+    match rule {
+        NullRule::Policy(NullPolicy::Error | NullPolicy::Unset | NullPolicy::Drop) => NullPolicy::Absent.into(),
+        other => other,
+    }
+}
+
+impl Written {
+    pub(super) fn of(sets: &[Set], names: &FileNames) -> Result<Self> {
+        let directory = |set: &Set| names.name(&set.directory);
+        let mut told: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
+        let mut columns = BTreeMap::new();
+        let mut first: Option<(&Set, MappingOptions)> = None;
+        for set in sets {
+            let manifest = names.name(&set.directory.clone().join(MANIFEST_NAME));
+            let unreadable = |error: tfrecord_shards::Error| shards_error(error.with_path(manifest.as_ref()));
+            let Some(schema) = set.manifest.arrow_schema().map_err(unreadable)? else { continue };
+            let mapping = set.manifest.mapping_options().map_err(unreadable)?;
+            for field in schema.fields() {
+                let form = Form::new(field, &mapping);
+                match (columns.entry(field.name().clone()), &first) {
+                    (Entry::Vacant(entry), _) => {
+                        entry.insert(form);
+                    }
+                    (Entry::Occupied(before), Some((first, _))) if before.get().options != form.options => {
+                        let (column, first, second) = (field.name().clone(), directory(first), directory(set));
+                        return Err(ErrorKind::FormConflict { column, first, second }.into());
+                    }
+                    (Entry::Occupied(mut before), _) => {
+                        let before = before.get_mut();
+                        before.field = union(&before.field, field);
+                        before.sets += 1;
+                    }
+                }
+            }
+            if let Some((first, other)) = &first
+                && (other.record_type, &other.separator) != (mapping.record_type, &mapping.separator)
+            {
+                let (first, second) = (directory(first), directory(set));
+                let column = schema.fields().first().map(|field| field.name().clone()).unwrap_or_default();
+                return Err(ErrorKind::FormConflict { column, first, second }.into());
+            }
+            first.get_or_insert((set, mapping));
+            told.push((set.directory.clone(), schema));
+        }
+        for form in columns.values_mut().filter(|form| form.sets < sets.len()) {
+            form.field = Arc::new(form.field.as_ref().clone().with_nullable(true));
+        }
+        let options = first.map(|(_, options)| options).unwrap_or_default();
+        Ok(Self { is_whole: told.len() == sets.len(), options, sets: told, names: names.clone(), columns })
+    }
+
+    /// The columns of all sets together, if every one of them tells its own.
+    pub(super) fn schema(&self) -> Result<Option<SchemaRef>> {
+        Ok(match self.schemas().as_slice() {
+            _ if !self.is_whole => None,
+            [] => None,
+            [schema] => Some(Arc::clone(schema)),
+            schemas => Some(schema::merge(schemas, |index| self.names.name(&self.sets[index].0))?),
+        })
+    }
+
+    /// The columns of each set that tells them.
+    pub(super) fn schemas(&self) -> Vec<SchemaRef> {
+        self.sets.iter().map(|(_, schema)| Arc::clone(schema)).collect()
+    }
+
+    /// The files of which no manifest tells the columns.
+    pub(super) fn untold<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
+        let told: Vec<_> =
+            files.sets.iter().map(|set| self.sets.iter().any(|(directory, _)| *directory == set.directory)).collect();
+        let listed = files.listed.iter().enumerate();
+        listed.filter(move |(_, set)| !set.is_some_and(|set| told[set])).map(|(file, _)| file)
+    }
+
+    /// Refuses files of which no manifest tells the types, where one does of others: the values of both would not be told
+    /// apart.
+    pub(super) fn check_files(&self, files: &TableFiles) -> Result<()> {
+        let Some((first, _)) = self.sets.first() else { return Ok(()) };
+        let Some(stray) = self.untold(files).next() else { return Ok(()) };
+        let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
+        let stray = &files.listing.files()[stray].location;
+        let beside = stray.parent().filter(tells);
+        let (file, directory) = (self.names.name(stray), self.names.name(beside.as_ref().unwrap_or(first)));
+        Err(ErrorKind::StrayFile { file, directory }.into())
+    }
+
+    /// Refuses declared columns, and fields of structs, that no set has: they would be null in every row.
+    pub(super) fn check_names<'a>(
+        &self,
+        declared: impl IntoIterator<Item = &'a FieldRef>,
+        given: &MappingOptions,
+    ) -> Result<()> {
+        let Some((directory, _)) = self.sets.first() else { return Ok(()) };
+        let unknown = declared.into_iter().find_map(|field| {
+            let name = field.name();
+            match self.columns.get(name) {
+                None => Some((name.clone(), self.columns.keys().cloned().collect())),
+                Some(_) if given.choices.contains_key(name) => None,
+                Some(form) => unknown_field(field.data_type(), form.field.data_type(), name),
+            }
+        });
+        match unknown {
+            Some((column, known)) => {
+                let (directory, more) = (self.names.name(directory), self.sets.len() - 1);
+                Err(ErrorKind::UnknownColumn { directory, more, column, known }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a column that would be misread: of dates, times, timestamps or durations in another unit than the one in which
+    /// it was written, since records hold plain numbers; or nested in another way, since its features have other names. Not
+    /// where another form is `given`.
+    pub(super) fn check_units(&self, declared: &Schema, given: &MappingOptions) -> Result<()> {
+        for (directory, written) in &self.sets {
+            for field in declared.fields().iter().filter(|field| !given.choices.contains_key(field.name())) {
+                let Some((_, written)) = written.column_with_name(field.name()) else { continue };
+                let form = self.columns.get(field.name()).map(|form| &form.options);
+                if form.is_some_and(|form| form.choices.get(field.name()) == Some(&Choice::Tensor)) {
+                    continue;
+                }
+                let (declared, found) = (field.data_type(), written.data_type());
+                // What is chosen for a part is kept or left for the whole column.
+                let has_parts = is_nested(found) && form.is_some_and(|form| !form.choices.is_empty());
+                if !fits(declared, found) || (has_parts && !is_same_shape(declared, found)) {
+                    return Err(ErrorKind::DeclaredUnit {
+                        directory: self.names.name(directory),
+                        column: field.name().clone(),
+                        written: written.data_type().clone(),
+                        declared: field.data_type().clone(),
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns `fields` as they are decoded, if not as they are declared; of all files, or of `others` too, of which
+    /// no manifest tells.
+    pub(super) fn decoded<'a>(
+        &self,
+        fields: impl IntoIterator<Item = &'a FieldRef>,
+        others: bool,
+    ) -> Option<SchemaRef> {
+        let mut differs = false;
+        let decoded = fields.into_iter().map(|field| {
+            let Some(form) = self.columns.get(field.name()) else { return Arc::clone(field) };
+            let decoded = decoded(field, &form.field, others);
+            differs |= decoded != *field;
+            decoded
+        });
+        let decoded: Vec<_> = decoded.collect();
+        differs.then(|| Arc::new(Schema::new(decoded)))
+    }
+
+    /// In which form the columns of `schema` stand: as they were written. A choice is one for a type, and holds where the
+    /// values have the type that they had.
+    pub(super) fn mapping(&self, schema: &Schema) -> MappingOptions {
+        let mut mapping = MappingOptions {
+            choices: BTreeMap::new(),
+            vocabularies: BTreeMap::new(),
+            sequences: BTreeSet::new(),
+            column_nulls: BTreeMap::new(),
+            ..self.options.clone()
+        };
+        let everywhere = as_read(self.options.nulls.into());
+        for field in schema.fields() {
+            let Some(Form { field: written, options, .. }) = self.columns.get(field.name()) else { continue };
+            mapping.sequences.extend(options.sequences.iter().cloned());
+            for (key, rule) in &options.column_nulls {
+                if let Some(said) = self.options.column_nulls.get(key) {
+                    mapping.column_nulls.insert(key.clone(), said.clone());
+                } else if key != field.name() || *rule != everywhere {
+                    mapping.column_nulls.insert(key.clone(), rule.clone());
+                }
+            }
+            if is_same_shape(field.data_type(), written.data_type()) {
+                mapping.choices.extend(options.choices.clone());
+                mapping.vocabularies.extend(options.vocabularies.clone());
+            }
+        }
+        mapping
+    }
+}

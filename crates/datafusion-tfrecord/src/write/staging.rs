@@ -1,0 +1,70 @@
+//! [`Staging`]: where the shards of a run are until it is published, and what takes their bytes.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tfrecord_framing::Compression;
+use tfrecord_shards::{LocalCommit, ShardFile, ShardSinks, ShardWriter};
+
+use super::upload::{UploadSet, UploadSink, UploadSinks};
+
+/// Where the shards of a run are until it is published. With the last who holds it goes what is there.
+pub(crate) enum Staging {
+    /// In a directory that no reader sees.
+    Local(LocalCommit),
+    /// In an object store, as uploads that are not completed.
+    Uploads(Arc<UploadSet>),
+}
+
+impl Staging {
+    /// Bytes that a shard holds in memory before it hands them on, at most and about. What uploads hold is booked apart.
+    pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
+        match (self, compression) {
+            (Self::Uploads(_), Compression::None) => 0,
+            _ => ShardWriter::<ShardSink>::memory(compression),
+        }
+    }
+}
+
+/// Makes the shards of a write partition.
+pub(crate) enum Sinks {
+    Local(LocalCommit),
+    Uploads(UploadSinks),
+}
+
+/// Takes the bytes of a shard.
+pub(crate) enum ShardSink {
+    File(ShardFile),
+    Upload(UploadSink),
+}
+
+impl ShardSinks for Sinks {
+    type Sink = ShardSink;
+
+    fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardSink> {
+        match self {
+            Self::Local(commit) => commit.create_shard(partition, sequence).map(ShardSink::File),
+            Self::Uploads(sinks) => sinks.create_shard(partition, sequence).map(ShardSink::Upload),
+        }
+    }
+
+    fn take_little(&self) -> bool {
+        matches!(self, Self::Uploads(_))
+    }
+}
+
+impl Write for ShardSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Upload(upload) => upload.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Upload(upload) => upload.flush(),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! [`WriteTarget`]: where a set goes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use datafusion_execution::object_store::ObjectStoreUrl;
+
+use crate::directory::{Error, Location};
+
+/// Where a set goes: a local directory, or a prefix of the keys of an object store.
+///
+/// ```
+/// use datafusion_tfrecord::write::WriteTarget;
+///
+/// let target = WriteTarget::parse("s3://bucket/train/")?;
+/// assert!(matches!(target, WriteTarget::Store(_)));
+/// assert_eq!(target.to_string(), "s3://bucket/train/");
+/// assert!(WriteTarget::parse("shards/")?.local().is_some());
+/// # Ok::<(), datafusion_tfrecord::directory::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
+pub enum WriteTarget {
+    /// A local directory.
+    Local(PathBuf),
+    /// What a URL names; patterns are taken literally. The store must be one of the session's
+    /// [`UploadStores`](crate::UploadStores).
+    Store(Location),
+}
+
+impl WriteTarget {
+    /// Reads a path, or the URL of a directory.
+    ///
+    /// # Errors
+    /// The text is not a valid URL.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if !text.contains("://") {
+            return Ok(Self::Local(text.into()));
+        }
+        let location = Location::parse(text)?;
+        if *location.object_store() == ObjectStoreUrl::local_filesystem() {
+            return Ok(Self::Local(PathBuf::from(format!("/{}", location.literal))));
+        }
+        Ok(Self::Store(location))
+    }
+
+    /// Its name in messages.
+    pub(crate) fn named(&self) -> PathBuf {
+        match self {
+            Self::Local(path) => path.clone(),
+            Self::Store(location) => location.to_string().into(),
+        }
+    }
+
+    /// The directory, if it is a local one.
+    pub fn local(&self) -> Option<&Path> {
+        match self {
+            Self::Local(path) => Some(path),
+            Self::Store(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for WriteTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => path.display().fmt(f),
+            Self::Store(location) => location.fmt(f),
+        }
+    }
+}
+
+impl From<PathBuf> for WriteTarget {
+    fn from(path: PathBuf) -> Self {
+        Self::Local(path)
+    }
+}
+
+impl From<&Path> for WriteTarget {
+    fn from(path: &Path) -> Self {
+        Self::Local(path.to_owned())
+    }
+}
+
+impl From<&PathBuf> for WriteTarget {
+    fn from(path: &PathBuf) -> Self {
+        Self::Local(path.clone())
+    }
+}

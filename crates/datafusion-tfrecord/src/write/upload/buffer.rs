@@ -1,0 +1,213 @@
+//! [`PartBuffers`]: the bytes of shards that are not sent yet, in memory as far as there is some, else on disk.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion_execution::TaskContext;
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+
+use super::spool::{Slot, Spool};
+
+/// Bytes that are sent together at least, but at the end of a shard. Stores want 5 MiB or more.
+pub(super) const CHUNK_LEN: usize = 8 << 20;
+
+/// What a chunk begins with in memory: there may be a thousand, most of them small.
+const FIRST_LEN: usize = 64 << 10;
+
+/// Most memory for all buffers of a run, whatever the engine's pool has.
+const MOST_MEMORY: usize = 1 << 30;
+
+/// The share of the engine's memory that buffers take, at most: the query is to go on beside them.
+const SHARE: usize = 4;
+
+/// Where the bytes of all open shards of a run wait until they are enough for a part: in memory that is booked with the
+/// engine's pool, a quarter of it and 1 GiB at most, and past that in its temporary files.
+#[derive(Debug)]
+pub(super) struct PartBuffers {
+    reservation: MemoryReservation,
+    limit: usize,
+    spool: Arc<Spool>,
+}
+
+impl PartBuffers {
+    pub(super) fn new(context: &TaskContext) -> Self {
+        let pool = context.memory_pool();
+        let limit = match pool.memory_limit() {
+            MemoryLimit::Finite(limit) => (limit / SHARE).min(MOST_MEMORY),
+            _ => MOST_MEMORY,
+        };
+        // Not one that can spill: sorts would get a share less each, whatever little this takes.
+        let reservation = MemoryConsumer::new("uploads of shards").register(pool);
+        let spool = Spool::new(Arc::clone(&context.runtime_env().disk_manager), CHUNK_LEN);
+        Self { reservation, limit, spool: Arc::new(spool) }
+    }
+
+    /// How many whole chunks fit into the memory.
+    pub(super) fn chunks(&self) -> usize {
+        self.limit / CHUNK_LEN
+    }
+
+    fn try_grow(&self, bytes: usize) -> bool {
+        self.reservation.size() + bytes <= self.limit && self.reservation.try_grow(bytes).is_ok()
+    }
+}
+
+/// Up to [`CHUNK_LEN`] bytes.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    content: Content,
+    booked: Booked,
+}
+
+#[derive(Debug)]
+enum Content {
+    Memory(Vec<u8>),
+    Disk(Slot),
+}
+
+impl Chunk {
+    pub(super) fn new(buffers: &Arc<PartBuffers>) -> Self {
+        Self { content: Content::Memory(Vec::new()), booked: Booked { buffers: Arc::clone(buffers), bytes: 0 } }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            Content::Disk(slot) => slot.len(),
+        }
+    }
+
+    /// Adds as many of the bytes as there is room for, and tells how many.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(CHUNK_LEN - self.len());
+        let bytes = bytes.get(..len).unwrap_or(bytes);
+        match &mut self.content {
+            Content::Memory(held) => {
+                let needed = held.len() + len;
+                let capacity = held.capacity();
+                if needed > capacity {
+                    let wanted = (2 * capacity).clamp(FIRST_LEN, CHUNK_LEN).max(needed);
+                    if !self.booked.buffers.try_grow(wanted - capacity) {
+                        return self.spill(bytes);
+                    }
+                    self.booked.bytes += wanted - capacity;
+                    held.reserve_exact(wanted - held.len());
+                }
+                held.extend_from_slice(bytes);
+            }
+            Content::Disk(slot) => slot.append(bytes)?,
+        }
+        Ok(len)
+    }
+
+    /// Moves to disk what is held, and adds the bytes there.
+    fn spill(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut slot = self.booked.buffers.spool.slot()?;
+        if let Content::Memory(held) = &self.content {
+            slot.append(held)?;
+        }
+        slot.append(bytes)?;
+        self.content = Content::Disk(slot);
+        self.booked.release();
+        Ok(bytes.len())
+    }
+
+    /// Whether [`into_bytes`](Self::into_bytes) reads from disk.
+    pub(super) fn is_on_disk(&self) -> bool {
+        matches!(self.content, Content::Disk(_))
+    }
+
+    /// The bytes, and what is booked for them.
+    pub(super) fn into_bytes(mut self) -> io::Result<(Bytes, Booked)> {
+        let bytes = match self.content {
+            Content::Memory(bytes) => bytes,
+            Content::Disk(slot) => {
+                // Not refused: only so many are sent at a time.
+                self.booked.buffers.reservation.grow(slot.len());
+                self.booked.bytes += slot.len();
+                slot.read()?
+            }
+        };
+        Ok((bytes.into(), self.booked))
+    }
+}
+
+/// Memory that is booked until this is dropped.
+#[derive(Debug)]
+pub(super) struct Booked {
+    buffers: Arc<PartBuffers>,
+    bytes: usize,
+}
+
+impl Booked {
+    fn release(&mut self) {
+        self.buffers.reservation.shrink(mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Booked {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_execution::config::SessionConfig;
+    use datafusion_execution::memory_pool::{FairSpillPool, MemoryPool};
+    use datafusion_execution::runtime_env::RuntimeEnvBuilder;
+
+    use super::*;
+
+    /// Buffers over a pool of so many bytes.
+    fn buffers(memory: usize) -> datafusion_common::Result<(Arc<PartBuffers>, Arc<dyn MemoryPool>)> {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool)).build_arc()?;
+        let context = TaskContext::default().with_session_config(SessionConfig::new()).with_runtime(runtime);
+        Ok((Arc::new(PartBuffers::new(&context)), pool))
+    }
+
+    #[test]
+    fn bytes_are_the_same_in_memory_and_on_disk() -> datafusion_common::Result<()> {
+        let expected: Vec<u8> = (0..CHUNK_LEN + 1).map(|n| (n % 251) as u8).collect();
+        for (memory, on_disk) in [(64 << 20, [false, false]), (12 << 20, [true, true])] {
+            let (buffers, pool) = buffers(memory)?;
+            let mut chunks = [Chunk::new(&buffers), Chunk::new(&buffers)];
+            // One after the other, so that what they share shows.
+            for piece in expected.chunks(100_000) {
+                for chunk in &mut chunks {
+                    let room = CHUNK_LEN - chunk.len();
+                    assert_eq!(chunk.append(piece)?, piece.len().min(room));
+                }
+                assert!(pool.reserved() <= memory / SHARE);
+            }
+            assert_eq!(chunks.each_ref().map(Chunk::is_on_disk), on_disk, "{memory}");
+            for chunk in chunks {
+                let (bytes, booked) = chunk.into_bytes()?;
+                assert!(bytes == expected[..CHUNK_LEN]);
+                assert!(pool.reserved() >= CHUNK_LEN);
+                drop(booked);
+            }
+            assert_eq!(pool.reserved(), 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_slot_is_used_again() -> datafusion_common::Result<()> {
+        let (buffers, _) = buffers(0)?;
+        let mut first = buffers.spool.slot()?;
+        first.append(b"first")?;
+        let mut second = buffers.spool.slot()?;
+        second.append(b"second")?;
+        drop(first);
+        let mut third = buffers.spool.slot()?;
+        third.append(b"3")?;
+        assert_eq!((second.read()?, third.read()?), (b"second".to_vec(), b"3".to_vec()));
+        assert!(third.append(&vec![0; CHUNK_LEN]).is_err());
+        assert_eq!(format!("{:?}", buffers.spool), "Spool { slots: 2 }");
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! [`UploadSet`]: a set on its way to an object store, as multipart uploads that are completed with its commit.
+//!
+//! What is decided, and why, is told at [`tfrecord_shards::objects`]; here it is carried out.
+//!
+//! Uploads that are begun are aborted when the last who holds the set is gone, whatever the reason.
+
+mod buffer;
+mod place;
+mod shard;
+mod spool;
+
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion_common::{DataFusionError, Result, internal_err};
+use datafusion_execution::TaskContext;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use object_store::path::Path;
+use object_store::{MultipartId, PutPayload};
+use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant};
+use tfrecord_shards::{ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, StagedShard};
+use tokio::runtime::Handle;
+
+use self::buffer::PartBuffers;
+use self::place::{MOST_AT_ONCE, describe};
+use super::options::WriteOptions;
+use super::run::Running;
+use crate::directory::Location;
+use crate::error::shards_error;
+
+pub(crate) use self::place::Place;
+pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
+
+/// A set on its way to an object store. Dropping it aborts what is not completed.
+pub(crate) struct UploadSet {
+    place: Place,
+    mode: SaveMode,
+    run: RunId,
+    names: ObjectNames,
+    buffers: Arc<PartBuffers>,
+    /// Uploads that are neither completed nor aborted.
+    open: Mutex<Vec<(Path, MultipartId)>>,
+    runtime: Handle,
+    /// Goes when nothing is left to abort.
+    running: Mutex<Option<Running>>,
+}
+
+impl UploadSet {
+    /// Checks that the target may be written to. Nothing is written yet.
+    pub(crate) async fn begin(
+        location: &Location,
+        options: &WriteOptions,
+        context: &TaskContext,
+        running: Running,
+    ) -> Result<Arc<Self>> {
+        let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+        let occupant = place.inspect(options.mode).await?;
+        let run = RunId::new();
+        let names = ObjectNames {
+            prefix: options.prefix.clone(),
+            total: if let Sharding::Count(shards) = options.sharding { Some(shards.get()) } else { None },
+            compression: options.compression,
+            // Old and new lie beside each other for a while.
+            run: (occupant != Occupant::Vacant).then(|| run.clone()),
+        };
+        Ok(Arc::new(Self {
+            place,
+            mode: options.mode,
+            run,
+            names,
+            buffers: Arc::new(PartBuffers::new(context)),
+            open: Mutex::default(),
+            runtime: Handle::current(),
+            running: Mutex::new(Some(running)),
+        }))
+    }
+
+    /// Publishes these shards as the set. Not to be given up halfway.
+    pub(crate) async fn publish(&self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
+        let own_names = self.names.run.is_some();
+        let mut publication =
+            ObjectPublication::new(own_names, shards.clone(), description, &self.run).map_err(shards_error)?;
+        while let Some(step) = publication.next_step() {
+            let performed = self.perform(&step, &publication, &shards).await;
+            let noted = performed
+                .and_then(|outcome| publication.performed(&step, outcome, &self.place.out()).map_err(shards_error));
+            match noted {
+                Ok(()) => {}
+                Err(error) if publication.is_committed() => {
+                    let (out, error) = (self.place.out(), describe(&error));
+                    log::warn!("{}: the set is there, but not all that it replaces is gone: {error}", out.display());
+                }
+                Err(error) => {
+                    self.take_back(publication).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(publication.manifest().clone())
+    }
+
+    async fn perform(
+        &self,
+        step: &ObjectStep,
+        publication: &ObjectPublication,
+        shards: &[StagedShard],
+    ) -> Result<ObjectOutcome> {
+        match step {
+            ObjectStep::Inspect => return Ok(ObjectOutcome::Found(self.place.inspect(self.mode).await?)),
+            ObjectStep::PutManifest { content, condition } => self.place.put_manifest(content, condition).await?,
+            ObjectStep::Complete => self.complete(shards).await?,
+            ObjectStep::Confirm => {
+                let standing = self.place.manifest().await?;
+                if standing.is_none_or(|standing| standing.manifest.run != publication.manifest().run) {
+                    return Err(shards_error(ErrorKind::Superseded { path: self.place.out() }.into()));
+                }
+            }
+            ObjectStep::PutSuccess => self.place.put_success().await?,
+            ObjectStep::Remove { files } => self.place.remove(files).await?,
+            other => return internal_err!("unknown step of a publication: {other:?}"),
+        }
+        Ok(ObjectOutcome::Done)
+    }
+
+    /// Completes all uploads, several at a time. When one fails, no other is begun, but those under way are waited for: what
+    /// is taken back must not appear afterwards.
+    async fn complete(&self, shards: &[StagedShard]) -> Result<()> {
+        let mut waiting = shards.iter();
+        let mut under_way = FuturesUnordered::new();
+        let mut result = Ok(());
+        loop {
+            while result.is_ok() && under_way.len() < MOST_AT_ONCE {
+                let Some(shard) = waiting.next() else { break };
+                under_way.push(self.complete_shard(shard));
+            }
+            match under_way.next().await {
+                Some(completed) => result = result.and(completed),
+                None => return result,
+            }
+        }
+    }
+
+    async fn complete_shard(&self, shard: &StagedShard) -> Result<()> {
+        let Some(upload) = &shard.upload else { return internal_err!("shard {} is no upload", shard.staged) };
+        let key = self.place.key(&shard.staged).map_err(shards_error)?;
+        self.place.complete(&key, upload, shard.file_bytes).await?;
+        self.open().retain(|(open, id)| *open != key || *id != upload.id);
+        Ok(())
+    }
+
+    /// Takes back what can be taken back of a publication that has failed.
+    async fn take_back(&self, publication: ObjectPublication) {
+        let taken_back = async {
+            let standing = self.place.manifest().await?;
+            for step in publication.undo(standing.as_ref().map(|standing| &standing.manifest)) {
+                if let ObjectStep::Remove { files } = &step {
+                    self.place.remove(files).await?;
+                }
+            }
+            Ok::<_, DataFusionError>(())
+        };
+        if let Err(error) = taken_back.await {
+            let (out, error) = (self.place.out(), describe(&error));
+            log::warn!("{}: what this run has published is no set, but not all of it is gone: {error}", out.display());
+        }
+    }
+
+    async fn begin_upload(&self, key: Path) -> Result<MultipartId> {
+        let id = self.place.begin_upload(&key).await?;
+        self.open().push((key, id.clone()));
+        Ok(id)
+    }
+
+    async fn send_part(&self, key: &Path, id: &MultipartId, index: usize, part: PutPayload) -> Result<String> {
+        self.place.send_part(key, id, index, part).await
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<(Path, MultipartId)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for UploadSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UploadSet").field("place", &self.place).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl Drop for UploadSet {
+    fn drop(&mut self) {
+        let open = mem::take(&mut *self.open());
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if !open.is_empty() {
+            let place = self.place.clone();
+            self.runtime.spawn(async move {
+                place.abort(open).await;
+                drop(running);
+            });
+        }
+    }
+}

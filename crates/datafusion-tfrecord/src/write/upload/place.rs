@@ -1,0 +1,238 @@
+//! [`Place`]: a prefix of an object store, and the requests that a commit makes there.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion_common::Result;
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::runtime_env::RuntimeEnv;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
+use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixSurvey, StoredManifest};
+use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME, SaveMode, StagedUpload};
+
+use crate::UploadStores;
+use crate::directory::Location;
+use crate::error::{ErrorKind, shards_error};
+
+/// Most uploads that are completed, or aborted, at the same time.
+pub(super) const MOST_AT_ONCE: usize = 16;
+
+/// How often an upload is tried to be aborted. Stores repeat requests by themselves, but not after a reset connection.
+const ABORT_TRIES: usize = 2;
+
+/// Where a set goes in an object store.
+#[derive(Clone)]
+pub(crate) struct Place {
+    store: Arc<dyn ObjectStore>,
+    uploads: Arc<dyn MultipartStore>,
+    location: Location,
+}
+
+impl Place {
+    /// The place that a location names, with the stores of a session.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoStore`] and [`ErrorKind::NoUploads`].
+    pub(crate) fn find(location: &Location, runtime: &RuntimeEnv, config: &SessionConfig) -> Result<Self> {
+        let url = location.object_store();
+        // First, since a registry may build both on first use.
+        let store =
+            runtime.object_store(url).map_err(|source| ErrorKind::NoStore { url: location.to_string(), source })?;
+        let uploads = config.get_extension::<UploadStores>().and_then(|uploads| uploads.get(url));
+        let uploads = uploads.ok_or_else(|| ErrorKind::NoUploads { url: location.to_string() })?;
+        Ok(Self { store, uploads, location: location.clone() })
+    }
+
+    /// The place as it is named in messages.
+    pub(super) fn out(&self) -> PathBuf {
+        self.location.to_string().into()
+    }
+
+    /// The key of a file of the set, by its path from the prefix.
+    ///
+    /// # Errors
+    /// When it has parts that no key has.
+    pub(super) fn key(&self, path: &str) -> tfrecord_shards::Result<Path> {
+        let prefix = &self.location.literal;
+        let separator = if prefix.as_ref().is_empty() { "" } else { "/" };
+        Path::parse(format!("{prefix}{separator}{path}")).map_err(|error| {
+            let (action, path) = ("name", self.out().join(path));
+            tfrecord_shards::ErrorKind::Io { action, path, source: std::io::Error::other(error) }.into()
+        })
+    }
+
+    fn error(&self, action: &'static str, key: &Path, source: object_store::Error) -> ErrorKind {
+        ErrorKind::Store { action, file: self.location.file_names().name(key), source }
+    }
+
+    /// What is there now, if it may be replaced.
+    pub(crate) async fn inspect(&self, mode: SaveMode) -> Result<Occupant> {
+        // Where nothing is replaced, it does not matter whose it is.
+        let manifest = if mode == SaveMode::Overwrite { self.manifest().await? } else { None };
+        let mut survey = PrefixSurvey::new(mode, manifest.as_ref());
+        let prefix = &self.location.literal;
+        let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
+        while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
+            let Some(parts) = file.location.prefix_match(prefix) else { continue };
+            let parts: Vec<_> = parts.collect();
+            let path = parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("/");
+            // A console makes an empty object for what it shows as a directory.
+            if !path.is_empty() && survey.add(path).is_break() {
+                break;
+            }
+        }
+        survey.finish(&self.out()).map_err(shards_error)
+    }
+
+    /// The manifest that is there, if there is one.
+    pub(super) async fn manifest(&self) -> Result<Option<StoredManifest>> {
+        let Some((bytes, version)) = self.read_manifest().await? else { return Ok(None) };
+        let path = self.out().join(MANIFEST_NAME);
+        let manifest = Manifest::from_json(&bytes, &path).map_err(shards_error)?;
+        Ok(Some(StoredManifest { manifest, version }))
+    }
+
+    async fn read_manifest(&self) -> Result<Option<(Bytes, ObjectVersion)>> {
+        let key = self.key(MANIFEST_NAME).map_err(shards_error)?;
+        let found = match self.store.get(&key).await {
+            Ok(found) => found,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(self.error("read", &key, error).into()),
+        };
+        let version = ObjectVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let bytes = found.bytes().await.map_err(|error| self.error("read", &key, error))?;
+        Ok(Some((bytes, version)))
+    }
+
+    /// Puts the manifest, if the condition holds. Without it where the store knows none.
+    pub(super) async fn put_manifest(&self, content: &[u8], condition: &Condition) -> Result<()> {
+        let key = self.key(MANIFEST_NAME).map_err(shards_error)?;
+        let payload = PutPayload::from(content.to_vec());
+        let mode = match condition {
+            Condition::Absent => PutMode::Create,
+            Condition::Unchanged(ObjectVersion { e_tag: None, version: None }) => PutMode::Overwrite,
+            Condition::Unchanged(ObjectVersion { e_tag, version }) => {
+                PutMode::Update(UpdateVersion { e_tag: e_tag.clone(), version: version.clone() })
+            }
+        };
+        let mut put = self.store.put_opts(&key, payload.clone(), PutOptions::from(mode)).await;
+        if let Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) = put {
+            put = self.store.put(&key, payload).await;
+        }
+        let Err(error) = put else { return Ok(()) };
+        // It is there nevertheless if only the answer got lost. To find out is no reason to fail in another way.
+        if self.read_manifest().await.ok().flatten().is_some_and(|(found, _)| found == content) {
+            return Ok(());
+        }
+        match error {
+            object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. } => {
+                Err(shards_error(tfrecord_shards::ErrorKind::Superseded { path: self.out() }.into()))
+            }
+            error => Err(self.error("write", &key, error).into()),
+        }
+    }
+
+    /// Puts the empty file that says that the set is whole.
+    pub(super) async fn put_success(&self) -> Result<()> {
+        let key = self.key(SUCCESS_NAME).map_err(shards_error)?;
+        match self.store.put(&key, PutPayload::new()).await {
+            Ok(_) => Ok(()),
+            // Only the answer got lost.
+            Err(_) if self.store.head(&key).await.is_ok() => Ok(()),
+            Err(error) => Err(self.error("write", &key, error).into()),
+        }
+    }
+
+    /// Begins the upload of a file.
+    pub(super) async fn begin_upload(&self, key: &Path) -> Result<MultipartId> {
+        Ok(self.uploads.create_multipart(key).await.map_err(|error| self.error("begin the upload of", key, error))?)
+    }
+
+    /// Sends a part of an upload, and gives what the store calls it.
+    pub(super) async fn send_part(
+        &self,
+        key: &Path,
+        id: &MultipartId,
+        index: usize,
+        part: PutPayload,
+    ) -> Result<String> {
+        let sent = self.uploads.put_part(key, id, index, part).await;
+        Ok(sent.map_err(|error| self.error("upload", key, error))?.content_id)
+    }
+
+    /// Completes an upload: the file is there.
+    pub(super) async fn complete(&self, key: &Path, upload: &StagedUpload, file_bytes: u64) -> Result<()> {
+        let parts = upload.parts.iter().map(|part| PartId { content_id: part.clone() }).collect();
+        let Err(error) = self.uploads.complete_multipart(key, &upload.id, parts).await else { return Ok(()) };
+        // If only the answer got lost, the store knows nothing of the upload when it is asked again.
+        match self.store.head(key).await {
+            Ok(found) if found.size == file_bytes => Ok(()),
+            _ => Err(self.error("complete the upload of", key, error).into()),
+        }
+    }
+
+    /// Aborts uploads, as far as they are there. What cannot be aborted is told in the log.
+    pub(super) async fn abort(&self, uploads: Vec<(Path, MultipartId)>) {
+        stream::iter(uploads)
+            .for_each_concurrent(MOST_AT_ONCE, |(key, id)| async move {
+                let mut tries = 0;
+                while let Err(error) = self.uploads.abort_multipart(&key, &id).await {
+                    tries += 1;
+                    match error {
+                        object_store::Error::NotFound { .. } => break,
+                        error if tries == ABORT_TRIES => {
+                            log::warn!(
+                                "{}; its parts stay, and cost, until a lifecycle rule of the bucket removes them",
+                                describe(&self.error("abort the upload of", &key, error))
+                            );
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+            })
+            .await;
+    }
+
+    /// Removes files, by their paths from the prefix, as far as they are there.
+    ///
+    /// # Errors
+    /// The first that could not be removed; the others are, if they can be.
+    pub(super) async fn remove(&self, files: &[String]) -> Result<()> {
+        let keys: Vec<_> = files.iter().map(|file| self.key(file)).collect::<Result<_, _>>().map_err(shards_error)?;
+        let mut removed = self.store.delete_stream(stream::iter(keys.into_iter().map(Ok)).boxed());
+        let mut result = Ok(());
+        while let Some(key) = removed.next().await {
+            match key {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) if result.is_ok() => {
+                    result = Err(self.error("remove files under", &self.location.literal, error).into());
+                }
+                Err(_) => {}
+            }
+        }
+        result
+    }
+}
+
+/// An error and what is below it, for the log.
+pub(super) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.location.to_string()).finish()
+    }
+}

@@ -1,0 +1,307 @@
+//! [`ShardUpload`]: one shard on its way to an object store, and [`PartUploads`], which sends the parts of those of a
+//! write partition.
+//!
+//! ```text
+//! ShardWriter -> UploadSink -> Part -> PartUploads -> the store
+//! (pool)         (pool)                (engine's tasks, some at a time)
+//! ```
+
+use std::io::{self, Write};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_common_runtime::SpawnedTask;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use object_store::path::Path;
+use object_store::{MultipartId, PutPayload};
+use tfrecord_shards::{ShardStats, StagedShard, StagedUpload};
+use tokio::sync::OnceCell;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::UploadSet;
+use super::buffer::{Booked, CHUNK_LEN, Chunk};
+
+/// Most parts of an upload: the limit of S3 and of Google Cloud Storage.
+const MAX_PARTS: usize = 10_000;
+
+/// So many parts have the same length, [`CHUNK_LEN`] at first, the next so many twice that. So the parts of shards up to
+/// 8 GB are alike, as some stores want them, and the last one that there may be ends at 8 TB.
+const PARTS_ALIKE: usize = 1_000;
+
+/// Most parts that all partitions of a run send at the same time.
+const MOST_SENDING: usize = 16;
+
+/// One shard: a multipart upload, which begins with its first part and is not completed here.
+#[derive(Debug)]
+pub(crate) struct ShardUpload {
+    set: Arc<UploadSet>,
+    partition: u32,
+    sequence: u32,
+    /// Its path from the set's prefix.
+    name: String,
+    key: Path,
+    id: OnceCell<MultipartId>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// What the store calls the parts that it has.
+    sent: Vec<Option<String>>,
+    /// What the writer has counted, and the number of parts, once the shard is finished.
+    end: Option<(ShardStats, usize)>,
+}
+
+impl ShardUpload {
+    /// What the store calls the upload, which is begun if need be.
+    async fn id(&self) -> Result<&MultipartId> {
+        let begin = || async {
+            let (set, key) = (Arc::clone(&self.set), self.key.clone());
+            // Never given up halfway: nobody could abort an upload whose name nobody knows.
+            let begun = tokio::spawn(async move { set.begin_upload(key).await }).await;
+            begun.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        };
+        self.id.get_or_try_init(begin).await
+    }
+
+    /// Sends a part. An empty one does no more than begin the upload.
+    async fn send(&self, index: usize, chunks: Vec<Chunk>) -> Result<()> {
+        let id = self.id().await?;
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let (bytes, _booked): (Vec<_>, Vec<_>) = if chunks.iter().any(Chunk::is_on_disk) {
+            SpawnedTask::spawn_blocking(move || load(chunks))
+                .await
+                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??
+        } else {
+            load(chunks)?
+        }
+        .into_iter()
+        .unzip();
+        let part = self.set.send_part(&self.key, id, index, PutPayload::from_iter(bytes)).await?;
+        let mut progress = self.progress();
+        if progress.sent.len() <= index {
+            progress.sent.resize(index + 1, None);
+        }
+        if let Some(sent) = progress.sent.get_mut(index) {
+            *sent = Some(part);
+        }
+        Ok(())
+    }
+
+    /// The shard, once it is finished and the store has all parts of it. Once only.
+    fn take_staged(&self) -> Option<StagedShard> {
+        let id = self.id.get()?;
+        let mut progress = self.progress();
+        let (_, parts) = progress.end.as_ref()?;
+        let sent: Vec<_> = progress.sent.iter().flatten().cloned().collect();
+        if sent.len() < *parts {
+            return None;
+        }
+        let (stats, _) = progress.end.take()?;
+        let upload = StagedUpload { id: id.clone(), parts: sent };
+        let staged = StagedShard::new(&self.name, self.partition, self.sequence, stats);
+        Some(StagedShard { upload: Some(upload), ..staged })
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn load(chunks: Vec<Chunk>) -> io::Result<Vec<(Bytes, Booked)>> {
+    chunks.into_iter().map(Chunk::into_bytes).collect()
+}
+
+/// How many chunks a part has, if it is not the last.
+fn chunks_of(part: usize) -> usize {
+    1 << (part / PARTS_ALIKE)
+}
+
+/// Takes the bytes of a shard, and cuts them into parts.
+#[derive(Debug)]
+pub(crate) struct UploadSink {
+    upload: Arc<ShardUpload>,
+    parts: UnboundedSender<Part>,
+    /// Full ones of the part that is being filled.
+    full: Vec<Chunk>,
+    chunk: Chunk,
+    /// The part that is being filled.
+    index: usize,
+}
+
+/// A part that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Part {
+    upload: Arc<ShardUpload>,
+    index: usize,
+    chunks: Vec<Chunk>,
+}
+
+impl UploadSink {
+    /// The shard is finished: what is left becomes its last part.
+    ///
+    /// # Errors
+    /// When there are too many parts, or the run has failed.
+    pub(crate) fn end(mut self, stats: ShardStats) -> io::Result<()> {
+        if self.chunk.len() > 0 {
+            self.end_chunk();
+        }
+        let parts = self.index + usize::from(!self.full.is_empty());
+        self.upload.progress().end = Some((stats, parts));
+        // Also if it is empty: it tells that there are no more, and an empty shard is an upload, too.
+        self.end_part()
+    }
+
+    fn end_chunk(&mut self) {
+        let empty = Chunk::new(&self.upload.set.buffers);
+        self.full.push(mem::replace(&mut self.chunk, empty));
+    }
+
+    fn end_part(&mut self) -> io::Result<()> {
+        if self.index == MAX_PARTS && !self.full.is_empty() {
+            return Err(io::Error::other("longer than an upload can be: write more shards"));
+        }
+        let part = Part { upload: Arc::clone(&self.upload), index: self.index, chunks: mem::take(&mut self.full) };
+        // Nobody receives any more: the run has failed, and this is about to be dropped.
+        self.parts.send(part).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        self.index += 1;
+        Ok(())
+    }
+}
+
+impl Write for UploadSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.chunk.append(bytes)?;
+        if self.chunk.len() == CHUNK_LEN {
+            self.end_chunk();
+            if self.full.len() == chunks_of(self.index) {
+                self.end_part()?;
+            }
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The parts of a write partition's shards, some of them on their way.
+pub(crate) struct PartUploads {
+    set: Arc<UploadSet>,
+    sender: UnboundedSender<Part>,
+    parts: UnboundedReceiver<Part>,
+    sending: FuturesUnordered<SpawnedTask<Result<Arc<ShardUpload>>>>,
+    /// How many of them there may be.
+    most: usize,
+    staged: Vec<StagedShard>,
+}
+
+impl PartUploads {
+    /// Nothing to send yet, of one of so many partitions.
+    pub(crate) fn new(set: &Arc<UploadSet>, partitions: usize) -> Self {
+        let (sender, parts) = unbounded_channel();
+        // As many as memory has room for, but never less than two for each partition, so that it moves.
+        let most = (set.buffers.chunks().min(MOST_SENDING) / partitions.max(1)).max(2);
+        Self { set: Arc::clone(set), sender, parts, sending: FuturesUnordered::new(), most, staged: Vec::new() }
+    }
+
+    /// Where the partition's shards are made.
+    pub(crate) fn sinks(&self) -> UploadSinks {
+        UploadSinks { set: Arc::clone(&self.set), parts: self.sender.clone() }
+    }
+
+    /// Begins to send what is ready, once not too much else is on its way.
+    ///
+    /// # Errors
+    /// When something could not be sent, of what is ready or of what was before.
+    pub(crate) async fn send(&mut self) -> Result<()> {
+        while let Ok(Part { upload, index, chunks }) = self.parts.try_recv() {
+            while self.sending.len() >= self.most {
+                self.next().await?;
+            }
+            self.sending.push(SpawnedTask::spawn(async move {
+                upload.send(index, chunks).await?;
+                Ok(upload)
+            }));
+        }
+        // What has failed ends the work now, not with the last row.
+        while let Some(Some(sent)) = self.sending.next().now_or_never() {
+            self.note(sent)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for everything to be sent, and gives the shards that were finished.
+    ///
+    /// # Errors
+    /// When something could not be sent.
+    pub(crate) async fn finish(mut self) -> Result<Vec<StagedShard>> {
+        self.send().await?;
+        while !self.sending.is_empty() {
+            self.next().await?;
+        }
+        Ok(self.staged)
+    }
+
+    async fn next(&mut self) -> Result<()> {
+        match self.sending.next().await {
+            Some(sent) => self.note(sent),
+            None => Ok(()),
+        }
+    }
+
+    fn note(&mut self, sent: Result<Result<Arc<ShardUpload>>, tokio::task::JoinError>) -> Result<()> {
+        let upload = sent.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        self.staged.extend(upload.take_staged());
+        Ok(())
+    }
+}
+
+/// Makes the shards of a write partition: uploads that begin with their first part.
+#[derive(Debug, Clone)]
+pub(crate) struct UploadSinks {
+    set: Arc<UploadSet>,
+    parts: UnboundedSender<Part>,
+}
+
+impl UploadSinks {
+    pub(crate) fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<UploadSink> {
+        let name = self.set.names.name(partition, sequence);
+        let upload = ShardUpload {
+            key: self.set.place.key(&name)?,
+            set: Arc::clone(&self.set),
+            partition,
+            sequence,
+            name,
+            id: OnceCell::new(),
+            progress: Mutex::default(),
+        };
+        Ok(UploadSink {
+            chunk: Chunk::new(&self.set.buffers),
+            upload: Arc::new(upload),
+            parts: self.parts.clone(),
+            full: Vec::new(),
+            index: 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits of S3 and of Google Cloud Storage: 5 TiB for an object, 5 GiB for a part.
+    #[test]
+    fn parts_grow_so_that_they_hold_the_longest_object() {
+        let lengths = (0..MAX_PARTS).map(|part| (chunks_of(part) * CHUNK_LEN) as u64);
+        assert!(lengths.clone().sum::<u64>() > 5 << 40);
+        assert!(lengths.clone().all(|len| len <= 5 << 30));
+        assert!(lengths.is_sorted());
+    }
+}

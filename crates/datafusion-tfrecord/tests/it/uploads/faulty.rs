@@ -1,0 +1,257 @@
+//! [`FaultyStore`]: an object store in memory that fails when it is told to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use datafusion::object_store::memory::InMemory;
+use datafusion::object_store::multipart::{MultipartStore, PartId};
+use datafusion::object_store::path::Path;
+use datafusion::object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Request {
+    List,
+    Get,
+    Put,
+    Delete,
+    CreateUpload,
+    PutPart,
+    CompleteUpload,
+    AbortUpload,
+}
+
+impl Request {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::List,
+        Self::Get,
+        Self::Put,
+        Self::Delete,
+        Self::CreateUpload,
+        Self::PutPart,
+        Self::CompleteUpload,
+        Self::AbortUpload,
+    ];
+}
+
+/// Which requests fail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// One of a kind, counted from 0.
+    One {
+        request: Request,
+        number: usize,
+        /// It is carried out, but the answer is lost.
+        done: bool,
+    },
+    /// All from one on, whatever their kind, counted from 0.
+    From(usize),
+    /// Those with conditions, which the store does not know.
+    Conditions,
+}
+
+/// An object store in memory that counts requests, fails some of them, and knows which uploads are open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FaultyStore {
+    inner: InMemory,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    fault: Option<Fault>,
+    counts: BTreeMap<Request, usize>,
+    open: BTreeMap<MultipartId, Path>,
+    /// The length of every part, by key and number.
+    parts: BTreeMap<(Path, usize), usize>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Lost,
+    Refused,
+}
+
+impl FaultyStore {
+    /// A store with the same files that fails so.
+    pub(crate) fn fork(&self, fault: Option<Fault>) -> Self {
+        let seen = Seen { fault, ..Seen::default() };
+        Self { inner: self.inner.fork(), seen: Arc::new(Mutex::new(seen)) }
+    }
+
+    /// A store over these files.
+    pub(crate) fn with_files(self, files: &InMemory) -> Self {
+        Self { inner: files.clone(), ..self }
+    }
+
+    /// The files, without faults.
+    pub(crate) fn files(&self) -> InMemory {
+        self.inner.clone()
+    }
+
+    /// Keys, in order.
+    pub(crate) async fn keys(&self) -> Result<Vec<String>> {
+        let files: Vec<_> = self.inner.list(None).try_collect().await?;
+        Ok(files.into_iter().map(|file| file.location.to_string()).collect())
+    }
+
+    pub(crate) fn open_uploads(&self) -> Vec<String> {
+        self.seen().open.values().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn count(&self, request: Request) -> usize {
+        self.seen().counts.get(&request).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.seen().counts.values().sum()
+    }
+
+    /// The lengths of the parts of an upload.
+    pub(crate) fn parts(&self, key: &str) -> Vec<usize> {
+        let key = Path::from(key);
+        self.seen().parts.iter().filter(|((path, _), _)| *path == key).map(|(_, len)| *len).collect()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().expect("no test panics with it")
+    }
+
+    fn fate(&self, request: Request) -> Fate {
+        let mut seen = self.seen();
+        let total: usize = seen.counts.values().sum();
+        let count = seen.counts.entry(request).or_default();
+        let number = *count;
+        *count += 1;
+        match seen.fault {
+            Some(Fault::One { request: failing, number: at, done }) if failing == request && at == number => {
+                if done {
+                    Fate::Lost
+                } else {
+                    Fate::Refused
+                }
+            }
+            Some(Fault::From(first)) if total >= first => Fate::Refused,
+            _ => Fate::Answered,
+        }
+    }
+
+    async fn meet<T>(&self, request: Request, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.fate(request) {
+            Fate::Answered => answer.await,
+            Fate::Lost => {
+                answer.await?;
+                Err(failure(request))
+            }
+            Fate::Refused => Err(failure(request)),
+        }
+    }
+}
+
+fn failure(request: Request) -> Error {
+    Error::Generic { store: "FaultyStore", source: format!("{request:?} was to fail").into() }
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultyStore")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        if matches!(self.seen().fault, Some(Fault::Conditions)) && options.mode != PutMode::Overwrite {
+            return Err(Error::NotImplemented { operation: "conditions".to_owned(), implementer: self.to_string() });
+        }
+        self.meet(Request::Put, self.inner.put_opts(path, payload, options)).await
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        panic!("{path}: nothing is written but through MultipartStore");
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.meet(Request::Get, self.inner.get_opts(path, options)).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let store = self.clone();
+        paths
+            .then(move |path| {
+                let store = store.clone();
+                async move {
+                    let path = path?;
+                    let one = stream::iter([Ok(path.clone())]).boxed();
+                    store.meet(Request::Delete, store.inner.delete_stream(one).try_collect::<Vec<_>>()).await?;
+                    Ok(path)
+                }
+            })
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.fate(Request::List) {
+            Fate::Answered => self.inner.list(prefix),
+            _ => stream::once(async { Err(failure(Request::List)) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.meet(Request::List, self.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, _: CopyOptions) -> Result<()> {
+        panic!("{from} is copied to {to}");
+    }
+}
+
+#[async_trait::async_trait]
+impl MultipartStore for FaultyStore {
+    async fn create_multipart(&self, path: &Path) -> Result<MultipartId> {
+        let create = async {
+            let id = self.inner.create_multipart(path).await?;
+            self.seen().open.insert(id.clone(), path.clone());
+            Ok(id)
+        };
+        self.meet(Request::CreateUpload, create).await
+    }
+
+    async fn put_part(&self, path: &Path, id: &MultipartId, index: usize, part: PutPayload) -> Result<PartId> {
+        let put = async {
+            self.seen().parts.insert((path.clone(), index), part.content_length());
+            self.inner.put_part(path, id, index, part).await?;
+            // The store in memory gives them no names.
+            Ok(PartId { content_id: format!("part {index} of {id}") })
+        };
+        self.meet(Request::PutPart, put).await
+    }
+
+    async fn complete_multipart(&self, path: &Path, id: &MultipartId, parts: Vec<PartId>) -> Result<PutResult> {
+        let expected = (0..parts.len()).map(|index| format!("part {index} of {id}"));
+        assert!(parts.iter().map(|part| part.content_id.clone()).eq(expected), "{path}: {parts:?}");
+        let complete = async {
+            let completed = self.inner.complete_multipart(path, id, parts).await?;
+            self.seen().open.remove(id);
+            Ok(completed)
+        };
+        self.meet(Request::CompleteUpload, complete).await
+    }
+
+    async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
+        let abort = async {
+            self.inner.abort_multipart(path, id).await?;
+            self.seen().open.remove(id);
+            Ok(())
+        };
+        self.meet(Request::AbortUpload, abort).await
+    }
+}

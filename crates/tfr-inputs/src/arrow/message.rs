@@ -1,0 +1,172 @@
+//! [`Message`]: a schema, a dictionary or a batch, and what is known when it is decoded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::{read_dictionary, read_record_batch};
+use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+
+use super::{check, endian};
+
+/// Stands before the length of a message since Arrow 0.15.
+pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// Why a message is refused, without the name of the file.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It contradicts itself or what came before.
+    Damaged(String),
+    /// It is something that is not read.
+    Unsupported(&'static str),
+    /// Arrow's own decoder refused it.
+    Undecoded(ArrowError),
+}
+
+impl From<ArrowError> for Refusal {
+    fn from(error: ArrowError) -> Self {
+        Self::Undecoded(error)
+    }
+}
+
+pub(super) fn damaged<T>(reason: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Damaged(reason.into()))
+}
+
+/// The columns and how their values are stored.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub(super) schema: SchemaRef,
+    big_endian: bool,
+}
+
+impl Layout {
+    pub(super) fn new(schema: IpcSchema<'_>) -> Result<Self, Refusal> {
+        let Some(fields) = schema.fields() else { return damaged("its schema has no list of columns") };
+        // One by one: arrow-ipc's conversion of whole schemas panics over big-endian decimals.
+        let fields: Vec<Field> = fields.iter().map(Field::from).collect();
+        let pairs = schema.custom_metadata().into_iter().flatten();
+        let metadata: HashMap<_, _> =
+            pairs.filter_map(|pair| Some((pair.key()?.to_owned(), pair.value()?.to_owned()))).collect();
+        let big_endian = schema.endianness() == Endianness::Big;
+        Ok(Self { schema: Arc::new(Schema::new_with_metadata(fields, metadata)), big_endian })
+    }
+}
+
+/// The metadata of a message.
+pub(super) struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
+    fn root(&self) -> Result<arrow_ipc::Message<'_>, Refusal> {
+        let message = arrow_ipc::root_as_message(&self.bytes)
+            .or_else(|error| damaged(format!("the metadata of a message is damaged: {error}")))?;
+        match message.version() {
+            MetadataVersion::V4 | MetadataVersion::V5 => Ok(message),
+            MetadataVersion::V1 | MetadataVersion::V2 | MetadataVersion::V3 => {
+                Err(Refusal::Unsupported("Arrow IPC before version 0.8"))
+            }
+            MetadataVersion(version) => damaged(format!("the version of the metadata is {version}")),
+        }
+    }
+
+    pub(super) fn is_schema(&self) -> bool {
+        self.root().is_ok_and(|message| message.header_type() == MessageHeader::Schema)
+    }
+
+    /// The columns, if this is a schema.
+    pub(super) fn layout(&self) -> Result<Layout, Refusal> {
+        match self.root()?.header_as_schema() {
+            Some(schema) => Layout::new(schema),
+            None => damaged("it does not begin with a schema"),
+        }
+    }
+
+    /// How many bytes follow.
+    pub(super) fn body_len(&self) -> Result<u64, Refusal> {
+        let len = self.root()?.bodyLength();
+        u64::try_from(len).or_else(|_| damaged(format!("a message has a body of {len} bytes")))
+    }
+}
+
+/// Decodes the messages behind the schema.
+pub(super) struct Decoder {
+    layout: Layout,
+    dictionaries: HashMap<i64, ArrayRef>,
+    projection: Vec<usize>,
+}
+
+impl Decoder {
+    /// Decodes those columns that `wanted` has.
+    pub(super) fn new(layout: Layout, wanted: &Schema) -> Self {
+        let is_wanted = |field: &Field| wanted.column_with_name(field.name()).is_some();
+        let fields = layout.schema.fields().iter().enumerate();
+        let projection = fields.filter(|(_, field)| is_wanted(field)).map(|(index, _)| index).collect();
+        Self { layout, dictionaries: HashMap::new(), projection }
+    }
+
+    /// Decodes a message with its body: a batch, or nothing to be seen if it is a dictionary.
+    pub(super) fn decode(&mut self, message: &Message, body: Buffer) -> Result<Option<RecordBatch>, Refusal> {
+        let message = message.root()?;
+        let version = message.version();
+        match message.header_type() {
+            MessageHeader::RecordBatch => {
+                let Some(batch) = message.header_as_record_batch() else { return damaged("a batch without content") };
+                check::batch(&batch, &body)?;
+                let body = self.native(batch, body, self.layout.schema.fields().iter().map(AsRef::as_ref), version)?;
+                let (schema, projection) = (Arc::clone(&self.layout.schema), Some(self.projection.as_slice()));
+                Ok(Some(read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?))
+            }
+            MessageHeader::DictionaryBatch => {
+                let Some((id, batch)) =
+                    message.header_as_dictionary_batch().and_then(|batch| Some((batch.id(), batch.data()?)))
+                else {
+                    return damaged("a dictionary without content");
+                };
+                check::batch(&batch, &body)?;
+                let Some(values) = self.dictionary_values(id) else {
+                    return damaged(format!("no column has the dictionary {id}"));
+                };
+                let body = self.native(batch, body, std::iter::once(&values), version)?;
+                let Some(batch) = message.header_as_dictionary_batch() else { return Ok(None) };
+                read_dictionary(&body, batch, &self.layout.schema, &mut self.dictionaries, &version)?;
+                Ok(None)
+            }
+            MessageHeader::Schema => damaged("a second schema"),
+            MessageHeader::Tensor => Err(Refusal::Unsupported("tensors in Arrow IPC")),
+            MessageHeader::SparseTensor => Err(Refusal::Unsupported("sparse tensors in Arrow IPC")),
+            other => damaged(format!("a message of unknown kind {other:?}")),
+        }
+    }
+
+    /// The values of a dictionary as a field.
+    fn dictionary_values(&self, id: i64) -> Option<Field> {
+        #[allow(deprecated, reason = "arrow-ipc has no other way from the number of a dictionary to its columns")]
+        let fields = self.layout.schema.fields_with_dict_id(id);
+        match fields.first()?.data_type() {
+            DataType::Dictionary(_, values) => Some(Field::new("", values.as_ref().clone(), true)),
+            _ => None,
+        }
+    }
+
+    /// The body with its numbers in the order of this machine's bytes.
+    fn native<'a>(
+        &self,
+        batch: arrow_ipc::RecordBatch<'_>,
+        body: Buffer,
+        fields: impl Iterator<Item = &'a Field>,
+        version: MetadataVersion,
+    ) -> Result<Buffer, Refusal> {
+        match self.layout.big_endian {
+            true => endian::swapped(&batch, &body, fields, version),
+            false => Ok(body),
+        }
+    }
+}

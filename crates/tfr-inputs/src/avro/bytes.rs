@@ -1,0 +1,167 @@
+//! [`Bytes`]: the binary encoding of Avro, from the start of a block to its end.
+
+use super::schema::Type;
+
+/// How many values that take no bytes stand one after the other at most.
+const MAX_EMPTY_VALUES: u64 = 1 << 24;
+
+/// Why a value cannot be read.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Where in the record, the innermost name first.
+    path: Vec<String>,
+    reason: String,
+}
+
+pub(super) type Result<T, E = Fault> = std::result::Result<T, E>;
+
+impl Fault {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self { path: Vec::new(), reason: reason.into() }
+    }
+
+    /// The same, told of the column in which it is.
+    pub(super) fn within(mut self, name: &str) -> Self {
+        self.path.push(name.to_owned());
+        self
+    }
+
+    /// What is found where.
+    pub(super) fn describe(&self) -> String {
+        let path: Vec<_> = self.path.iter().rev().map(String::as_str).collect();
+        match path.is_empty() {
+            true => self.reason.clone(),
+            false => format!("column \"{}\": {}", path.join("."), self.reason),
+        }
+    }
+}
+
+/// What is left of the bytes of a block.
+pub(super) struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(block: &'a [u8]) -> Self {
+        Self { rest: block }
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else {
+            return Err(Fault::new(format!("{len} bytes should follow, but {} do", self.rest.len())));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some((taken, rest)) = self.rest.split_first_chunk() else {
+            return Err(Fault::new(format!("{N} bytes should follow, but {} do", self.rest.len())));
+        };
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        match self.array()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [byte] => Err(Fault::new(format!("byte {byte} for a boolean"))),
+        }
+    }
+
+    /// Seven bits a byte, the lowest first, the sign in the lowest bit.
+    pub(super) fn long(&mut self) -> Result<i64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.array()?;
+            if shift == 63 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err(Fault::new("a number of more than 64 bits"))
+    }
+
+    pub(super) fn int(&mut self) -> Result<i32> {
+        let value = self.long()?;
+        i32::try_from(value).map_err(|_| Fault::new(format!("{value} for a number of 32 bits")))
+    }
+
+    /// Bytes behind their number.
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.long()?;
+        match usize::try_from(len) {
+            Ok(len) => self.take(len),
+            Err(_) => Err(Fault::new(format!("a string of {len} bytes"))),
+        }
+    }
+
+    /// Which of the branches of a union follows.
+    pub(super) fn branch(&mut self, branches: usize) -> Result<usize> {
+        let branch = self.long()?;
+        usize::try_from(branch)
+            .ok()
+            .filter(|branch| *branch < branches)
+            .ok_or_else(|| Fault::new(format!("branch {branch} of a union of {branches}")))
+    }
+
+    /// Reads the blocks of an array or map, whose elements take at least `min_len` bytes each.
+    pub(super) fn blocks(&mut self, min_len: usize, mut element: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        loop {
+            let count = self.long()?;
+            if count < 0 {
+                // The length of the block in bytes.
+                self.long()?;
+            }
+            let count = count.unsigned_abs();
+            if count == 0 {
+                return Ok(());
+            }
+            let most = match min_len {
+                0 => MAX_EMPTY_VALUES,
+                min_len => (self.left() / min_len) as u64,
+            };
+            if count > most {
+                return Err(Fault::new(format!("{count} elements in {} bytes", self.left())));
+            }
+            (0..count).try_for_each(|_| element(self))?;
+        }
+    }
+
+    /// Passes over a value.
+    pub(super) fn skip(&mut self, data_type: &Type) -> Result<()> {
+        match data_type {
+            Type::Null => {}
+            Type::Boolean => drop(self.boolean()?),
+            Type::Int(_) | Type::Long(_) | Type::Enum(_) => drop(self.long()?),
+            Type::Float => drop(self.take(4)?),
+            Type::Double => drop(self.take(8)?),
+            Type::Duration => drop(self.take(12)?),
+            Type::Bytes | Type::String | Type::Decimal { size: None, .. } => drop(self.bytes()?),
+            Type::Fixed(size) | Type::Decimal { size: Some(size), .. } => drop(self.take(*size)?),
+            Type::Array(item) => self.blocks(item.min_len(), |bytes| bytes.skip(item))?,
+            Type::Map(value) => self.blocks(value.min_len().saturating_add(1), |bytes| {
+                bytes.bytes()?;
+                bytes.skip(value)
+            })?,
+            Type::Record(fields) => {
+                for (name, field) in fields {
+                    self.skip(field).map_err(|fault| fault.within(name))?;
+                }
+            }
+            Type::Union(branches) => {
+                let branch = self.branch(branches.len())?;
+                self.skip(&branches[branch])?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! The container: a header with the schema, and blocks of records between sync markers.
+
+use std::io::Read;
+
+use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
+use flate2::read::DeflateDecoder;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::schema::Type;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{Forward, Input};
+
+const MAGIC: &[u8] = b"Obj\x01";
+const SYNC_LEN: u64 = 16;
+
+/// A block that is longer when decompressed is taken for damaged; writers make blocks of some hundred kilobytes.
+const MAX_BLOCK_LEN: u64 = 1 << 30;
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Codec {
+    Null,
+    Deflate,
+    Snappy,
+    Bzip2,
+    Xz,
+    Zstandard,
+}
+
+/// A file, read block by block.
+pub(super) struct Container {
+    file: Input,
+    bytes: Forward,
+    pub(super) schema: Type,
+    codec: Codec,
+    sync: [u8; SYNC_LEN as usize],
+}
+
+/// Records in their binary encoding.
+pub(super) struct Block {
+    /// Where it begins in the file.
+    pub(super) byte: u64,
+    /// How many records it holds.
+    pub(super) records: u64,
+    pub(super) data: Vec<u8>,
+}
+
+impl Container {
+    /// Reads the header.
+    pub(super) async fn open(file: &Input) -> Result<Self> {
+        let mut bytes = Forward::open(file).await?;
+        let damaged = |byte, reason: String| damaged(file, byte, reason);
+        if bytes.take(MAGIC.len() as u64).await? != MAGIC {
+            return Err(damaged(0, "it does not begin as an Avro file".to_owned()));
+        }
+        let (mut schema, mut codec) = (None, Codec::Null);
+        loop {
+            let pairs = match long(file, &mut bytes).await? {
+                0 => break,
+                pairs @ 1.. => pairs.unsigned_abs(),
+                pairs => {
+                    long(file, &mut bytes).await?;
+                    pairs.unsigned_abs()
+                }
+            };
+            for _ in 0..pairs {
+                let key = string(file, &mut bytes).await?;
+                let value = string(file, &mut bytes).await?;
+                match key.as_ref() {
+                    b"avro.schema" => {
+                        let file = file.name.to_string();
+                        schema = Some(Type::parse(&value).map_err(|reason| ErrorKind::AvroSchema { file, reason })?);
+                    }
+                    b"avro.codec" => {
+                        let (file, name) = (file.name.to_string(), String::from_utf8_lossy(&value).into_owned());
+                        codec = Codec::parse(&value).ok_or(ErrorKind::AvroCodec { file, codec: name })?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let Some(schema) = schema else { return Err(damaged(bytes.position(), "it has no schema".to_owned())) };
+        let mut sync = [0; SYNC_LEN as usize];
+        sync.copy_from_slice(&bytes.take(SYNC_LEN).await?);
+        Ok(Self { file: file.clone(), bytes, schema, codec, sync })
+    }
+
+    /// Goes to the first block that begins at `byte` or behind it. The marker before it was drawn by lot, so that it is
+    /// taken for one wherever it stands, as all readers of parts do.
+    pub(super) async fn skip_to(&mut self, byte: u64) -> Result<()> {
+        if byte > self.bytes.position() {
+            self.bytes = Forward::open_at(&self.file, byte.saturating_sub(SYNC_LEN)).await?;
+            self.bytes.pass(&self.sync).await?;
+        }
+        Ok(())
+    }
+
+    /// Where in the file the next block begins.
+    pub(super) fn position(&self) -> u64 {
+        self.bytes.position()
+    }
+
+    /// The next block; `None` at the end of the file.
+    pub(super) async fn block(&mut self) -> Result<Option<Block>> {
+        let byte = self.bytes.position();
+        if self.bytes.left() == 0 {
+            return Ok(None);
+        }
+        let records = long(&self.file, &mut self.bytes).await?;
+        let len = long(&self.file, &mut self.bytes).await?;
+        let (Ok(records), Ok(len)) = (u64::try_from(records), u64::try_from(len)) else {
+            return Err(self.damaged(byte, format!("a block of {records} records in {len} bytes")));
+        };
+        let data = self.bytes.take(len).await?;
+        let end = self.bytes.position();
+        if *self.bytes.take(SYNC_LEN).await? != self.sync {
+            return Err(self.damaged(end, "the sync marker behind a block is not that of the file".to_owned()));
+        }
+        let data = self.codec.decompress(&data).await.map_err(|reason| self.damaged(byte, reason))?;
+        Ok(Some(Block { byte, records, data }))
+    }
+
+    pub(super) fn damaged(&self, byte: u64, reason: String) -> Error {
+        damaged(&self.file, byte, reason)
+    }
+}
+
+fn damaged(file: &Input, byte: u64, reason: String) -> Error {
+    ErrorKind::Damaged { file: file.name.to_string(), byte, reason }.into()
+}
+
+/// A number: seven bits a byte, the lowest first, the sign in the lowest bit.
+async fn long(file: &Input, bytes: &mut Forward) -> Result<i64> {
+    let start = bytes.position();
+    let mut encoded = Vec::new();
+    loop {
+        encoded.extend_from_slice(&bytes.take(1).await?);
+        if encoded.last().is_none_or(|byte| *byte < 0x80) || encoded.len() == 10 {
+            let value = super::bytes::Bytes::new(&encoded).long();
+            return value.map_err(|fault| damaged(file, start, fault.describe()));
+        }
+    }
+}
+
+async fn string(file: &Input, bytes: &mut Forward) -> Result<bytes::Bytes> {
+    let start = bytes.position();
+    let len = long(file, bytes).await?;
+    match u64::try_from(len) {
+        Ok(len) => bytes.take(len).await,
+        Err(_) => Err(damaged(file, start, format!("a string of {len} bytes"))),
+    }
+}
+
+impl Codec {
+    fn parse(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"null" | b"" => Self::Null,
+            b"deflate" => Self::Deflate,
+            b"snappy" => Self::Snappy,
+            b"bzip2" => Self::Bzip2,
+            b"xz" => Self::Xz,
+            b"zstandard" => Self::Zstandard,
+            _ => return None,
+        })
+    }
+
+    /// What is in a block, or why it cannot be decompressed.
+    async fn decompress(self, data: &[u8]) -> Result<Vec<u8>, String> {
+        let mut unpacked = Vec::new();
+        match self {
+            Self::Null => unpacked.extend_from_slice(data),
+            Self::Snappy => return unsnap(data),
+            Self::Deflate => {
+                let read = DeflateDecoder::new(data).take(MAX_BLOCK_LEN + 1).read_to_end(&mut unpacked);
+                read.map_err(|error| undecompressed(&error))?;
+            }
+            Self::Bzip2 => read_all(BzDecoder::new(data), &mut unpacked).await?,
+            Self::Xz => read_all(XzDecoder::new(data), &mut unpacked).await?,
+            Self::Zstandard => read_all(ZstdDecoder::new(data), &mut unpacked).await?,
+        }
+        match unpacked.len() as u64 <= MAX_BLOCK_LEN {
+            true => Ok(unpacked),
+            false => Err("a block that is longer than 1 GiB when decompressed".to_owned()),
+        }
+    }
+}
+
+fn undecompressed(error: &dyn std::error::Error) -> String {
+    format!("a block cannot be decompressed: {error}")
+}
+
+async fn read_all(decoder: impl AsyncRead + Unpin, unpacked: &mut Vec<u8>) -> Result<(), String> {
+    let read = decoder.take(MAX_BLOCK_LEN + 1).read_to_end(unpacked).await;
+    read.map(|_| ()).map_err(|error| undecompressed(&error))
+}
+
+/// Snappy without frames, and the CRC-32 of what was compressed behind it.
+fn unsnap(data: &[u8]) -> Result<Vec<u8>, String> {
+    let Some((data, checksum)) = data.split_last_chunk::<4>() else {
+        return Err("a compressed block without a checksum".to_owned());
+    };
+    let len = snap::raw::decompress_len(data).map_err(|error| undecompressed(&error))?;
+    // A copy of 64 bytes takes three.
+    if len as u64 > MAX_BLOCK_LEN || len / 32 > data.len() {
+        return Err(format!("a block of {} bytes that should be {len} when decompressed", data.len()));
+    }
+    let unpacked = snap::raw::Decoder::new().decompress_vec(data).map_err(|error| undecompressed(&error))?;
+    let mut found = flate2::Crc::new();
+    found.update(&unpacked);
+    match found.sum() == u32::from_be_bytes(*checksum) {
+        true => Ok(unpacked),
+        false => Err("the checksum of a block does not match".to_owned()),
+    }
+}

@@ -1,0 +1,197 @@
+//! Apache Avro object container files.
+//!
+//! Our own decoder, because arrow-avro refuses files whose values are no records, unions of more than one type beside
+//! null, and recursive names where there are none, and believes the counts that it finds.
+//!
+//! | Avro | Arrow |
+//! |---|---|
+//! | null, boolean, int, long, float, double, bytes, string | Null, Boolean, Int32, Int64, Float32, Float64, Binary, Utf8 |
+//! | fixed, enum | FixedSizeBinary, Dictionary of Utf8 |
+//! | array, map, record | List, Map, Struct |
+//! | union of null and one other type | that type, nullable |
+//! | union of int and long; of int, float and double; maybe null | Int64; Float64 |
+//! | other unions | Union, a field for each branch |
+//! | date, time-millis, time-micros | Date32, Time32, Time64 |
+//! | timestamp-millis, -micros, -nanos; local-timestamp-... | Timestamp with zone UTC; without zone |
+//! | decimal | Decimal128 or Decimal256 |
+//! | duration | Interval of months, days and nanoseconds |
+//! | other logical types (uuid) | the type below |
+//!
+//! A file whose values are no records has one column, `value`.
+
+mod bytes;
+mod container;
+mod schema;
+mod values;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_common::Result;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_tfrecord::directory::FileNames;
+use futures::StreamExt;
+
+use self::bytes::Bytes;
+use self::container::{Block, Container};
+use self::schema::Type;
+use self::values::Values;
+use crate::error::{Error, ErrorKind};
+use crate::reader::{Batches, FileReader, Input, Part, ReaderFormat};
+
+/// How many bytes of records are made one batch at most.
+const MAX_BATCH_LEN: usize = 64 << 20;
+
+/// How many records that take no bytes are in a block at most.
+const MAX_EMPTY_RECORDS: u64 = 1 << 24;
+
+/// The format, for files that are named in messages as `names` says.
+pub(crate) fn format(names: FileNames) -> Arc<dyn FileFormat> {
+    Arc::new(ReaderFormat::new(AvroReader, names))
+}
+
+#[derive(Debug)]
+struct AvroReader;
+
+#[async_trait]
+impl FileReader for AvroReader {
+    fn name(&self) -> &'static str {
+        "avro"
+    }
+
+    /// At the markers between blocks: a part has the blocks that begin in it.
+    fn can_split(&self) -> bool {
+        true
+    }
+
+    async fn schema(&self, file: Input) -> Result<SchemaRef> {
+        let container = Container::open(&file).await?;
+        let fields: Vec<Field> =
+            container.schema.columns().into_iter().map(|(name, column)| column.field(name)).collect();
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    async fn batches(&self, part: Part) -> Result<Batches> {
+        let mut container = Container::open(&part.file).await?;
+        part.bytes_scanned.add(container.position() as usize);
+        container.skip_to(part.range.start).await?;
+        let records = Records::new(container, part);
+        let batches = futures::stream::try_unfold(records, |mut records| async {
+            Ok(records.next().await?.map(|batch| (batch, records)))
+        });
+        Ok(batches.boxed())
+    }
+}
+
+/// What is done with a column.
+enum Column {
+    Wanted(Values),
+    Skipped(Type),
+}
+
+/// The records of a file.
+struct Records {
+    container: Container,
+    part: Part,
+    /// Every column in the order of the file.
+    columns: Vec<(String, Column)>,
+    schema: SchemaRef,
+    /// How many bytes a record takes at least.
+    min_len: usize,
+    /// The block being read, how much of it was read, and how many records are left in it.
+    block: Option<(Block, usize, u64)>,
+}
+
+impl Records {
+    fn new(container: Container, part: Part) -> Self {
+        let mut fields = Vec::new();
+        let columns = container.schema.columns().into_iter().map(|(name, column)| {
+            let found = match part.wanted.column_with_name(name) {
+                Some(_) => {
+                    fields.push(column.field(name));
+                    Column::Wanted(Values::new(column))
+                }
+                None => Column::Skipped(column.clone()),
+            };
+            (name.to_owned(), found)
+        });
+        let columns = columns.collect();
+        let schema = Arc::new(Schema::new(fields));
+        let min_len = container.schema.min_len();
+        Self { container, part, columns, schema, min_len, block: None }
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let (mut rows, mut len) = (0, 0);
+        while rows < self.part.batch_size && len < MAX_BATCH_LEN {
+            let Some((block, position, left)) = &mut self.block else {
+                let before = self.container.position();
+                if before >= self.part.range.end {
+                    break;
+                }
+                let Some(block) = self.container.block().await? else { break };
+                self.part.bytes_scanned.add((self.container.position() - before) as usize);
+                self.check(&block)?;
+                let left = block.records;
+                self.block = Some((block, 0, left));
+                continue;
+            };
+            if *left == 0 {
+                if *position < block.data.len() {
+                    let reason = format!("{} bytes behind the records of a block", block.data.len() - *position);
+                    let byte = block.byte;
+                    return Err(self.container.damaged(byte, reason).into());
+                }
+                self.block = None;
+                continue;
+            }
+            let rest = &block.data[*position..];
+            let mut bytes = Bytes::new(rest);
+            for (name, column) in &mut self.columns {
+                let read = match column {
+                    Column::Wanted(values) => values.read(&mut bytes),
+                    Column::Skipped(skipped) => bytes.skip(skipped),
+                };
+                read.map_err(|fault| {
+                    Error::from(ErrorKind::AvroRecord {
+                        file: self.part.file.name.to_string(),
+                        record: block.records - *left,
+                        byte: block.byte,
+                        reason: fault.within(name).describe(),
+                    })
+                })?;
+            }
+            let used = rest.len() - bytes.left();
+            *position += used;
+            *left -= 1;
+            (rows, len) = (rows + 1, len + used);
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        let wanted = self.columns.iter_mut().filter_map(|(_, column)| match column {
+            Column::Wanted(values) => Some(values.finish()),
+            Column::Skipped(_) => None,
+        });
+        let columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
+    }
+
+    /// Refuses a block with more records than its bytes can hold.
+    fn check(&self, block: &Block) -> Result<(), Error> {
+        let most = match self.min_len {
+            0 => MAX_EMPTY_RECORDS,
+            min_len => (block.data.len() / min_len) as u64,
+        };
+        match block.records <= most {
+            true => Ok(()),
+            false => {
+                let reason = format!("a block of {} records in {} bytes", block.records, block.data.len());
+                Err(self.container.damaged(block.byte, reason))
+            }
+        }
+    }
+}

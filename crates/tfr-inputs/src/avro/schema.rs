@@ -1,0 +1,370 @@
+//! The schema in the header of a file: what stands in its blocks, and the Arrow types for that.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, TimeUnit, UnionFields, UnionMode,
+};
+use serde_json::Value;
+
+/// How many types a schema has at most, each counted as often as it is used: a few records that hold each other twice
+/// would fill any memory.
+const MAX_TYPES: usize = 100_000;
+
+/// The column of a file whose values are no records.
+pub(super) const VALUE: &str = "value";
+
+/// What stands at a place of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Type {
+    Null,
+    Boolean,
+    /// An int of this Arrow type.
+    Int(DataType),
+    /// A long of this Arrow type.
+    Long(DataType),
+    Float,
+    Double,
+    Bytes,
+    String,
+    Fixed(usize),
+    /// Twelve bytes: months, days and milliseconds.
+    Duration,
+    /// An unscaled number in as many bytes as given, or with their number before it.
+    Decimal {
+        precision: u8,
+        scale: i8,
+        size: Option<usize>,
+    },
+    Enum(Arc<[String]>),
+    Array(Box<Type>),
+    Map(Box<Type>),
+    Record(Vec<(String, Type)>),
+    Union(Vec<Type>),
+}
+
+/// What the values of a union become.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Branches {
+    /// Values of one type, or null.
+    One(usize),
+    /// Numbers of several types, all of which one type holds.
+    Numbers(DataType),
+    /// Only null.
+    Null,
+    /// A union.
+    Many,
+}
+
+impl Type {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// It is no schema of Avro, or has a record that holds itself. The text says what.
+    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+        let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
+        Names::default().parse(&json, "")
+    }
+
+    /// The columns of a file.
+    pub(super) fn columns(&self) -> Vec<(&str, &Self)> {
+        match self {
+            Self::Record(fields) => fields.iter().map(|(name, data_type)| (name.as_str(), data_type)).collect(),
+            value => vec![(VALUE, value)],
+        }
+    }
+
+    pub(super) fn field(&self, name: &str) -> Field {
+        Field::new(name, self.data_type(), self.is_nullable())
+    }
+
+    fn is_nullable(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Union(branches) => branches.iter().any(Self::is_nullable),
+            _ => false,
+        }
+    }
+
+    /// The Arrow type of the values.
+    pub(super) fn data_type(&self) -> DataType {
+        match self {
+            Self::Null => DataType::Null,
+            Self::Boolean => DataType::Boolean,
+            Self::Int(data_type) | Self::Long(data_type) => data_type.clone(),
+            Self::Float => DataType::Float32,
+            Self::Double => DataType::Float64,
+            Self::Bytes => DataType::Binary,
+            Self::String => DataType::Utf8,
+            Self::Fixed(size) => DataType::FixedSizeBinary(i32::try_from(*size).unwrap_or(i32::MAX)),
+            Self::Duration => DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano),
+            Self::Decimal { precision, scale, .. } if *precision <= DECIMAL128_MAX_PRECISION => {
+                DataType::Decimal128(*precision, *scale)
+            }
+            Self::Decimal { precision, scale, .. } => DataType::Decimal256(*precision, *scale),
+            Self::Enum(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            Self::Array(item) => DataType::List(Arc::new(item.field(Field::LIST_FIELD_DEFAULT_NAME))),
+            Self::Map(value) => DataType::Map(Arc::new(entries(value)), false),
+            Self::Record(fields) => {
+                DataType::Struct(fields.iter().map(|(name, data_type)| Arc::new(data_type.field(name))).collect())
+            }
+            Self::Union(branches) => match Branches::of(branches) {
+                Branches::One(branch) => branches[branch].data_type(),
+                Branches::Numbers(data_type) => data_type,
+                Branches::Null => DataType::Null,
+                Branches::Many => DataType::Union(union_fields(branches), UnionMode::Dense),
+            },
+        }
+    }
+
+    /// How many bytes a value takes at least.
+    pub(super) fn min_len(&self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Float => 4,
+            Self::Double => 8,
+            Self::Duration => 12,
+            Self::Fixed(size) | Self::Decimal { size: Some(size), .. } => *size,
+            Self::Record(fields) => {
+                fields.iter().fold(0, |sum, (_, data_type)| sum.saturating_add(data_type.min_len()))
+            }
+            _ => 1,
+        }
+    }
+
+    /// What the branch of a union is called.
+    fn name(&self) -> String {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::Int(DataType::Int32) => "int",
+            Self::Long(DataType::Int64) => "long",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Bytes => "bytes",
+            Self::String => "string",
+            Self::Array(_) => "array",
+            Self::Map(_) => "map",
+            Self::Int(data_type) | Self::Long(data_type) => return data_type.to_string(),
+            Self::Fixed(_) => "fixed",
+            Self::Duration => "duration",
+            Self::Decimal { .. } => "decimal",
+            Self::Enum(_) => "enum",
+            Self::Record(_) => "record",
+            Self::Union(_) => "union",
+        }
+        .to_owned()
+    }
+}
+
+/// The entries of a map with such values.
+pub(super) fn entries(value: &Type) -> Field {
+    let fields = [Field::new("key", DataType::Utf8, false), value.field("value")];
+    Field::new("entries", DataType::Struct(fields.into_iter().collect()), false)
+}
+
+/// The fields of a union, one for each branch, numbered in their order; a name that stands twice gets a number.
+pub(super) fn union_fields(branches: &[Type]) -> UnionFields {
+    let names: Vec<String> = branches.iter().map(Type::name).collect();
+    let fields = branches.iter().enumerate().map(|(index, branch)| -> (i8, FieldRef) {
+        let twice = names.iter().filter(|name| **name == names[index]).count() > 1;
+        let name = if twice { format!("{}_{index}", names[index]) } else { names[index].clone() };
+        // A union has no nulls of its own; a branch of it has none but those that it is.
+        (index as i8, Arc::new(Field::new(name, branch.data_type(), true)))
+    });
+    fields.collect()
+}
+
+impl Branches {
+    pub(super) fn of(branches: &[Type]) -> Self {
+        let values: Vec<_> = (0..branches.len()).filter(|branch| branches[*branch] != Type::Null).collect();
+        match values.as_slice() {
+            [] => return Self::Null,
+            [one] => return Self::One(*one),
+            _ => {}
+        }
+        let all = |of: fn(&Type) -> bool| values.iter().all(|branch| of(&branches[*branch]));
+        let is_integer = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Long(DataType::Int64));
+        // An int is a float64, but not every long is.
+        let is_float64 = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Float | Type::Double);
+        if all(is_integer) {
+            Self::Numbers(DataType::Int64)
+        } else if all(is_float64) {
+            Self::Numbers(DataType::Float64)
+        } else {
+            Self::Many
+        }
+    }
+}
+
+/// The types that have names.
+#[derive(Default)]
+struct Names {
+    /// By full name; `None` while the type is being read.
+    types: HashMap<String, Option<(Type, usize)>>,
+    /// How many types there are so far.
+    count: usize,
+}
+
+impl Names {
+    fn parse(&mut self, json: &Value, namespace: &str) -> Result<Type, String> {
+        self.counted(1)?;
+        match json {
+            Value::String(name) => self.named(name, namespace),
+            Value::Array(branches) => {
+                if branches.len() > i8::MAX as usize {
+                    return Err(format!("it has a union of {} types", branches.len()));
+                }
+                let branches = branches.iter().map(|branch| self.parse(branch, namespace)).collect::<Result<_, _>>()?;
+                Ok(Type::Union(branches))
+            }
+            Value::Object(object) => match object.get("type") {
+                Some(Value::String(kind)) => self.complex(kind, json, namespace),
+                Some(inner) => self.parse(inner, namespace),
+                None => Err(format!("it has an object without a type: {json:.200}")),
+            },
+            other => Err(format!("it has {other:.200} for a type")),
+        }
+    }
+
+    fn counted(&mut self, more: usize) -> Result<(), String> {
+        self.count = self.count.saturating_add(more);
+        match self.count <= MAX_TYPES {
+            true => Ok(()),
+            false => Err(format!("it has more than {MAX_TYPES} columns")),
+        }
+    }
+
+    /// A type that stands for itself, or was defined before.
+    fn named(&mut self, name: &str, namespace: &str) -> Result<Type, String> {
+        if let Some(primitive) = primitive(name) {
+            return Ok(primitive);
+        }
+        let full = full_name(name, namespace);
+        let known = self.types.get(&full).or_else(|| self.types.get(name)).cloned();
+        match known {
+            Some(Some((known, size))) => {
+                self.counted(size)?;
+                Ok(known)
+            }
+            Some(None) => Err(format!("it has the record {name:?}, which holds itself")),
+            None => Err(format!("it has the type {name:?}, which is not defined")),
+        }
+    }
+
+    fn complex(&mut self, kind: &str, json: &Value, namespace: &str) -> Result<Type, String> {
+        let missing = |key: &str| format!("it has a {kind} without {key}");
+        match kind {
+            "array" => {
+                let item = json.get("items").ok_or_else(|| missing("items"))?;
+                return Ok(Type::Array(Box::new(self.parse(item, namespace)?)));
+            }
+            "map" => {
+                let value = json.get("values").ok_or_else(|| missing("values"))?;
+                return Ok(Type::Map(Box::new(self.parse(value, namespace)?)));
+            }
+            "record" | "error" | "enum" | "fixed" => {}
+            name => return logical(self.named(name, namespace)?, json),
+        }
+        let name = json.get("name").and_then(Value::as_str).ok_or_else(|| missing("a name"))?;
+        let namespace = json.get("namespace").and_then(Value::as_str).unwrap_or(namespace);
+        let full = full_name(name, namespace);
+        let before = self.count;
+        self.types.insert(full.clone(), None);
+        let parsed = match kind {
+            "enum" => {
+                let symbols = json.get("symbols").and_then(Value::as_array).ok_or_else(|| missing("symbols"))?;
+                let symbols = symbols.iter().map(|symbol| symbol.as_str().map(str::to_owned)).collect::<Option<_>>();
+                Type::Enum(symbols.ok_or_else(|| missing("symbols"))?)
+            }
+            "fixed" => {
+                let size = json.get("size").and_then(Value::as_u64).and_then(|size| i32::try_from(size).ok());
+                let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| missing("a size"))?;
+                logical(Type::Fixed(size), json)?
+            }
+            _ => {
+                // The names in a record are those of its own namespace.
+                let namespace = full.rsplit_once('.').map_or("", |(namespace, _)| namespace).to_owned();
+                let fields = json.get("fields").and_then(Value::as_array).ok_or_else(|| missing("fields"))?;
+                let mut columns: Vec<(String, Type)> = Vec::with_capacity(fields.len());
+                let mut seen = std::collections::HashSet::new();
+                for field in fields {
+                    let name =
+                        field.get("name").and_then(Value::as_str).ok_or_else(|| missing("names of its fields"))?;
+                    let data_type = field.get("type").ok_or_else(|| missing("types of its fields"))?;
+                    if !seen.insert(name) {
+                        return Err(format!("it has two fields named {name:?} in the record {full:?}"));
+                    }
+                    let data_type = match data_type {
+                        // Some writers put the logical type beside the type instead of into it.
+                        Value::String(_) => self.parse(data_type, &namespace).and_then(|found| logical(found, field)),
+                        _ => self.parse(data_type, &namespace),
+                    };
+                    columns.push((name.to_owned(), data_type?));
+                }
+                Type::Record(columns)
+            }
+        };
+        self.types.insert(full, Some((parsed.clone(), self.count - before)));
+        Ok(parsed)
+    }
+}
+
+fn full_name(name: &str, namespace: &str) -> String {
+    match name.contains('.') || namespace.is_empty() {
+        true => name.trim_start_matches('.').to_owned(),
+        false => format!("{}.{name}", namespace.trim_start_matches('.')),
+    }
+}
+
+fn primitive(name: &str) -> Option<Type> {
+    Some(match name {
+        "null" => Type::Null,
+        "boolean" => Type::Boolean,
+        "int" => Type::Int(DataType::Int32),
+        "long" => Type::Long(DataType::Int64),
+        "float" => Type::Float,
+        "double" => Type::Double,
+        "bytes" => Type::Bytes,
+        "string" => Type::String,
+        _ => return None,
+    })
+}
+
+/// What a type is by its `logicalType`; one that is not known, or not for this type, has no meaning.
+fn logical(found: Type, json: &Value) -> Result<Type, String> {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond};
+    let Some(logical) = json.get("logicalType").and_then(Value::as_str) else { return Ok(found) };
+    let timestamp = |unit, is_local: bool| Type::Long(DataType::Timestamp(unit, (!is_local).then(|| "UTC".into())));
+    Ok(match (logical, found) {
+        ("date", Type::Int(_)) => Type::Int(DataType::Date32),
+        ("time-millis", Type::Int(_)) => Type::Int(DataType::Time32(Millisecond)),
+        ("time-micros", Type::Long(_)) => Type::Long(DataType::Time64(Microsecond)),
+        ("timestamp-millis", Type::Long(_)) => timestamp(Millisecond, false),
+        ("timestamp-micros", Type::Long(_)) => timestamp(Microsecond, false),
+        ("timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, false),
+        ("local-timestamp-millis", Type::Long(_)) => timestamp(Millisecond, true),
+        ("local-timestamp-micros", Type::Long(_)) => timestamp(Microsecond, true),
+        ("local-timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, true),
+        ("duration", Type::Fixed(12)) => Type::Duration,
+        ("decimal", Type::Bytes) => decimal(json, None)?.unwrap_or(Type::Bytes),
+        ("decimal", Type::Fixed(size)) => decimal(json, Some(size))?.unwrap_or(Type::Fixed(size)),
+        (_, found) => found,
+    })
+}
+
+/// A decimal, if Arrow has one of this precision.
+fn decimal(json: &Value, size: Option<usize>) -> Result<Option<Type>, String> {
+    let number = |key: &str| match json.get(key) {
+        Some(number) => number.as_i64().ok_or_else(|| format!("it has a decimal with the {key} {number:.50}")),
+        None => Ok(0),
+    };
+    let (precision, scale) = (number("precision")?, number("scale")?);
+    if precision < 1 || !(0..=precision).contains(&scale) {
+        return Err(format!("it has a decimal of {precision} digits with {scale} of them behind the point"));
+    }
+    let precision = u8::try_from(precision).ok().filter(|precision| *precision <= DECIMAL256_MAX_PRECISION);
+    let decimal = precision.zip(i8::try_from(scale).ok());
+    Ok(decimal.map(|(precision, scale)| Type::Decimal { precision, scale, size }))
+}

@@ -1,0 +1,110 @@
+//! [`HiveText`]: what Hive text is to [`LineFormat`].
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::Result;
+use datafusion_datasource::TableSchema;
+use datafusion_physical_plan::metrics::Count;
+
+use super::column::Dialect;
+use super::options::HiveTextOptions;
+use super::rows::HiveRows;
+use super::tally::Tally;
+use super::types::{HiveType, separators};
+use crate::detect::InputFormat;
+use crate::error::{Error, ErrorKind, Line};
+use crate::text::Layout;
+use crate::text::rows::{Inference, LineFormat, Margins, Rows};
+
+/// How many lines of a file tell how many columns it has.
+const INFER_ROWS: usize = 1000;
+
+/// More cells than this make no table.
+const MAX_COLUMNS: usize = 1 << 16;
+
+/// Hive text files in one dialect.
+#[derive(Debug)]
+pub(super) struct HiveText {
+    options: HiveTextOptions,
+    dialect: Arc<Dialect>,
+    /// How many warnings of cells that do not fit there have been.
+    warnings: Arc<AtomicUsize>,
+}
+
+impl HiveText {
+    pub(super) fn new(options: HiveTextOptions) -> Self {
+        let dialect = Dialect {
+            separators: separators([options.delimiter, options.collection_delimiter, options.map_key_delimiter]),
+            escape: options.escape,
+            null: options.null.clone().into_bytes(),
+        };
+        Self { options, dialect: Arc::new(dialect), warnings: Arc::default() }
+    }
+
+    /// How the cells of a column are written: as it was declared, if it was.
+    fn hive_type(&self, file: &str, field: &Field) -> Result<HiveType, Error> {
+        let declared = self.options.columns.as_ref().and_then(|columns| columns.get(field.name()));
+        let declared = declared.filter(|declared| declared.data_type == *field.data_type()).cloned();
+        declared.or_else(|| HiveType::of(field.data_type())).ok_or_else(|| {
+            let (column, data_type) = (field.name().clone(), field.data_type().clone());
+            ErrorKind::NoSuchType { file: file.to_owned(), column, data_type, format: "Hive text" }.into()
+        })
+    }
+}
+
+impl LineFormat for HiveText {
+    fn layout(&self) -> Layout {
+        Layout {
+            format: InputFormat::HiveText,
+            compression: self.options.compression,
+            encoding: self.options.encoding,
+            terminator: b'\n',
+        }
+    }
+
+    fn margins(&self) -> Margins {
+        Margins { header: self.options.skip_header, footer: self.options.skip_footer }
+    }
+
+    fn inference(&self, file: Arc<str>) -> Box<dyn Inference> {
+        Box::new(Width { file, dialect: Arc::clone(&self.dialect), lines: 0, cells: 0 })
+    }
+
+    fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], odd_cells: Count) -> Result<Box<dyn Rows>> {
+        let in_file = table.file_schema();
+        let schema = Arc::new(in_file.project(wanted)?);
+        let columns = wanted.iter().zip(schema.fields());
+        let columns = columns.map(|(cell, field)| Ok((*cell, self.hive_type(&file, field)?)));
+        let columns = columns.collect::<Result<Vec<_>, Error>>()?;
+        let tally = Tally::new(file, self.options.on_error, odd_cells, Arc::clone(&self.warnings));
+        Ok(Box::new(HiveRows::new(Arc::clone(&self.dialect), tally, schema, in_file.fields().len(), &columns)))
+    }
+}
+
+/// How many cells the lines of a file have.
+struct Width {
+    file: Arc<str>,
+    dialect: Arc<Dialect>,
+    lines: usize,
+    cells: usize,
+}
+
+impl Inference for Width {
+    fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
+        let cells = self.dialect.split(line, 0).count();
+        if cells > MAX_COLUMNS {
+            let reason = format!("the line has {cells} cells, and a table at most {MAX_COLUMNS} columns");
+            return Err(ErrorKind::Malformed { file: self.file.to_string(), line: at, byte: None, reason }.into());
+        }
+        self.cells = self.cells.max(cells);
+        self.lines += 1;
+        Ok(self.lines < INFER_ROWS)
+    }
+
+    fn schema(&self) -> Result<SchemaRef, Error> {
+        let fields = (0..self.cells).map(|cell| Field::new(format!("_col{cell}"), DataType::Utf8, true));
+        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    }
+}

@@ -1,0 +1,107 @@
+//! From lines to batches.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use datafusion_common::DataFusionError;
+
+use super::column::{Column, Context, Dialect};
+use super::tally::Tally;
+use super::types::HiveType;
+use crate::error::{Line, Result};
+use crate::text::rows::Rows;
+
+/// About how many bytes a value takes.
+const VALUE_LEN: usize = 8;
+
+/// The rows of a file.
+pub(super) struct HiveRows {
+    dialect: Arc<Dialect>,
+    tally: Tally,
+    /// The columns wanted.
+    schema: SchemaRef,
+    /// How many cells a line should have.
+    width: usize,
+    /// In the order of their cells.
+    columns: Vec<Wanted>,
+    rows: usize,
+    /// How long the lines since the last batch are, and how many values they hold.
+    text_len: usize,
+    values: usize,
+}
+
+/// A column that is wanted.
+struct Wanted {
+    /// Which cell of a line it is.
+    cell: usize,
+    /// Which column of the batch.
+    index: usize,
+    values: Column,
+}
+
+impl HiveRows {
+    /// The columns of `schema` are each a cell of the line, of a type.
+    pub(super) fn new(
+        dialect: Arc<Dialect>,
+        tally: Tally,
+        schema: SchemaRef,
+        width: usize,
+        cells: &[(usize, HiveType)],
+    ) -> Self {
+        let cells = cells.iter().enumerate();
+        let wanted =
+            cells.map(|(index, (cell, hive_type))| Wanted { cell: *cell, index, values: Column::new(hive_type) });
+        let mut columns: Vec<_> = wanted.collect();
+        columns.sort_by_key(|wanted| wanted.cell);
+        Self { dialect, tally, schema, width, columns, rows: 0, text_len: 0, values: 0 }
+    }
+}
+
+impl Rows for HiveRows {
+    fn push(&mut self, line: &[u8], at: Line) -> Result<()> {
+        self.rows += 1;
+        self.text_len += line.len();
+        // No column is wanted, only the number of rows.
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let Self { dialect, tally, schema, width, columns, values, .. } = self;
+        let mut cells = dialect.split(line, 0);
+        let mut found = 0;
+        for wanted in columns {
+            let mut text = None;
+            while found <= wanted.cell {
+                text = cells.next();
+                if text.is_none() {
+                    break;
+                }
+                found += 1;
+            }
+            let column = schema.field(wanted.index).name();
+            wanted.values.append(text, 1, &mut Context { dialect, tally, line: at, column, values })?;
+        }
+        tally.width(found + cells.count(), *width, at)?;
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn size(&self) -> usize {
+        self.text_len.saturating_add(self.values.saturating_mul(VALUE_LEN))
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, DataFusionError> {
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for wanted in &mut self.columns {
+            arrays.push((wanted.index, wanted.values.take()?));
+        }
+        arrays.sort_by_key(|(index, _)| *index);
+        let arrays = arrays.into_iter().map(|(_, array)| array).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        (self.rows, self.text_len, self.values) = (0, 0, 0);
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+    }
+}

@@ -1,0 +1,203 @@
+//! What Hive does with cells that do not fit, counted, and told when a file has been read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_schema::DataType;
+use datafusion_physical_plan::metrics::Count;
+
+use super::options::OnError;
+use crate::error::{ErrorKind, Line, Result};
+
+/// How many warnings there are for a table; of thousands of files all may be alike.
+const MAX_WARNINGS: usize = 20;
+
+/// The first characters of a cell that a message shows.
+const SHOWN_CHARS: usize = 60;
+
+/// A cell that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Oddity {
+    /// It is no value of its type, and read as null.
+    Unfit,
+    /// It is longer or more exact than its type holds.
+    Cut,
+    /// The key of a map that has the key already; the first one counts.
+    RepeatedKey,
+}
+
+/// The cells of a file that do not fit, warned of when it is dropped.
+pub(super) struct Tally {
+    file: Arc<str>,
+    on_error: OnError,
+    /// The same, for the metrics of the scan.
+    odd_cells: Count,
+    /// How many warnings there have been, over all files of the table.
+    warnings: Arc<AtomicUsize>,
+    unfit: Kind,
+    cut: Kind,
+    repeated: Kind,
+    short: Kind,
+    long: Kind,
+}
+
+/// How many of a kind there are, and where the first is.
+#[derive(Default)]
+struct Kind {
+    count: u64,
+    first: Option<(Line, Option<String>)>,
+}
+
+impl Kind {
+    fn add(&mut self, line: Line, column: Option<&str>) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some((line, column.map(str::to_owned)));
+        }
+    }
+
+    /// What is to be said of them, if there are any.
+    fn message(&self, file: &str, one: &str, many: &str) -> Option<String> {
+        let (line, column) = self.first.as_ref()?;
+        let column = column.as_ref().map(|column| format!(", column \"{column}\"")).unwrap_or_default();
+        Some(match self.count {
+            1 => format!("{file}: {line}{column}: {one}"),
+            count => format!("{file}: {count} {many}; the first: {line}{column}"),
+        })
+    }
+}
+
+impl Tally {
+    pub(super) fn new(file: Arc<str>, on_error: OnError, odd_cells: Count, warnings: Arc<AtomicUsize>) -> Self {
+        let [unfit, cut, repeated, short, long] = Default::default();
+        Self { file, on_error, odd_cells, warnings, unfit, cut, repeated, short, long }
+    }
+
+    pub(super) fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// Notes a cell of a column whose type does not hold it.
+    ///
+    /// # Errors
+    /// Cells that do not fit are errors.
+    pub(super) fn cell(
+        &mut self,
+        oddity: Oddity,
+        cell: &[u8],
+        line: Line,
+        column: &str,
+        expected: &DataType,
+    ) -> Result<()> {
+        if self.on_error == OnError::Error {
+            let mut cell = String::from_utf8_lossy(cell).into_owned();
+            if let Some((end, _)) = cell.char_indices().nth(SHOWN_CHARS) {
+                cell.truncate(end);
+                cell.push('…');
+            }
+            let (file, column, expected) = (self.file.to_string(), column.to_owned(), expected.clone());
+            return Err(match oddity {
+                Oddity::RepeatedKey => {
+                    let reason = format!("column \"{column}\": the key {cell:?} stands twice in a map");
+                    ErrorKind::Malformed { file, line, byte: None, reason }
+                }
+                _ => ErrorKind::Cell { file, line, column, expected, cell, declared: true },
+            }
+            .into());
+        }
+        self.odd_cells.add(1);
+        match oddity {
+            Oddity::Unfit => self.unfit.add(line, Some(column)),
+            Oddity::Cut => self.cut.add(line, Some(column)),
+            Oddity::RepeatedKey => self.repeated.add(line, Some(column)),
+        }
+        Ok(())
+    }
+
+    /// Notes how many cells a line has, where a table has `expected` columns.
+    ///
+    /// # Errors
+    /// It is another number, and that is an error.
+    pub(super) fn width(&mut self, found: usize, expected: usize, line: Line) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        if self.on_error == OnError::Error {
+            let file = self.file.to_string();
+            return Err(ErrorKind::Ragged { file, line, found, more: false, expected }.into());
+        }
+        self.odd_cells.add(found.abs_diff(expected));
+        match found < expected {
+            true => self.short.add(line, None),
+            false => self.long.add(line, None),
+        }
+        Ok(())
+    }
+
+    /// What is to be said of the file.
+    fn messages(&self) -> impl Iterator<Item = String> {
+        let kinds = [
+            (&self.unfit, "a cell is no value of its type, and null", "cells are no value of their type, and null"),
+            (&self.cut, "a cell is cut to fit its type", "cells are cut to fit their type"),
+            (
+                &self.repeated,
+                "a key stands twice in a map, and the first one counts",
+                "keys stand twice in a map, and the first one counts",
+            ),
+            (
+                &self.short,
+                "the line has fewer cells than there are columns; the others are null",
+                "lines have fewer cells than there are columns; the others are null",
+            ),
+            (
+                &self.long,
+                "the line has more cells than there are columns; they are passed over",
+                "lines have more cells than there are columns; they are passed over",
+            ),
+        ];
+        kinds.into_iter().filter_map(|(kind, one, many)| kind.message(&self.file, one, many))
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        for message in self.messages() {
+            match self.warnings.fetch_add(1, Ordering::Relaxed) {
+                0..MAX_WARNINGS => log::warn!("{message}"),
+                MAX_WARNINGS => log::warn!("{message}; no more is told of such cells in this table"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sort_is_told_once_with_its_first_place() -> Result<()> {
+        let line = |number| Line { number, after_byte: None };
+        let odd_cells = Count::new();
+        let mut tally = Tally::new("f".into(), OnError::Null, odd_cells.clone(), Arc::default());
+        assert_eq!(tally.messages().count(), 0);
+        tally.cell(Oddity::Unfit, b"x", line(3), "a", &DataType::Int8)?;
+        tally.cell(Oddity::Unfit, b"y", line(4), "b", &DataType::Int8)?;
+        tally.cell(Oddity::Cut, b"1.5", line(4), "a", &DataType::Int8)?;
+        tally.width(2, 2, line(5))?;
+        tally.width(1, 2, line(6))?;
+        tally.width(5, 2, line(7))?;
+        let messages: Vec<_> = tally.messages().collect();
+        assert_eq!(
+            messages,
+            [
+                "f: 2 cells are no value of their type, and null; the first: line 3, column \"a\"",
+                "f: line 4, column \"a\": a cell is cut to fit its type",
+                "f: line 6: the line has fewer cells than there are columns; the others are null",
+                "f: line 7: the line has more cells than there are columns; they are passed over",
+            ]
+        );
+        assert_eq!(odd_cells.value(), 7);
+        Ok(())
+    }
+}

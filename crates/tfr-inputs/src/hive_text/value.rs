@@ -1,0 +1,260 @@
+//! Cells as values, as the primitive types of LazySimpleSerDe read them.
+
+use std::borrow::Cow;
+
+use arrow_schema::TimeUnit;
+
+use super::types::MaxChars;
+use crate::csv::is_in_float_range;
+
+/// A value, and whether it is all that the cell says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Read<T> {
+    pub(super) value: T,
+    /// A fraction, digits or characters were cut off.
+    pub(super) is_cut: bool,
+}
+
+impl<T> Read<T> {
+    fn whole(value: T) -> Self {
+        Self { value, is_cut: false }
+    }
+}
+
+/// `true` or `false`, whatever the case.
+pub(super) fn boolean(cell: &[u8]) -> Option<bool> {
+    match cell {
+        _ if cell.eq_ignore_ascii_case(b"true") => Some(true),
+        _ if cell.eq_ignore_ascii_case(b"false") => Some(false),
+        _ => None,
+    }
+}
+
+/// Digits after an optional sign. Digits behind a point are cut off.
+pub(super) fn integer(cell: &[u8]) -> Option<Read<i64>> {
+    let digits = cell.strip_prefix(b"-").or_else(|| cell.strip_prefix(b"+")).unwrap_or(cell);
+    let is_negative = cell.first() == Some(&b'-');
+    let whole = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let fraction = match &digits[whole..] {
+        [] => &[][..],
+        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
+        _ => return None,
+    };
+    if whole + fraction.len() == 0 {
+        return None;
+    }
+    let mut value = 0_i64;
+    for byte in &digits[..whole] {
+        let digit = i64::from(byte - b'0');
+        value = value.checked_mul(10)?.checked_add(if is_negative { -digit } else { digit })?;
+    }
+    Some(Read { value, is_cut: fraction.iter().any(|byte| *byte != b'0') })
+}
+
+/// A number as Java reads it: spaces around it, a `f` or `d` behind it, `NaN` and `Infinity`. What is beyond the range is
+/// infinite or zero.
+fn float<T>(cell: &[u8], special: impl Fn(f64) -> T, to_f64: impl Fn(&T) -> f64) -> Option<Read<T>>
+where
+    T: std::str::FromStr,
+{
+    let text = std::str::from_utf8(trimmed(cell)).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    match unsigned {
+        "NaN" => return Some(Read::whole(special(f64::NAN))),
+        "Infinity" => return Some(Read::whole(special(sign * f64::INFINITY))),
+        _ => {}
+    }
+    let text = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
+    // Names of infinities and NaN that Rust knows and Java does not.
+    if !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')) {
+        return None;
+    }
+    let value: T = text.parse().ok()?;
+    let is_cut = !is_in_float_range(text, to_f64(&value));
+    Some(Read { value, is_cut })
+}
+
+pub(super) fn float32(cell: &[u8]) -> Option<Read<f32>> {
+    float(cell, |value| value as f32, |value: &f32| f64::from(*value))
+}
+
+pub(super) fn float64(cell: &[u8]) -> Option<Read<f64>> {
+    float(cell, |value| value, |value: &f64| *value)
+}
+
+/// A decimal of at most 38 digits as an integer at `scale`, rounded half away from zero.
+pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128>> {
+    let cell = trimmed(cell);
+    let number = cell.strip_prefix(b"-").or_else(|| cell.strip_prefix(b"+")).unwrap_or(cell);
+    let mantissa_len = number.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(number.len());
+    let (mantissa, exponent) = number.split_at(mantissa_len);
+    let exponent = match exponent {
+        [] => 0,
+        [_, digits @ ..] => std::str::from_utf8(digits).ok()?.parse::<i64>().ok()?,
+    };
+    let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+    let (whole, fraction) = (&mantissa[..point], mantissa.get(point + 1..).unwrap_or_default());
+    if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+        return None;
+    }
+    // How many of the digits are kept; there may be fewer, or this may be negative.
+    let kept = (whole.len() as i64).checked_add(exponent)?.checked_add(scale.into())?;
+    let len = whole.len() + fraction.len();
+    let mut unscaled = 0_u128;
+    let (mut rounds_up, mut is_cut) = (false, false);
+    for (index, byte) in (0_i64..).zip(whole.iter().chain(fraction)) {
+        let digit = byte - b'0';
+        if index < kept {
+            unscaled = unscaled.checked_mul(10)?.checked_add(digit.into())?;
+            if unscaled >= limit(precision) {
+                return None;
+            }
+        } else {
+            rounds_up |= index == kept && digit >= 5;
+            is_cut |= digit != 0;
+        }
+    }
+    if unscaled != 0 && kept > len as i64 {
+        let zeros = u32::try_from(kept - len as i64).ok().filter(|zeros| *zeros < 39)?;
+        unscaled = unscaled.checked_mul(10_u128.pow(zeros))?;
+    }
+    unscaled += u128::from(rounds_up);
+    let value = i128::try_from(unscaled).ok().filter(|_| unscaled < limit(precision))?;
+    Some(Read { value: if cell.starts_with(b"-") { -value } else { value }, is_cut })
+}
+
+/// The least number with more digits.
+fn limit(precision: u8) -> u128 {
+    10_u128.pow(u32::from(precision).min(38))
+}
+
+/// Days since the epoch of `YYYY-MM-DD`. A time behind it is cut off.
+pub(super) fn date(cell: &[u8]) -> Option<Read<i32>> {
+    let (days, rest) = day(trimmed(cell))?;
+    let value = i32::try_from(days).ok()?;
+    match rest {
+        [] => Some(Read::whole(value)),
+        [b' ' | b'T', rest @ ..] => {
+            let (seconds, nanos) = time(rest)?;
+            Some(Read { value, is_cut: seconds != 0 || nanos != 0 })
+        }
+        _ => None,
+    }
+}
+
+/// Units since the epoch of `YYYY-MM-DD hh:mm:ss.fffffffff`, a time of the calendar without a zone. Digits beyond the
+/// unit are cut off.
+pub(super) fn timestamp(cell: &[u8], unit: TimeUnit) -> Option<Read<i64>> {
+    let (days, rest) = day(trimmed(cell))?;
+    let (seconds, nanos) = match rest {
+        [] => (0, 0),
+        [b' ' | b'T', rest @ ..] => time(rest)?,
+        _ => return None,
+    };
+    let (per_second, nanos_each) = match unit {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1_000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1_000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    let value = (days * 86_400 + seconds).checked_mul(per_second)?.checked_add(nanos / nanos_each)?;
+    Some(Read { value, is_cut: nanos % nanos_each != 0 })
+}
+
+/// The day since the epoch that a text starts with, and what follows it.
+fn day(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (year, text) = number(text, 4)?;
+    let (month, text) = number(text.strip_prefix(b"-")?, 2)?;
+    let (day, text) = number(text.strip_prefix(b"-")?, 2)?;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=last).contains(&day) {
+        return None;
+    }
+    // Years that begin in March, so that the leap day is the last; 719,468 days from the first of them to the epoch.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some((year * 365 + leaps + (month * 153 + 2) / 5 + day - 1 - 719_468, text))
+}
+
+/// Seconds and nanoseconds of `hh:mm:ss.fffffffff`, with nothing behind it.
+fn time(text: &[u8]) -> Option<(i64, i64)> {
+    let (hour, text) = number(text, 2)?;
+    let (minute, text) = number(text.strip_prefix(b":")?, 2)?;
+    let (second, text) = number(text.strip_prefix(b":")?, 2)?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let nanos = match text {
+        [] => 0,
+        [b'.', fraction @ ..] => {
+            let (nanos, rest) = number(fraction, 9)?;
+            if !rest.is_empty() {
+                return None;
+            }
+            nanos * 10_i64.pow(9 - fraction.len() as u32)
+        }
+        _ => return None,
+    };
+    Some((hour * 3600 + minute * 60 + second, nanos))
+}
+
+/// The number of one to `max` digits that a text starts with, and what follows it.
+fn number(text: &[u8], max: usize) -> Option<(i64, &[u8])> {
+    let len = text.iter().take(max).take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(len);
+    let value = digits.iter().fold(0, |value, byte| value * 10 + i64::from(byte - b'0'));
+    (len > 0).then_some((value, rest))
+}
+
+/// Bytes: what base64 stands for, where all of a cell could be base64, else the cell as it is.
+pub(super) fn binary(cell: &[u8]) -> Cow<'_, [u8]> {
+    let sextet = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' | b'-' => Some(62),
+        b'/' | b'_' => Some(63),
+        _ => None,
+    };
+    let unpadded = cell.iter().rposition(|byte| *byte != b'=').map_or(&[][..], |last| &cell[..=last]);
+    let mut bytes = Vec::with_capacity(unpadded.len() / 4 * 3 + 2);
+    let (mut bits, mut count) = (0_u32, 0);
+    for byte in unpadded {
+        let Some(sextet) = sextet(*byte) else { return Cow::Borrowed(cell) };
+        bits = bits << 6 | u32::from(sextet);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    // Hive takes the cell itself where nothing comes of it.
+    if bytes.is_empty() { Cow::Borrowed(cell) } else { Cow::Owned(bytes) }
+}
+
+/// The first characters of a text, as many as its type has.
+pub(super) fn text(cell: &str, max: Option<MaxChars>) -> Read<&str> {
+    let Some(MaxChars { count, padded }) = max else { return Read::whole(cell) };
+    let cut = cell.char_indices().nth(count).map_or(cell, |(end, _)| &cell[..end]);
+    match padded {
+        true => Read { value: cut.trim_end_matches(' '), is_cut: !cell[cut.len()..].trim_end_matches(' ').is_empty() },
+        false => Read { value: cut, is_cut: cut.len() < cell.len() },
+    }
+}
+
+/// Without the bytes at its ends that Java's `trim` takes off.
+fn trimmed(cell: &[u8]) -> &[u8] {
+    let Some(start) = cell.iter().position(|byte| *byte > b' ') else { return &[] };
+    let end = cell.iter().rposition(|byte| *byte > b' ').map_or(start, |last| last + 1);
+    &cell[start..end]
+}
+
+#[cfg(test)]
+mod tests;

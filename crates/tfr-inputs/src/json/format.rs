@@ -1,0 +1,175 @@
+//! [`JsonFormat`]: schema inference and planning for JSON files.
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use async_trait::async_trait;
+use bytes::Buf;
+use datafusion_common::{Result, Statistics, not_impl_err};
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_session::Session;
+use datafusion_tfrecord::directory::FileNames;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::infer::Members;
+use super::options::JsonOptions;
+use super::parse::Parser;
+use super::source::JsonSource;
+use crate::csv::Types;
+use crate::detect::InputFormat;
+use crate::error::Error;
+use crate::text;
+
+/// How many objects of each file are looked at if the columns are declared.
+const DECLARED_ROWS: usize = 100;
+
+/// JSON files as a [`FileFormat`].
+#[derive(Debug)]
+pub struct JsonFormat {
+    options: Arc<JsonOptions>,
+    names: FileNames,
+    declared: bool,
+}
+
+/// What the first objects of a file show.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// Their keys.
+    pub(super) members: Members,
+    /// Each of them has a line of its own.
+    pub(super) has_row_a_line: bool,
+}
+
+impl JsonFormat {
+    /// Files written in this way, named in messages as `names` says.
+    pub fn new(options: JsonOptions, names: FileNames) -> Self {
+        Self { options: Arc::new(options), names, declared: false }
+    }
+
+    /// Whether the user declared the columns. If so, values are cast to their types and other keys are passed over; if
+    /// not, values must be as the inference takes them, and no key may come that it has not seen.
+    pub fn with_declared(mut self, declared: bool) -> Self {
+        self.declared = declared;
+        self
+    }
+
+    /// Looks at the first objects of every file.
+    pub(super) async fn look(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<Vec<Look>, Error> {
+        // Collected first: a closure over references is not general enough for the compiler inside a stream.
+        let looks: Vec<_> = files.iter().map(|file| self.look_at(store, file)).collect();
+        let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+        futures::stream::iter(looks).buffered(concurrency).try_collect().await
+    }
+
+    async fn look_at(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Look, Error> {
+        let name: Arc<str> = self.names.name(&file.location).into();
+        let options = &self.options;
+        let bytes = text::bytes(store, file, &name, 0..file.size).await?;
+        let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
+        let mut parser = Parser::new(name, None, None);
+        let mut members = Members::default();
+        // Where types are declared, a few show how keys are written.
+        let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
+        let mut observe = |parser: &mut Parser, wanted: &mut usize| {
+            for object in &parser.tape().rows {
+                members.observe(parser.tape(), *object);
+            }
+            *wanted -= parser.tape().rows.len();
+            parser.clear();
+        };
+        while wanted > 0 {
+            let Some(mut piece) = text.try_next().await? else {
+                parser.finish()?;
+                observe(&mut parser, &mut wanted);
+                break;
+            };
+            while wanted > 0 && !piece.is_empty() {
+                let rows = wanted.min(1024);
+                piece.advance(parser.read(&piece, rows)?);
+                if parser.is_full(rows) {
+                    observe(&mut parser, &mut wanted);
+                }
+            }
+        }
+        Ok(Look { members, has_row_a_line: parser.has_row_a_line() })
+    }
+
+    /// The columns for what all files show together.
+    pub(super) fn schema(&self, looks: Vec<Look>) -> SchemaRef {
+        let mut members = Members::default();
+        for look in looks {
+            members.merge(look.members);
+        }
+        Arc::new(Schema::new(members.fields(self.options.types == Types::String)))
+    }
+
+    /// The same with its objects known to span lines, or not to.
+    pub(super) fn with_newlines_in_values(mut self, newlines_in_values: bool) -> Self {
+        let options = JsonOptions { newlines_in_values: Some(newlines_in_values), ..self.options.as_ref().clone() };
+        self.options = Arc::new(options);
+        self
+    }
+}
+
+#[async_trait]
+impl FileFormat for JsonFormat {
+    fn get_ext(&self) -> String {
+        "json".to_owned()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        use datafusion_common::GetExt;
+        Ok(format!("json{}", compression.get_ext()))
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        None
+    }
+
+    /// Types that hold the first objects of all files together; a key that is null throughout is text.
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        Ok(self.schema(self.look(session, store, files).await?))
+    }
+
+    async fn infer_stats(
+        &self,
+        _session: &dyn Session,
+        _store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        _file: &ObjectMeta,
+    ) -> Result<Statistics> {
+        Ok(Statistics::new_unknown(&table_schema))
+    }
+
+    async fn create_physical_plan(
+        &self,
+        _session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.file_compression_type.is_compressed() {
+            return not_impl_err!("a compression for the whole scan: it is told file by file");
+        }
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        Arc::new(JsonSource::new(Arc::clone(&self.options), self.names.clone(), self.declared, table_schema))
+    }
+}

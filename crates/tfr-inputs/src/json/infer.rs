@@ -1,0 +1,150 @@
+//! What type the values of a key look like.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+
+use super::tape::{Kind, Node, Tape};
+use crate::csv::CellType;
+
+/// The type of all values of a key seen so far.
+///
+/// Nothing is lost by it: a number beyond 64 bits is text, and so is what cannot be of one type, each value that is no
+/// string as its JSON.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Shape {
+    /// Only null.
+    #[default]
+    Unknown,
+    /// Numbers, `true` and `false`.
+    Scalar(CellType),
+    /// Strings, or values of several types.
+    Text,
+    Array(Box<Shape>),
+    Object(Members),
+}
+
+/// The keys of an object, in the order in which they first occur.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Members {
+    positions: HashMap<String, usize>,
+    shapes: Vec<(String, Shape)>,
+}
+
+impl Members {
+    /// Takes note of the keys and values of an object; `guess` keeps them in order without a look-up.
+    pub(super) fn observe(&mut self, tape: &Tape, object: u32) {
+        for (guess, (key, value)) in tape.entries(object).enumerate() {
+            let key = tape.text(key);
+            let position = match self.shapes.get(guess) {
+                Some((name, _)) if name == key => guess,
+                _ => self.position(key),
+            };
+            if let Some((_, shape)) = self.shapes.get_mut(position) {
+                shape.observe(tape, value);
+            }
+        }
+    }
+
+    fn position(&mut self, name: &str) -> usize {
+        match self.positions.get(name) {
+            Some(position) => *position,
+            None => {
+                let position = self.shapes.len();
+                self.positions.insert(name.to_owned(), position);
+                self.shapes.push((name.to_owned(), Shape::Unknown));
+                position
+            }
+        }
+    }
+
+    /// Takes note of what other objects hold.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (name, shape) in other.shapes {
+            let position = self.position(&name);
+            if let Some((_, known)) = self.shapes.get_mut(position) {
+                *known = std::mem::take(known).join(shape);
+            }
+        }
+    }
+
+    /// The names of the keys.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.shapes.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The columns for them; `text` if all are to be text.
+    pub(super) fn fields(&self, text: bool) -> Fields {
+        let field = |(name, shape): &(String, Shape)| -> FieldRef {
+            let data_type = if text { DataType::Utf8 } else { shape.data_type() };
+            Arc::new(Field::new(name, data_type, true))
+        };
+        self.shapes.iter().map(field).collect()
+    }
+}
+
+impl Shape {
+    fn observe(&mut self, tape: &Tape, value: u32) {
+        let node = tape.node(value);
+        match (&mut *self, node.kind) {
+            (_, Kind::Null | Kind::Column) | (Self::Text, _) => {}
+            (Self::Array(item), Kind::Array) => tape.elements(value).for_each(|element| item.observe(tape, element)),
+            (Self::Object(members), Kind::Object) => members.observe(tape, value),
+            (Self::Unknown, Kind::Array) => {
+                *self = Self::Array(Box::default());
+                self.observe(tape, value);
+            }
+            (Self::Unknown, Kind::Object) => {
+                *self = Self::Object(Members::default());
+                self.observe(tape, value);
+            }
+            (shape, _) => *shape = std::mem::take(shape).join(Self::of_scalar(tape, node)),
+        }
+    }
+
+    fn of_scalar(tape: &Tape, node: Node) -> Self {
+        match node.kind {
+            Kind::True | Kind::False => Self::Scalar(CellType::Boolean),
+            Kind::Number => match number_type(tape.text(node)) {
+                CellType::Text => Self::Text,
+                number => Self::Scalar(number),
+            },
+            _ => Self::Text,
+        }
+    }
+
+    /// The type that holds the values of both.
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, known) | (known, Self::Unknown) => known,
+            (Self::Scalar(left), Self::Scalar(right)) => match left.join(right) {
+                CellType::Text => Self::Text,
+                joined => Self::Scalar(joined),
+            },
+            (Self::Array(left), Self::Array(right)) => Self::Array(Box::new(left.join(*right))),
+            (Self::Object(mut left), Self::Object(right)) => {
+                left.merge(right);
+                Self::Object(left)
+            }
+            _ => Self::Text,
+        }
+    }
+
+    /// The Arrow type of a column. Nothing but nulls, or objects without a key, are text, which holds whatever comes.
+    fn data_type(&self) -> DataType {
+        match self {
+            Self::Unknown | Self::Text => DataType::Utf8,
+            Self::Scalar(scalar) => scalar.data_type(),
+            Self::Array(item) => DataType::new_list(item.data_type(), true),
+            Self::Object(members) if members.shapes.is_empty() => DataType::Utf8,
+            Self::Object(members) => DataType::Struct(members.fields(false)),
+        }
+    }
+}
+
+/// The type of a number: an integer of 64 bits, a float64, or text if neither holds it.
+pub(super) fn number_type(text: &str) -> CellType {
+    // No number of JSON has leading zeros, so that only the sign of zero is to be looked at.
+    CellType::of(if text == "-0" { "0" } else { text })
+}

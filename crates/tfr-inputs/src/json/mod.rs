@@ -1,0 +1,78 @@
+//! JSON: objects, one a line, or behind each other in any layout, or as the elements of one array.
+//!
+//! Our own [`FileFormat`](datafusion_datasource::file_format::FileFormat), because the engine's reader cuts fractions off
+//! where inference saw integers, takes numbers that are out of range for others, drops keys that inference did not
+//! see, and tells of no line.
+//!
+//! A key that is absent is null. Of a key that an object has twice, the last value counts. Values of several types are
+//! text, those that are no strings as their JSON; so are numbers beyond 64 bits and objects that never have a key.
+
+mod decode;
+mod format;
+mod infer;
+mod keys;
+mod options;
+mod parse;
+mod source;
+mod tape;
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use datafusion_common::Result;
+use datafusion_session::Session;
+use datafusion_tfrecord::directory::{self, DirectoryTable, Listing};
+
+pub use format::JsonFormat;
+pub use options::JsonOptions;
+pub use source::JsonSource;
+
+use crate::error::{Error, ErrorKind};
+
+/// The files of a listing as a table with the columns declared, or those that their first objects have.
+pub(crate) async fn open(
+    session: &dyn Session,
+    listing: Listing,
+    options: &JsonOptions,
+    declared: Option<SchemaRef>,
+) -> Result<DirectoryTable> {
+    let mut format = JsonFormat::new(options.clone(), listing.names().clone()).with_declared(declared.is_some());
+    let looks = format.look(session, listing.store(), listing.files()).await?;
+    let path = listing.partitions().fields();
+    for (look, file) in looks.iter().zip(listing.file_names()) {
+        if let Some(field) = path.iter().find(|field| look.members.names().any(|name| name == field.name())) {
+            let column = field.name().clone();
+            return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
+        }
+    }
+    if options.newlines_in_values.is_none() {
+        let spans_lines = looks.iter().any(|look| !look.has_row_a_line);
+        format = format.with_newlines_in_values(spans_lines);
+    }
+    let found = format.schema(looks);
+    let schema = match declared {
+        Some(declared) => {
+            check_case(&declared, &found, &listing)?;
+            declared
+        }
+        None => found,
+    };
+    Ok(DirectoryTable::with_schema(listing, Arc::new(format), &schema))
+}
+
+/// Refuses a declared column that would be null throughout because the key is written in another case.
+fn check_case(declared: &SchemaRef, found: &SchemaRef, listing: &Listing) -> Result<(), Error> {
+    let partitions = listing.partitions().fields();
+    for field in declared.fields() {
+        let column = field.name();
+        let in_path = partitions.iter().any(|partition| partition.name() == column);
+        if in_path || found.column_with_name(column).is_some() {
+            continue;
+        }
+        if let Some(other) = found.fields().iter().find(|other| other.name().eq_ignore_ascii_case(column)) {
+            let file = listing.file_names().next().unwrap_or_default();
+            return Err(ErrorKind::KeyCase { file, column: column.clone(), key: other.name().clone() }.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! [`Tape`]: the values of some rows, one after the other.
+
+use std::ops::Range;
+
+/// What stands at a place of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    True,
+    False,
+    /// A number as it is written: a range of the tape's text.
+    Number,
+    /// A string without its quotes and escapes: a range of the tape's text.
+    String,
+    /// `end` is the node behind the last element.
+    Array,
+    /// Keys (strings) and values in turn; `end` is the node behind the last value.
+    Object,
+    /// The key of a row, known as column `start` of the columns read.
+    Column,
+}
+
+/// A value, or the key of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// Counted from the first line of the tape.
+    pub(super) line: u32,
+    /// The character in its line, counted from 1.
+    pub(super) character: u32,
+}
+
+/// The values of some rows in the order in which they stand in the file.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    pub(super) nodes: Vec<Node>,
+    pub(super) text: String,
+    /// Where each row begins: its object.
+    pub(super) rows: Vec<u32>,
+}
+
+impl Tape {
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.text.clear();
+        self.rows.clear();
+    }
+
+    pub(super) fn node(&self, index: u32) -> Node {
+        self.nodes[index as usize]
+    }
+
+    /// The text of a number or string.
+    pub(super) fn text(&self, node: Node) -> &str {
+        &self.text[node.start as usize..node.end as usize]
+    }
+
+    /// The node behind a value.
+    pub(super) fn after(&self, index: u32) -> u32 {
+        match self.node(index) {
+            Node { kind: Kind::Array | Kind::Object, end, .. } => end,
+            _ => index + 1,
+        }
+    }
+
+    /// The elements of an array.
+    pub(super) fn elements(&self, array: u32) -> impl Iterator<Item = u32> {
+        self.values(array + 1..self.node(array).end)
+    }
+
+    /// The keys and values of an object.
+    pub(super) fn entries(&self, object: u32) -> impl Iterator<Item = (Node, u32)> {
+        let mut nodes = self.values(object + 1..self.node(object).end);
+        std::iter::from_fn(move || Some((self.node(nodes.next()?), nodes.next()?)))
+    }
+
+    fn values(&self, mut range: Range<u32>) -> impl Iterator<Item = u32> {
+        std::iter::from_fn(move || {
+            let value = range.next()?;
+            range.start = self.after(value);
+            Some(value)
+        })
+    }
+
+    /// Writes a value as JSON without blanks, numbers as they are in the file.
+    pub(super) fn write_json(&self, index: u32, out: &mut String) {
+        let node = self.node(index);
+        match node.kind {
+            Kind::Null | Kind::Column => out.push_str("null"),
+            Kind::True => out.push_str("true"),
+            Kind::False => out.push_str("false"),
+            Kind::Number => out.push_str(self.text(node)),
+            Kind::String => write_string(self.text(node), out),
+            Kind::Array => {
+                out.push('[');
+                for (position, element) in self.elements(index).enumerate() {
+                    if position > 0 {
+                        out.push(',');
+                    }
+                    self.write_json(element, out);
+                }
+                out.push(']');
+            }
+            Kind::Object => {
+                out.push('{');
+                for (position, (key, value)) in self.entries(index).enumerate() {
+                    if position > 0 {
+                        out.push(',');
+                    }
+                    write_string(self.text(key), out);
+                    out.push(':');
+                    self.write_json(value, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}

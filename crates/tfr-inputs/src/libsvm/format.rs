@@ -1,0 +1,91 @@
+//! [`LibSvm`]: what libsvm is to [`LineFormat`].
+
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use datafusion_common::Result;
+use datafusion_datasource::TableSchema;
+use datafusion_physical_plan::metrics::Count;
+
+use super::line::Example;
+use super::options::LibSvmOptions;
+use super::rows::{LibSvmRows, Part};
+use crate::detect::InputFormat;
+use crate::error::{Error, ErrorKind, Line};
+use crate::text::Layout;
+use crate::text::rows::{Inference, LineFormat, Rows};
+
+/// How many rows of a file tell whether it has queries.
+const INFER_ROWS: usize = 1000;
+
+/// libsvm files.
+#[derive(Debug)]
+pub(super) struct LibSvm {
+    options: Arc<LibSvmOptions>,
+    declared: bool,
+}
+
+impl LibSvm {
+    pub(super) fn new(options: LibSvmOptions, declared: bool) -> Self {
+        Self { options: Arc::new(options), declared }
+    }
+}
+
+impl LineFormat for LibSvm {
+    fn layout(&self) -> Layout {
+        Layout {
+            format: InputFormat::LibSvm,
+            compression: self.options.compression,
+            encoding: self.options.encoding,
+            terminator: b'\n',
+        }
+    }
+
+    fn inference(&self, file: Arc<str>) -> Box<dyn Inference> {
+        let has_qid = self.options.qid.unwrap_or_default();
+        Box::new(Queries { file, options: Arc::clone(&self.options), example: Example::default(), rows: 0, has_qid })
+    }
+
+    fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], _odd_cells: Count) -> Result<Box<dyn Rows>> {
+        let in_file = table.file_schema();
+        let schema = Arc::new(in_file.project(wanted)?);
+        // Who declares the columns, or says that there is none, may leave it out.
+        let may_have_qid =
+            self.declared || self.options.qid == Some(false) || in_file.column_with_name(Part::Qid.name()).is_some();
+        Ok(Box::new(LibSvmRows::new(file, Arc::clone(&self.options), schema, may_have_qid)))
+    }
+}
+
+/// Whether the lines of a file have queries.
+struct Queries {
+    file: Arc<str>,
+    options: Arc<LibSvmOptions>,
+    example: Example,
+    rows: usize,
+    has_qid: bool,
+}
+
+impl Inference for Queries {
+    fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
+        let is_row = self.example.read(line, &self.options).map_err(|wrong| {
+            let (file, byte) = (self.file.to_string(), Some(wrong.at + 1));
+            ErrorKind::Malformed { file, line: at, byte, reason: wrong.reason }
+        })?;
+        self.rows += usize::from(is_row);
+        self.has_qid |= self.options.qid.is_none() && self.example.qid.is_some();
+        Ok(self.options.qid.is_none() && !self.has_qid && self.rows < INFER_ROWS)
+    }
+
+    fn schema(&self) -> Result<SchemaRef, Error> {
+        let dense = self.options.features;
+        let parts = Part::ALL.into_iter().filter(|part| match part {
+            Part::Label => !self.options.multilabel,
+            Part::Labels => self.options.multilabel,
+            Part::Qid => self.has_qid,
+            Part::Indices | Part::Values => dense.is_none(),
+            Part::Features => dense.is_some(),
+        });
+        let fields = parts.map(|part| Field::new(part.name(), part.data_type(dense), true));
+        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    }
+}

@@ -1,0 +1,198 @@
+//! From lines to batches.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, SchemaRef};
+use datafusion_common::DataFusionError;
+
+use super::line::{Example, Wrong};
+use super::options::LibSvmOptions;
+use crate::error::{Error, ErrorKind, Line, Result};
+use crate::text::rows::Rows;
+
+/// The columns that a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Label,
+    Labels,
+    Qid,
+    Indices,
+    Values,
+    Features,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Label, Self::Labels, Self::Qid, Self::Indices, Self::Values, Self::Features];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Labels => "labels",
+            Self::Qid => "qid",
+            Self::Indices => "indices",
+            Self::Values => "values",
+            Self::Features => "features",
+        }
+    }
+
+    pub(super) fn data_type(self, features: Option<usize>) -> DataType {
+        match self {
+            Self::Label => DataType::Float64,
+            Self::Qid => DataType::Int64,
+            Self::Indices => DataType::new_list(DataType::Int64, true),
+            Self::Labels | Self::Values => DataType::new_list(DataType::Float64, true),
+            Self::Features => {
+                let count = features.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
+                DataType::new_fixed_size_list(DataType::Float64, count, true)
+            }
+        }
+    }
+}
+
+/// The rows of a file.
+pub(super) struct LibSvmRows {
+    file: Arc<str>,
+    options: Arc<LibSvmOptions>,
+    /// The columns wanted; a file has none of another name.
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    /// Whether the table has a column for queries, or was said to have none.
+    may_have_qid: bool,
+    example: Example,
+    rows: usize,
+    text_len: usize,
+}
+
+enum Column {
+    /// The file has no such column.
+    Null,
+    Label(Float64Builder),
+    Labels(ListBuilder<Float64Builder>),
+    Qid(Int64Builder),
+    Indices(ListBuilder<Int64Builder>),
+    Values(ListBuilder<Float64Builder>),
+    /// A value for each feature, row after row.
+    Features(Vec<f64>),
+}
+
+impl LibSvmRows {
+    pub(super) fn new(file: Arc<str>, options: Arc<LibSvmOptions>, schema: SchemaRef, may_have_qid: bool) -> Self {
+        let column = |field: &Arc<Field>| match Part::ALL.into_iter().find(|part| part.name() == field.name()) {
+            Some(Part::Label) if !options.multilabel => Column::Label(Float64Builder::new()),
+            Some(Part::Labels) if options.multilabel => Column::Labels(ListBuilder::new(Float64Builder::new())),
+            Some(Part::Qid) => Column::Qid(Int64Builder::new()),
+            Some(Part::Indices) if options.features.is_none() => Column::Indices(ListBuilder::new(Int64Builder::new())),
+            Some(Part::Values) if options.features.is_none() => Column::Values(ListBuilder::new(Float64Builder::new())),
+            Some(Part::Features) if options.features.is_some() => Column::Features(Vec::new()),
+            _ => Column::Null,
+        };
+        let columns = schema.fields().iter().map(column).collect();
+        Self { file, options, schema, columns, may_have_qid, example: Example::default(), rows: 0, text_len: 0 }
+    }
+
+    fn wrong(&self, line: Line, wrong: Wrong) -> Error {
+        let (file, byte) = (self.file.to_string(), Some(wrong.at + 1));
+        ErrorKind::Malformed { file, line, byte, reason: wrong.reason }.into()
+    }
+}
+
+impl Rows for LibSvmRows {
+    fn push(&mut self, line: &[u8], at: Line) -> Result<()> {
+        let is_row = match self.example.read(line, &self.options) {
+            Ok(is_row) => is_row,
+            Err(wrong) => return Err(self.wrong(at, wrong)),
+        };
+        if !is_row {
+            return Ok(());
+        }
+        let Self { example, columns, .. } = self;
+        if example.qid.is_some() && !self.may_have_qid {
+            let reason = "expected no qid, since the first lines have none; lines with one need qid=true".to_owned();
+            return Err(self.wrong(at, Wrong { at: 0, reason }));
+        }
+        for column in columns {
+            match column {
+                Column::Null => {}
+                Column::Label(labels) => labels.append_option(example.labels.first().copied()),
+                Column::Labels(labels) => labels.append_value(example.labels.iter().copied().map(Some)),
+                Column::Qid(qids) => qids.append_option(example.qid),
+                Column::Indices(indices) => indices.append_value(example.indices.iter().copied().map(Some)),
+                Column::Values(values) => values.append_value(example.values.iter().copied().map(Some)),
+                Column::Features(features) => {
+                    let count = self.options.features.unwrap_or_default();
+                    if let Err(wrong) = append_dense(features, count, example) {
+                        return Err(self.wrong(at, wrong));
+                    }
+                }
+            }
+        }
+        self.rows += 1;
+        self.text_len += line.len() + self.options.features.unwrap_or_default().saturating_mul(size_of::<f64>());
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn size(&self) -> usize {
+        // `1:1` is four bytes of a line and sixteen of a batch.
+        self.text_len.saturating_mul(4)
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, DataFusionError> {
+        let rows = self.rows;
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (field, column) in self.schema.fields().iter().zip(&mut self.columns) {
+            let array: ArrayRef = match column {
+                Column::Null => new_null_array(field.data_type(), rows),
+                Column::Label(builder) => Arc::new(builder.finish()),
+                Column::Labels(builder) | Column::Values(builder) => Arc::new(builder.finish()),
+                Column::Qid(builder) => Arc::new(builder.finish()),
+                Column::Indices(builder) => Arc::new(builder.finish()),
+                Column::Features(values) => {
+                    let item = Arc::new(Field::new_list_field(DataType::Float64, true));
+                    let count = self.options.features.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
+                    let values = Float64Array::from(std::mem::take(values));
+                    Arc::new(FixedSizeListArray::try_new(item, count, Arc::new(values), None)?)
+                }
+            };
+            let is_declared_so = array.data_type() == field.data_type();
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            arrays.push(if is_declared_so { array } else { cast_with_options(&array, field.data_type(), &options)? });
+        }
+        (self.rows, self.text_len) = (0, 0);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+    }
+}
+
+/// Adds a value for each of `count` features.
+fn append_dense(features: &mut Vec<f64>, count: usize, example: &Example) -> Result<(), Wrong> {
+    let start = features.len();
+    features.resize(start + count, 0.0);
+    let row = &mut features[start..];
+    // A zero that is written is told from one that is not only where it matters.
+    let mut order: Vec<usize> = (0..example.indices.len()).collect();
+    order.sort_by_key(|pair| example.indices[*pair]);
+    for pair in order.windows(2) {
+        let index = example.indices[pair[0]];
+        if index == example.indices[pair[1]] {
+            let reason = format!("feature {index} has two values");
+            return Err(Wrong { at: example.places[pair[1]], reason });
+        }
+    }
+    for ((index, value), at) in example.indices.iter().zip(&example.values).zip(&example.places) {
+        let slot = usize::try_from(*index).ok().and_then(|index| row.get_mut(index));
+        let Some(slot) = slot else {
+            let reason = format!("feature {index} is beyond features={count}; the first is 0");
+            return Err(Wrong { at: *at, reason });
+        };
+        *slot = *value;
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! [`ColumnNames`]: how the columns of files that have names are matched with those of the table.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr_adapter::{
+    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
+};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+
+/// Whether the case of names matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NameMatching {
+    /// It does.
+    #[default]
+    Exact,
+    /// It does not, as in Hive: a table has names in lower case, or as they were declared. Fields of structs keep theirs.
+    Insensitive,
+}
+
+/// The names of a table's columns, given those in a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ColumnNames {
+    matching: NameMatching,
+    /// The declared columns that stand in the files, in their order.
+    declared: Option<Arc<[String]>>,
+}
+
+impl ColumnNames {
+    /// Names that match those in `declared`, but for the columns in the path.
+    pub(crate) fn new(matching: NameMatching, declared: Option<&SchemaRef>, path: &[FieldRef]) -> Self {
+        let in_path = |name: &str| path.iter().any(|field| field.name() == name);
+        let declared = declared.map(|schema| {
+            let names = schema.fields().iter().map(|field| field.name());
+            names.filter(|name| !in_path(name)).cloned().collect()
+        });
+        Self { matching, declared }
+    }
+
+    pub(crate) fn declared(&self) -> Option<&[String]> {
+        self.declared.as_deref()
+    }
+
+    /// What the table calls a column that a file calls `name`.
+    pub(crate) fn in_table(&self, name: &str) -> String {
+        match self.matching {
+            NameMatching::Exact => name.to_owned(),
+            NameMatching::Insensitive => {
+                let folded = name.to_lowercase();
+                let declared = self.declared().into_iter().flatten().find(|declared| declared.to_lowercase() == folded);
+                declared.cloned().unwrap_or(folded)
+            }
+        }
+    }
+
+    /// The schema of a file with the names of the table, or a name that two of its columns would have.
+    pub(crate) fn schema(&self, schema: &SchemaRef) -> Result<SchemaRef, String> {
+        if self.matching == NameMatching::Exact {
+            return Ok(Arc::clone(schema));
+        }
+        let mut names = HashSet::new();
+        let mut fields = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let name = self.in_table(field.name());
+            if !names.insert(name.clone()) {
+                return Err(name);
+            }
+            fields.push(field.as_ref().clone().with_name(name));
+        }
+        Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    }
+
+    /// What makes a scan of the engine find the columns in a file, if it does not by itself.
+    pub(crate) fn adapter(&self) -> Option<Arc<dyn PhysicalExprAdapterFactory>> {
+        let factory: Arc<dyn PhysicalExprAdapterFactory> = Arc::new(RenamingFactory(self.clone()));
+        (self.matching != NameMatching::Exact).then_some(factory)
+    }
+}
+
+#[derive(Debug)]
+struct RenamingFactory(ColumnNames);
+
+impl PhysicalExprAdapterFactory for RenamingFactory {
+    fn create(
+        &self,
+        logical_file_schema: SchemaRef,
+        physical_file_schema: SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExprAdapter>> {
+        let in_file: HashMap<String, String> = physical_file_schema
+            .fields()
+            .iter()
+            .map(|field| (self.0.in_table(field.name()), field.name().clone()))
+            .collect();
+        let fields = logical_file_schema.fields().iter().map(|field| match in_file.get(field.name()) {
+            Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+            None => Arc::clone(field),
+        });
+        let renamed = Schema::new_with_metadata(fields.collect::<Vec<_>>(), logical_file_schema.metadata().clone());
+        let inner = DefaultPhysicalExprAdapterFactory.create(Arc::new(renamed), physical_file_schema)?;
+        Ok(Arc::new(Renaming { in_file, inner }))
+    }
+}
+
+/// Gives columns the names that they have in one file.
+#[derive(Debug)]
+struct Renaming {
+    in_file: HashMap<String, String>,
+    inner: Arc<dyn PhysicalExprAdapter>,
+}
+
+impl PhysicalExprAdapter for Renaming {
+    fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let renamed = expr.transform(|expr| {
+            let column = expr.downcast_ref::<Column>();
+            let renamed = column.and_then(|column| Some(Column::new(self.in_file.get(column.name())?, column.index())));
+            Ok(match renamed {
+                Some(renamed) => Transformed::yes(Arc::new(renamed) as Arc<dyn PhysicalExpr>),
+                None => Transformed::no(expr),
+            })
+        });
+        self.inner.rewrite(renamed.data()?)
+    }
+}

@@ -1,0 +1,52 @@
+//! The options of CSV.
+
+use super::{boolean, byte, compression, encoding, invalid, number_or_all, optional_byte};
+use crate::csv::{CsvOptions, Types};
+use crate::error::{ErrorKind, Result};
+
+pub(super) const KEYS: &[&str] = &[
+    "delimiter",
+    "quote",
+    "escape",
+    "comment",
+    "terminator",
+    "header",
+    "null",
+    "encoding",
+    "compression",
+    "types",
+    "infer_rows",
+    "newlines_in_values",
+];
+
+/// Sets an option of CSV; `false` if it has no such option.
+pub(super) fn set(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> {
+    match key {
+        "delimiter" => csv.delimiter = Some(byte("delimiter", value)?),
+        "quote" => csv.quote = optional_byte("quote", value)?,
+        "escape" => csv.escape = optional_byte("escape", value)?,
+        "comment" => csv.comment = optional_byte("comment", value)?,
+        "terminator" => csv.terminator = Some(byte("terminator", value)?),
+        "header" | "has_header" => csv.header = boolean("header", value)?,
+        "encoding" => csv.encoding = encoding(value)?,
+        "compression" => csv.compression = compression(value)?,
+        "null" | "null_value" => csv.nulls.get_or_insert_default().push(value.to_owned()),
+        "types" => {
+            csv.types = match value {
+                "infer" => Types::Infer,
+                "string" => Types::String,
+                _ => return Err(invalid("types", value, "infer or string").into()),
+            }
+        }
+        "infer_rows" => {
+            csv.infer_rows = number_or_all("infer_rows", value, "a number of rows or all")?.unwrap_or(usize::MAX);
+        }
+        "newlines_in_values" => csv.newlines_in_values = boolean("newlines_in_values", value)?,
+        _ => return Ok(false),
+    }
+    // The record splitter would take the rest of the file for a comment.
+    if csv.comment.is_some() && csv.terminator.is_some() {
+        return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
+    }
+    Ok(true)
+}

@@ -1,0 +1,236 @@
+//! [`Codec`]: compression in ORC files, of which nothing is unpacked before its length is known to be bounded.
+
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use flate2::read::DeflateDecoder;
+use orc_rust::ArrowReaderBuilder;
+use orc_rust::compression::{Compression, Decompressor};
+use prost::Message;
+
+use super::proto::{Footer, PostScript, Type, kind};
+
+/// The length of a block of which a file says nothing (ORC specification v1, "Compression").
+const DEFAULT_BLOCK_LEN: u64 = 256 << 10;
+
+/// The header of a block has 23 bits for its length.
+const MAX_BLOCK_LEN: u64 = 1 << 23;
+
+/// More than a block can hold, whatever its header says, is no block.
+const MAX_EXPANDED: u64 = 1 << 28;
+
+/// Deflate packs at most 258 bytes into 2 bits.
+const DEFLATE_RATIO: u64 = 1032;
+
+/// A further byte of a length in LZO stands for 255 bytes.
+const LZO_RATIO: u64 = 256;
+
+/// A block of Zstandard has no more content (RFC 8878, section 3.1.1.2.4).
+const ZSTD_BLOCK_LEN: u64 = 128 << 10;
+
+/// How the sections of one file are compressed.
+#[derive(Debug, Clone)]
+pub(super) struct Codec {
+    kind: Kind,
+    block_len: u64,
+    /// The library's own, which it makes of postscripts only.
+    compression: Option<Compression>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    None,
+    Zlib,
+    Snappy,
+    Lzo,
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    /// The compression that a postscript tells of, or what is wrong with it.
+    pub(super) fn try_new(postscript: &PostScript) -> Result<Self, String> {
+        let kind = match postscript.compression {
+            0 => Kind::None,
+            1 => Kind::Zlib,
+            2 => Kind::Snappy,
+            3 => Kind::Lzo,
+            4 => Kind::Lz4,
+            5 => Kind::Zstd,
+            other => return Err(format!("compression {other} is unknown")),
+        };
+        let block_len = postscript.compression_block_size.unwrap_or(DEFAULT_BLOCK_LEN);
+        if kind != Kind::None && !(1..=MAX_BLOCK_LEN).contains(&block_len) {
+            return Err(format!("its compression blocks have {block_len} bytes"));
+        }
+        let mut codec = Self { kind, block_len, compression: None };
+        if kind != Kind::None {
+            let root = Type { kind: kind::STRUCT, ..Type::default() };
+            let footer = Footer { types: vec![root], ..Footer::default() };
+            let empty = ArrowReaderBuilder::try_new(Bytes::from(codec.tail(&footer)));
+            codec.compression = empty.map_err(|error| error.to_string())?.file_metadata().compression();
+        }
+        Ok(codec)
+    }
+
+    /// A footer and a postscript, as they end a file.
+    pub(super) fn tail(&self, footer: &Footer) -> Vec<u8> {
+        let mut tail = self.stored(&footer.encode_to_vec());
+        let postscript = PostScript {
+            footer_length: Some(tail.len() as u64),
+            compression: self.kind as i32,
+            compression_block_size: Some(self.block_len),
+            metadata_length: Some(0),
+            magic: Some("ORC".to_owned()),
+            ..PostScript::default()
+        };
+        let footer_len = tail.len();
+        postscript.encode_raw(&mut tail);
+        // A postscript of these fields has some 30 bytes.
+        tail.push((tail.len() - footer_len) as u8);
+        tail
+    }
+
+    /// A section of the bytes as they are, in blocks where sections have blocks.
+    pub(super) fn stored(&self, section: &[u8]) -> Vec<u8> {
+        if self.kind == Kind::None {
+            return section.to_vec();
+        }
+        let mut stored = Vec::with_capacity(section.len() + 3);
+        for block in section.chunks(MAX_BLOCK_LEN as usize - 1) {
+            let header = (block.len() as u32) << 1 | 1;
+            stored.extend_from_slice(&header.to_le_bytes()[..3]);
+            stored.extend_from_slice(block);
+        }
+        stored
+    }
+
+    /// Unpacks a section of metadata that has at most `limit` bytes then.
+    pub(super) fn unpack(&self, section: &Bytes, limit: u64) -> Result<Vec<u8>, String> {
+        self.expanded_len(section)?;
+        let read = || {
+            let mut unpacked = Vec::new();
+            self.reader(section.clone()).take(limit + 1).read_to_end(&mut unpacked).map(|_| unpacked)
+        };
+        // The library panics where blocks cannot be unpacked.
+        let unpacked = catch_unwind(AssertUnwindSafe(read)).map_err(|_| "a block cannot be unpacked".to_owned())?;
+        let unpacked = unpacked.map_err(|error| error.to_string())?;
+        match unpacked.len() as u64 > limit {
+            true => Err(format!("a section of metadata has more than {limit} bytes")),
+            false => Ok(unpacked),
+        }
+    }
+
+    /// The content of a section whose blocks were looked at before.
+    pub(super) fn reader(&self, section: Bytes) -> Decompressor {
+        Decompressor::new(section, self.compression, Vec::new())
+    }
+
+    /// How many bytes a section has at most when it is unpacked, after a look at every block of it.
+    pub(super) fn expanded_len(&self, section: &Bytes) -> Result<u64, String> {
+        if self.kind == Kind::None {
+            return Ok(section.len() as u64);
+        }
+        let mut expanded = 0_u64;
+        let mut rest = section.as_ref();
+        while !rest.is_empty() {
+            let (header, behind) = rest.split_first_chunk::<3>().ok_or("a compression block has no header")?;
+            let header = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+            let len = (header >> 1) as usize;
+            let block = behind.get(..len).ok_or("a compression block ends behind its stream")?;
+            let is_stored = header & 1 == 1;
+            // The library takes an empty block for the end, and the end of a stream of nulls for no nulls.
+            if block.is_empty() && !(is_stored && behind.is_empty() && expanded == 0) {
+                return Err("a compression block has no content".to_owned());
+            }
+            expanded = expanded.saturating_add(if is_stored { len as u64 } else { self.expanded_block_len(block)? });
+            rest = &behind[len..];
+        }
+        Ok(expanded)
+    }
+
+    fn expanded_block_len(&self, block: &[u8]) -> Result<u64, String> {
+        let len = block.len() as u64;
+        let expanded = match self.kind {
+            Kind::None => Some(len),
+            Kind::Zlib if len * DEFLATE_RATIO <= MAX_EXPANDED => Some((len * DEFLATE_RATIO).min(MAX_EXPANDED)),
+            Kind::Zlib => inflated_len(block),
+            Kind::Snappy => snappy_len(block),
+            Kind::Lzo => Some(len * LZO_RATIO),
+            // Is given a buffer of the length of a block.
+            Kind::Lz4 => Some(self.block_len),
+            Kind::Zstd => zstd_len(block),
+        };
+        match expanded {
+            // No writer makes longer ones, and the bound need not be sharp.
+            Some(expanded) if expanded <= MAX_EXPANDED => Ok(expanded.min(self.block_len.max(len))),
+            Some(_) => Err(format!("a compression block expands to more than {MAX_EXPANDED} bytes")),
+            None => Err("a compression block is malformed".to_owned()),
+        }
+    }
+}
+
+/// The length after unpacking, as far as [`MAX_EXPANDED`] and a bit.
+fn inflated_len(block: &[u8]) -> Option<u64> {
+    std::io::copy(&mut DeflateDecoder::new(block).take(MAX_EXPANDED + 1), &mut std::io::sink()).ok()
+}
+
+/// The length that a block of Snappy begins with.
+fn snappy_len(block: &[u8]) -> Option<u64> {
+    let mut len = 0;
+    for (index, byte) in block.iter().take(5).enumerate() {
+        len |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some(len);
+        }
+    }
+    None
+}
+
+/// The content that the headers of frames and blocks allow for.
+fn zstd_len(mut rest: &[u8]) -> Option<u64> {
+    const FRAME: u32 = 0xfd2f_b528;
+    const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184d_2a50..=0x184d_2a5f;
+    let mut expanded = 0_u64;
+    while !rest.is_empty() {
+        let (magic, behind) = rest.split_first_chunk::<4>()?;
+        let magic = u32::from_le_bytes(*magic);
+        if SKIPPABLE.contains(&magic) {
+            let (len, behind) = behind.split_first_chunk::<4>()?;
+            rest = behind.get(u32::from_le_bytes(*len) as usize..)?;
+            continue;
+        }
+        if magic != FRAME {
+            return None;
+        }
+        let descriptor = *behind.first()?;
+        let is_single = descriptor & 0x20 != 0;
+        let size_len = match descriptor >> 6 {
+            0 => usize::from(is_single),
+            flag => 1 << flag,
+        };
+        let dictionary_len = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        rest = behind.get(1 + usize::from(!is_single) + dictionary_len + size_len..)?;
+        loop {
+            let (header, behind) = rest.split_first_chunk::<3>()?;
+            let header = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+            let len = header >> 3;
+            let (content, stored) = match header >> 1 & 3 {
+                0 => (u64::from(len), len),
+                1 => (u64::from(len), 1),
+                2 => (ZSTD_BLOCK_LEN, len),
+                _ => return None,
+            };
+            expanded = expanded.saturating_add(content);
+            rest = behind.get(stored as usize..)?;
+            if header & 1 == 1 {
+                break;
+            }
+        }
+        if descriptor & 4 != 0 {
+            rest = rest.get(4..)?;
+        }
+    }
+    Some(expanded)
+}

@@ -1,0 +1,227 @@
+//! [`Lengths`]: the lengths of lists, maps and texts, read before the values that they are lengths of.
+//!
+//! The library makes room for as many items as a batch's lengths add up to, and a length in a file can be anything. So
+//! this adds them up first: runs of integers, versions 1 and 2 of the ORC specification, without a sign.
+//!
+//! It also takes a stream of nulls that ends early for the absence of nulls, so those are counted, too.
+
+use std::io::{self, Read};
+
+/// Lengths, in the order of the values.
+pub(super) struct Lengths<R> {
+    bytes: R,
+    is_v2: bool,
+    run: Vec<u64>,
+    /// How many of the run are taken.
+    taken: usize,
+}
+
+/// What lengths add up to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Over as many neighbours as were asked for, at most.
+    pub(super) most: u64,
+    /// Over all.
+    pub(super) total: u64,
+}
+
+impl<R: Read> Lengths<R> {
+    /// The runs in `bytes`, which are best buffered.
+    pub(super) fn new(bytes: R, is_v2: bool) -> Self {
+        Self { bytes, is_v2, run: Vec::with_capacity(512), taken: 0 }
+    }
+
+    /// Adds up at most `count` lengths: all of them, and any `window` of them in a row (an upper bound).
+    ///
+    /// A stream that ends early or is damaged is added up to there; the library meets the same end.
+    pub(super) fn sums(mut self, count: u64, window: u64) -> Sums {
+        let mut sums = Sums::default();
+        // Any window lies in two that begin at its multiples.
+        let (mut before, mut current, mut in_current) = (0_u64, 0_u64, 0_u64);
+        for _ in 0..count {
+            let Some(length) = self.next() else { break };
+            sums.total = sums.total.saturating_add(length);
+            current = current.saturating_add(length);
+            sums.most = sums.most.max(before.saturating_add(current));
+            in_current += 1;
+            if in_current == window {
+                (before, current, in_current) = (current, 0, 0);
+            }
+        }
+        sums
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        if self.taken == self.run.len() {
+            self.run.clear();
+            self.taken = 0;
+            // A run of no values would be asked for again and again.
+            self.read_run().ok().filter(|()| !self.run.is_empty())?;
+        }
+        self.taken += 1;
+        self.run.get(self.taken - 1).copied()
+    }
+
+    fn read_run(&mut self) -> io::Result<()> {
+        let header = self.byte()?;
+        if !self.is_v2 {
+            return self.read_v1(header);
+        }
+        match header >> 6 {
+            0 => self.read_short_repeat(header),
+            1 => self.read_direct(header),
+            2 => self.read_patched(header),
+            _ => self.read_delta(header),
+        }
+    }
+
+    fn read_v1(&mut self, header: u8) -> io::Result<()> {
+        if header >= 128 {
+            for _ in 0..=!header {
+                let value = self.varint()?;
+                self.run.push(value);
+            }
+            return Ok(());
+        }
+        let delta = i64::from(self.byte()? as i8);
+        let first = self.varint()?;
+        let values = (0..i64::from(header) + 3).map(|index| first.wrapping_add_signed(index * delta));
+        self.run.extend(values);
+        Ok(())
+    }
+
+    fn read_short_repeat(&mut self, header: u8) -> io::Result<()> {
+        let value = self.big_endian(usize::from(header >> 3 & 7) + 1)?;
+        self.run.extend(std::iter::repeat_n(value, usize::from(header & 7) + 3));
+        Ok(())
+    }
+
+    fn read_direct(&mut self, header: u8) -> io::Result<()> {
+        let count = self.count(header)?;
+        let values = self.packed(count, width(header >> 1 & 31))?;
+        self.run.extend(values);
+        Ok(())
+    }
+
+    fn read_patched(&mut self, header: u8) -> io::Result<()> {
+        let count = self.count(header)?;
+        let value_width = width(header >> 1 & 31);
+        let (third, fourth) = (self.byte()?, self.byte()?);
+        let (base_len, patch_width) = (usize::from(third >> 5) + 1, width(third & 31));
+        let (gap_width, patches) = (u32::from(fourth >> 5) + 1, usize::from(fourth & 31));
+        let base = self.big_endian(base_len)?;
+        let mut values = self.packed(count, value_width)?;
+        let mut at = 0_usize;
+        for patch in self.packed(patches, closest_width(gap_width + patch_width))? {
+            at = at.saturating_add(patch.checked_shr(patch_width).unwrap_or_default() as usize);
+            let bits = patch & 1_u64.checked_shl(patch_width).map_or(u64::MAX, |bit| bit - 1);
+            if let Some(value) = values.get_mut(at) {
+                *value |= bits.checked_shl(value_width).unwrap_or_default();
+            }
+        }
+        self.run.extend(values.into_iter().map(|value| value.wrapping_add(base)));
+        Ok(())
+    }
+
+    fn read_delta(&mut self, header: u8) -> io::Result<()> {
+        let count = self.count(header)?;
+        let first = self.varint()?;
+        let delta = self.varint()?;
+        let delta = (delta >> 1) as i64 ^ -((delta & 1) as i64);
+        self.run.push(first);
+        if header >> 1 & 31 == 0 {
+            self.run.extend((1..count as i64).map(|index| first.wrapping_add_signed(index.wrapping_mul(delta))));
+            return Ok(());
+        }
+        let mut value = first.wrapping_add_signed(delta);
+        self.run.push(value);
+        for step in self.packed(count.saturating_sub(2), width(header >> 1 & 31))? {
+            value = if delta < 0 { value.wrapping_sub(step) } else { value.wrapping_add(step) };
+            self.run.push(value);
+        }
+        Ok(())
+    }
+
+    fn byte(&mut self) -> io::Result<u8> {
+        let mut byte = [0];
+        self.bytes.read_exact(&mut byte)?;
+        Ok(byte[0])
+    }
+
+    fn count(&mut self, header: u8) -> io::Result<usize> {
+        Ok((usize::from(header & 1) << 8 | usize::from(self.byte()?)) + 1)
+    }
+
+    fn varint(&mut self) -> io::Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(io::ErrorKind::InvalidData.into())
+    }
+
+    fn big_endian(&mut self, len: usize) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.bytes.read_exact(&mut bytes[8 - len..])?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+
+    /// Values of `width` bits, the first in the highest bits.
+    fn packed(&mut self, count: usize, width: u32) -> io::Result<Vec<u64>> {
+        let mut values = Vec::with_capacity(count);
+        let (mut bits, mut held) = (0_u128, 0);
+        for _ in 0..count {
+            while held < width {
+                bits = bits << 8 | u128::from(self.byte()?);
+                held += 8;
+            }
+            held -= width;
+            values.push((bits >> held) as u64 & (u64::MAX >> (64 - width)));
+        }
+        Ok(values)
+    }
+}
+
+/// How many bytes there are in run lengths of bytes; no more than `wanted` are counted.
+pub(super) fn byte_count(mut runs: impl Read, wanted: u64) -> u64 {
+    let mut count = 0_u64;
+    let mut control = [0];
+    while count < wanted && runs.read_exact(&mut control).is_ok() {
+        let control = i64::from(control[0] as i8);
+        // A byte that is repeated, or as many bytes as they are.
+        let (bytes, stored) = if control < 0 { (-control, -control) } else { (control + 3, 1) };
+        let read = io::copy(&mut runs.by_ref().take(stored.unsigned_abs()), &mut io::sink());
+        if !read.is_ok_and(|read| read == stored.unsigned_abs()) {
+            break;
+        }
+        count += bytes.unsigned_abs();
+    }
+    count.min(wanted)
+}
+
+/// The width in bits that five bits stand for.
+fn width(code: u8) -> u32 {
+    match code {
+        0..=23 => u32::from(code) + 1,
+        24 => 26,
+        25 => 28,
+        26 => 30,
+        27 => 32,
+        28 => 40,
+        29 => 48,
+        30 => 56,
+        _ => 64,
+    }
+}
+
+/// The least width that there is a code for.
+fn closest_width(bits: u32) -> u32 {
+    (0..32).map(width).find(|width| *width >= bits).unwrap_or(64)
+}
+
+#[cfg(test)]
+mod tests;

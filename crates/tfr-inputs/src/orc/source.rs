@@ -1,0 +1,275 @@
+//! [`OrcSource`]: reads ORC files as a scan of the engine.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_cast::CastOptions;
+use arrow_schema::{ArrowError, SchemaRef};
+use datafusion_common::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
+use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
+use futures::{FutureExt, StreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::clock::Clock;
+use super::stripe::{Place, Stripe};
+use super::tail::Tail;
+use super::tails::Tails;
+use super::types::{Column, Failure, finished};
+use crate::error::{Error, ErrorKind};
+
+/// The engine's batch size before it says otherwise.
+const DEFAULT_BATCH_SIZE: usize = 8192;
+
+/// Reads ORC files as a scan of the engine.
+#[derive(Debug, Clone)]
+pub(super) struct OrcSource {
+    tails: Arc<Tails>,
+    table_schema: TableSchema,
+    projection: SplitProjection,
+    batch_size: usize,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl OrcSource {
+    /// A source of the whole of `table_schema`.
+    pub(super) fn new(tails: Arc<Tails>, table_schema: TableSchema) -> Self {
+        Self {
+            tails,
+            projection: SplitProjection::unprojected(&table_schema),
+            table_schema,
+            batch_size: DEFAULT_BATCH_SIZE,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl FileSource for OrcSource {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        _config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        let file_schema = self.table_schema.file_schema();
+        let opener = OrcOpener {
+            store: object_store,
+            tails: Arc::clone(&self.tails),
+            wanted: Arc::new(file_schema.project(&self.projection.file_indices)?),
+            batch_size: self.batch_size,
+            bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
+        };
+        ProjectionOpener::try_new(self.projection.clone(), Arc::new(opener), file_schema)
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        &self.table_schema
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        Some(&self.projection.source)
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let merged = self.projection.source.try_merge(projection)?;
+        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
+        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        &self.metrics
+    }
+
+    fn file_type(&self) -> &str {
+        "orc"
+    }
+
+    fn fmt_extra(&self, _t: DisplayFormatType, _f: &mut fmt::Formatter) -> fmt::Result {
+        Ok(())
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.projection.source.iter(), f)
+    }
+}
+
+/// Opens one file or a part of one: the stripes that begin in it.
+#[derive(Clone)]
+struct OrcOpener {
+    store: Arc<dyn ObjectStore>,
+    tails: Arc<Tails>,
+    /// The columns of the batches.
+    wanted: SchemaRef,
+    batch_size: usize,
+    bytes_scanned: Count,
+}
+
+impl FileOpener for OrcOpener {
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let opener = self.clone();
+        Ok(async move {
+            let tail = opener.tails.get(&opener.store, &file.object_meta).await?;
+            let range =
+                file.range.as_ref().map_or(0..file.object_meta.size, |range| range.start as u64..range.end as u64);
+            let mut stripes = VecDeque::new();
+            let mut row = 0_u64;
+            for (index, stripe) in tail.stripes.iter().enumerate() {
+                if range.contains(&stripe.offset) {
+                    stripes.push_back((index, row));
+                }
+                row += stripe.number_of_rows;
+            }
+            let names = opener.tails.column_names(&tail);
+            let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
+            let found: Vec<_> = opener.wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
+            let read: BTreeSet<_> = found.iter().copied().flatten().collect();
+            let read: Vec<_> = read.into_iter().collect();
+            let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok()));
+            let part = Part {
+                file: opener.tails.name(&file.object_meta).into(),
+                meta: file.object_meta,
+                columns: columns.collect(),
+                read,
+                opener,
+                tail,
+            };
+            let batches = Batches { part, stripes, current: None };
+            let batches = futures::stream::try_unfold(batches, |mut batches| async {
+                Ok(batches.next().await?.map(|batch| (batch, batches)))
+            });
+            Ok(batches.boxed())
+        }
+        .boxed())
+    }
+}
+
+/// The batches of one file or part.
+struct Batches {
+    part: Part,
+    /// The stripes to come, and the rows of the file before each.
+    stripes: VecDeque<(usize, u64)>,
+    current: Option<Rows>,
+}
+
+/// What is read of a file.
+struct Part {
+    opener: OrcOpener,
+    file: Arc<str>,
+    meta: ObjectMeta,
+    tail: Arc<Tail>,
+    /// The columns that are wanted of those of the file, in its order.
+    read: Vec<usize>,
+    /// For each wanted column where it is among those, if the file has it.
+    columns: Vec<Option<usize>>,
+}
+
+/// What is left of a stripe.
+struct Rows {
+    /// Of the columns that the file has; none if that is none.
+    batches: Option<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>>,
+    place: Place,
+    clock: Option<Clock>,
+    /// The number of the next row in the file, and how many there are.
+    row: u64,
+    left: u64,
+}
+
+impl Batches {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Self { part, current, .. } = self;
+            if let Some(rows) = current.as_mut().filter(|rows| rows.left > 0) {
+                let (batch, len) = match &mut rows.batches {
+                    Some(batches) => {
+                        let batch = batches.next().transpose().map_err(|error| undecoded(&rows.place, error))?;
+                        let len = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                        (batch, len as u64)
+                    }
+                    None => (None, rows.left.min(part.opener.batch_size as u64)),
+                };
+                if len == 0 || len > rows.left {
+                    let reason = format!("it ends before the last {} of its rows", rows.left);
+                    return Err(rows.place.damaged(reason).into());
+                }
+                let batch = part.adapt(batch.as_ref(), len as usize, rows)?;
+                rows.row += len;
+                rows.left -= len;
+                return Ok(Some(batch));
+            }
+            let Some((stripe, row)) = self.stripes.pop_front() else { return Ok(None) };
+            self.current = Some(self.part.rows(stripe, row).await?);
+        }
+    }
+}
+
+impl Part {
+    async fn rows(&self, stripe: usize, row: u64) -> Result<Rows> {
+        let columns: Vec<&Column> = self.read.iter().map(|index| &self.tail.columns[*index]).collect();
+        let found = self.tail.stripes[stripe];
+        let place = Place { file: Arc::clone(&self.file), stripe, offset: found.offset };
+        let mut rows = Rows { batches: None, place, clock: None, row, left: found.number_of_rows };
+        if !columns.is_empty() && rows.left > 0 {
+            let opener = &self.opener;
+            let fetched =
+                Stripe::fetch(&opener.store, &self.meta, &self.tail, &columns, &rows.place, opener.batch_size).await?;
+            opener.bytes_scanned.add(fetched.bytes);
+            rows.clock = fetched.clock.clone();
+            let batches = fetched.batches();
+            let batches = batches.map_err(|error| undecoded(&rows.place, ArrowError::ExternalError(error.into())))?;
+            rows.batches = Some(Box::new(batches));
+        }
+        Ok(rows)
+    }
+
+    /// A batch of the wanted columns from one of those that were read.
+    fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &Rows) -> Result<RecordBatch> {
+        let adapted = self.columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
+            let (Some(at), Some(batch)) = (*at, batch) else {
+                return Ok(new_null_array(field.data_type(), len));
+            };
+            let column = &self.tail.columns[self.read[at]];
+            let array = finished(batch.column(at), &column.data_type, rows.clock.as_ref());
+            let array = array.map_err(|failure| match failure {
+                Failure::Arrow(error) => undecoded(&rows.place, error),
+                Failure::Misfit(misfit) => Error::from(ErrorKind::Timestamp {
+                    file: self.file.to_string(),
+                    row: misfit.row.map(|at| rows.row + at as u64),
+                    column: column.name.clone(),
+                    value: misfit.value,
+                    expected: misfit.expected,
+                }),
+            })?;
+            // A wider type of another file, or the declared one.
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            Ok(match array.data_type() == field.data_type() {
+                true => array,
+                false => arrow_cast::cast_with_options(&array, field.data_type(), &options)?,
+            })
+        });
+        let adapted = adapted.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.opener.wanted), adapted, &options)?)
+    }
+}
+
+fn undecoded(place: &Place, source: ArrowError) -> Error {
+    let (file, stripe, offset) = (place.file.to_string(), place.stripe, place.offset);
+    ErrorKind::Undecoded { file, stripe, offset, source }.into()
+}

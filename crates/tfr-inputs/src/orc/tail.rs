@@ -1,0 +1,213 @@
+//! [`Tail`]: what the end of a file says about the rest, checked before anything is believed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use prost::Message;
+
+use super::codec::Codec;
+use super::proto::{ColumnStatistics, Footer, PostScript, StripeInformation, Type, kind};
+use super::types::{Column, TimestampUnit, columns};
+use crate::detect::{self, Content, InputFormat};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How much of the end of a file is fetched at first; most tails fit.
+const FIRST_LEN: u64 = 64 << 10;
+
+/// A footer that is longer after unpacking is none.
+const MAX_FOOTER_LEN: u64 = 256 << 20;
+
+/// Deeper types would exhaust the stack of a reader.
+const MAX_DEPTH: usize = 64;
+
+/// How many rows a byte of a stripe can hold, and more: run lengths pack 520 values into a byte, and Zstandard packs
+/// 2^14 bytes of them into one. Stripes that claim more would keep a reader busy forever.
+const MAX_ROWS_PER_BYTE: u64 = 1 << 24;
+
+/// What the end of a file says about the rest.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) codec: Codec,
+    /// In the order in which a walk through the root type meets them; the root comes first.
+    pub(super) types: Vec<Type>,
+    /// The columns of the table in the file.
+    pub(super) columns: Vec<Column>,
+    /// In the order of the file, without overlap.
+    pub(super) stripes: Vec<StripeInformation>,
+    pub(super) rows: u64,
+}
+
+impl Tail {
+    /// Fetches and checks the tail of a file.
+    pub(super) async fn fetch(
+        store: &Arc<dyn ObjectStore>,
+        meta: &ObjectMeta,
+        name: &str,
+        unit: Option<TimestampUnit>,
+    ) -> Result<Self> {
+        if meta.size == 0 {
+            return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
+        }
+        let end = fetch(store, meta, name, meta.size.saturating_sub(FIRST_LEN)..meta.size).await?;
+        let damaged = |reason: String| Error::from(ErrorKind::Footer { file: name.to_owned(), reason });
+        let (postscript, tail_len) = match postscript(&end, meta.size) {
+            Ok(found) => found,
+            Err(reason) => return Err(other_format(store, meta, name).await.unwrap_or_else(|| damaged(reason))),
+        };
+        if postscript.magic.is_none()
+            && let Some(error) = other_format(store, meta, name).await
+        {
+            return Err(error);
+        }
+        let end = match tail_len <= end.len() as u64 {
+            true => end,
+            false => fetch(store, meta, name, meta.size - tail_len..meta.size).await?,
+        };
+        let body_len = meta.size - tail_len;
+        let codec = Codec::try_new(&postscript).map_err(damaged)?;
+        // In a tail, the footer stands before the postscript and its length.
+        let footer_end = end.len() - 1 - usize::from(end[end.len() - 1]);
+        let footer_len = postscript.footer_length.unwrap_or_default() as usize;
+        let footer = codec.unpack(&end.slice(footer_end - footer_len..footer_end), MAX_FOOTER_LEN);
+        let footer = Footer::decode(footer.map_err(damaged)?.as_slice()).map_err(|error| damaged(error.to_string()))?;
+        check_types(&footer.types).map_err(damaged)?;
+        check_stripes(&footer.stripes, body_len).map_err(damaged)?;
+        let rows = footer.stripes.iter().fold(0_u64, |rows, stripe| rows.saturating_add(stripe.number_of_rows));
+        let counted = footer.number_of_rows.unwrap_or_default();
+        if counted != rows {
+            return Err(damaged(format!("the footer counts {counted} rows, but its stripes hold {rows}")));
+        }
+        let unit_of = |id: usize| unit.unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)));
+        let is_v2 = postscript.version.first().is_some_and(|major| *major >= 1);
+        let columns = columns(&footer.types, is_v2, unit_of, name)?;
+        Ok(Self { codec, types: footer.types, columns, stripes: footer.stripes, rows })
+    }
+}
+
+/// The bytes of a part of a file, all of them.
+pub(super) async fn fetch(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    name: &str,
+    range: std::ops::Range<u64>,
+) -> Result<Bytes> {
+    let len = range.end - range.start;
+    let read = |source: std::io::Error| Error::from(ErrorKind::Read { file: name.to_owned(), source });
+    // The file that was listed, as far as the store can tell. Weak tags cannot be asked for (RFC 9110, section 13.1.1).
+    let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
+    let options = GetOptions { range: Some(range.into()), if_match, ..GetOptions::default() };
+    let bytes = async { store.get_opts(&meta.location, options).await?.bytes().await };
+    let bytes = bytes.await.map_err(|error| read(error.into()))?;
+    match bytes.len() as u64 == len {
+        true => Ok(bytes),
+        false => Err(read(std::io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// What to say of a file whose content is not ORC at all rather than damaged ORC.
+async fn other_format(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, name: &str) -> Option<Error> {
+    let found = match Content::of(&detect::head(store, meta, name).await.ok()?) {
+        Content::Format(InputFormat::Orc) => return None,
+        content => content.describe(),
+    };
+    Some(ErrorKind::WrongFormat { file: name.to_owned(), expected: "ORC", found }.into())
+}
+
+/// The postscript, and the length of all that stands behind the stripes.
+fn postscript(end: &Bytes, file_len: u64) -> Result<(PostScript, u64), String> {
+    let (len, before) = end.split_last().ok_or("it is empty")?;
+    let start = before.len().checked_sub(usize::from(*len)).ok_or("it is shorter than its postscript")?;
+    let postscript = PostScript::decode(&before[start..]).map_err(|error| format!("its postscript: {error}"))?;
+    // Early writers left it out.
+    if postscript.magic.as_deref().is_some_and(|magic| magic != "ORC") {
+        return Err("it does not end with a postscript of ORC".to_owned());
+    }
+    let footer_len = postscript.footer_length.ok_or("its postscript tells no length of the footer")?;
+    let lengths = [
+        footer_len,
+        postscript.metadata_length.unwrap_or_default(),
+        postscript.stripe_statistics_length.unwrap_or_default(),
+        u64::from(*len) + 1,
+    ];
+    let tail_len = lengths.iter().try_fold(0_u64, |sum, len| sum.checked_add(*len));
+    match tail_len {
+        Some(tail_len) if tail_len <= file_len => Ok((postscript, tail_len)),
+        _ => Err("its footer is longer than the file".to_owned()),
+    }
+}
+
+/// Types are numbered as a walk meets them, so that each but the root is part of one other that comes before it. A
+/// reader that met another order could walk in circles.
+fn check_types(types: &[Type]) -> Result<(), String> {
+    let mut next = 1;
+    // What is left to meet of the types that the walk is inside of.
+    let mut open: Vec<std::slice::Iter<'_, u32>> = types.first().map(|root| root.subtypes.iter()).into_iter().collect();
+    if open.is_empty() {
+        return Err("its footer has no types".to_owned());
+    }
+    while let Some(subtypes) = open.last_mut() {
+        let Some(id) = subtypes.next() else {
+            open.pop();
+            continue;
+        };
+        let subtype = types.get(next).filter(|_| *id as usize == next);
+        let subtype = subtype.ok_or_else(|| format!("type {id} is not where it belongs among {}", types.len()))?;
+        if open.len() == MAX_DEPTH {
+            return Err(format!("its types are nested more than {MAX_DEPTH} deep"));
+        }
+        next += 1;
+        open.push(subtype.subtypes.iter());
+    }
+    for (id, found) in types.iter().enumerate() {
+        let (names, parts) = (found.field_names.len(), found.subtypes.len());
+        let is_sound = match found.kind {
+            kind::STRUCT => names == parts,
+            kind::LIST => parts == 1,
+            kind::MAP => parts == 2,
+            kind::UNION => true,
+            kind::BOOLEAN..=kind::TIMESTAMP_INSTANT => parts == 0,
+            other => return Err(format!("type {id} is of kind {other}, which is unknown")),
+        };
+        if !is_sound {
+            return Err(format!("type {id} of kind {} has {parts} parts with {names} names", found.kind));
+        }
+    }
+    match next == types.len() {
+        true => Ok(()),
+        false => Err(format!("it has {} types, but only {next} are in use", types.len())),
+    }
+}
+
+/// Stripes stand in the file one behind the other, and hold what their length allows for.
+fn check_stripes(stripes: &[StripeInformation], body_len: u64) -> Result<(), String> {
+    let mut end = 0;
+    for (index, stripe) in stripes.iter().enumerate() {
+        let lengths = [stripe.index_length, stripe.data_length, stripe.footer_length];
+        let len = lengths.iter().try_fold(0_u64, |sum, len| sum.checked_add(*len));
+        let stripe_end = len.and_then(|len| stripe.offset.checked_add(len));
+        let (Some(len), Some(stripe_end)) = (len, stripe_end.filter(|stripe_end| *stripe_end <= body_len)) else {
+            return Err(format!("stripe {index} ends behind the {body_len} bytes of stripes"));
+        };
+        if stripe.offset < end {
+            return Err(format!("stripe {index} begins at byte {}, inside the one before", stripe.offset));
+        }
+        if stripe.number_of_rows / MAX_ROWS_PER_BYTE > len {
+            return Err(format!("stripe {index} has {len} bytes for {} rows", stripe.number_of_rows));
+        }
+        end = stripe_end;
+    }
+    Ok(())
+}
+
+/// Nanoseconds, unless the file says that some do not fit. The reader would notice; a table should not fail for it.
+fn timestamp_unit(statistics: Option<&ColumnStatistics>) -> TimestampUnit {
+    // A day less on either side, for time zones.
+    const RANGE: std::ops::Range<i64> = (i64::MIN / 1_000_000 + 86_400_000)..(i64::MAX / 1_000_000 - 86_400_000);
+    let Some(found) = statistics.and_then(|statistics| statistics.timestamps) else { return TimestampUnit::Nanosecond };
+    let mut bounds = [found.minimum, found.maximum, found.minimum_utc, found.maximum_utc].into_iter().flatten();
+    match bounds.all(|bound| RANGE.contains(&bound)) {
+        true => TimestampUnit::Nanosecond,
+        false => TimestampUnit::Microsecond,
+    }
+}

@@ -1,0 +1,294 @@
+//! [`Column`]: the columns of a file, in Arrow's types and in those that the library decodes them to.
+//!
+//! The two differ where the library would lose something. Timestamps are decoded as decimals, which hold all of them, and
+//! moved to the writer's clock by [`Clock`]. Short integers are decoded as long ones, since the library adds up runs in
+//! the type of the result, and fails where only a sum on the way is out of its range (apache/auron#1636). It does not know
+//! the decimals of ORC 2, which are integers in all but name.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowTimestampType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampNanosecondType,
+};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_schema::{ArrowError, DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
+
+use super::clock::Clock;
+use super::proto::{Type, kind};
+use crate::error::{ErrorKind, Result};
+
+/// The most digits of a decimal that ORC 2 stores as an integer.
+const MAX_INTEGER_PRECISION: u32 = 18;
+
+/// The decimals that hold every timestamp: seconds with nine places.
+const SECONDS: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 9);
+
+/// The unit of the timestamps of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampUnit {
+    /// From 1677 to 2262, as they are in the file.
+    Nanosecond,
+    /// All years; a timestamp with finer parts is an error.
+    Microsecond,
+}
+
+impl From<TimestampUnit> for TimeUnit {
+    fn from(unit: TimestampUnit) -> Self {
+        match unit {
+            TimestampUnit::Nanosecond => Self::Nanosecond,
+            TimestampUnit::Microsecond => Self::Microsecond,
+        }
+    }
+}
+
+/// A column of a file.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// The types of the file that belong to it: its own first, then those of its parts.
+    pub(super) types: std::ops::Range<usize>,
+    pub(super) data_type: DataType,
+    /// What the library decodes it to.
+    pub(super) decoded: DataType,
+}
+
+/// The columns of a file; its types are known to be a tree.
+pub(super) fn columns(
+    types: &[Type],
+    is_v2: bool,
+    unit_of: impl Fn(usize) -> TimestampUnit,
+    file: &str,
+) -> Result<Vec<Column>> {
+    let root = &types[0];
+    let refused = |column: &str, what: &str| ErrorKind::UnsupportedColumn {
+        file: file.to_owned(),
+        column: column.to_owned(),
+        what: what.to_owned(),
+    };
+    if root.kind != kind::STRUCT {
+        let format = "ORC files of single values, not of rows,";
+        return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
+    }
+    let mut names = HashSet::new();
+    let mut columns: Vec<Column> = Vec::with_capacity(root.subtypes.len());
+    for (name, id) in root.field_names.iter().zip(&root.subtypes) {
+        if !names.insert(name) {
+            return Err(ErrorKind::DuplicateColumn { file: file.to_owned(), column: name.clone() }.into());
+        }
+        let id = *id as usize;
+        let part = Part { types, is_v2, unit_of: &unit_of };
+        let (data_type, decoded) = part.data_types(id).map_err(|what| refused(name, &what))?;
+        if let Some(before) = columns.last_mut() {
+            before.types.end = id;
+        }
+        columns.push(Column { name: name.clone(), types: id..types.len(), data_type, decoded });
+    }
+    Ok(columns)
+}
+
+/// The types with which the library is to decode a file.
+pub(super) fn decoded_types(types: &[Type], columns: &[Column]) -> Vec<Type> {
+    let mut types = types.to_vec();
+    for column in columns {
+        mark_integers(&column.decoded, &mut types, column.types.start);
+    }
+    types
+}
+
+/// Makes long integers of what is to be decoded as such.
+fn mark_integers(decoded: &DataType, types: &mut [Type], id: usize) {
+    if *decoded == DataType::Int64 {
+        types[id].kind = kind::LONG;
+    }
+    let parts = types[id].subtypes.clone();
+    for (part, id) in part_types(decoded).into_iter().zip(parts) {
+        mark_integers(part, types, id as usize);
+    }
+}
+
+fn part_types(data_type: &DataType) -> Vec<&DataType> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        DataType::List(item) => vec![item.data_type()],
+        DataType::Map(entries, _) => part_types(entries.data_type()),
+        _ => Vec::new(),
+    }
+}
+
+struct Part<'a, F> {
+    types: &'a [Type],
+    is_v2: bool,
+    unit_of: &'a F,
+}
+
+impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
+    /// The type in the table, and the type that the library decodes to; or what is not supported.
+    fn data_types(&self, id: usize) -> Result<(DataType, DataType), String> {
+        let found = &self.types[id];
+        let part = |index: usize| self.data_types(found.subtypes[index] as usize);
+        let same = |data_type: DataType| Ok((data_type.clone(), data_type));
+        match found.kind {
+            kind::BOOLEAN => same(DataType::Boolean),
+            kind::BYTE => same(DataType::Int8),
+            kind::SHORT => Ok((DataType::Int16, DataType::Int64)),
+            kind::INT => Ok((DataType::Int32, DataType::Int64)),
+            kind::LONG => same(DataType::Int64),
+            kind::FLOAT => same(DataType::Float32),
+            kind::DOUBLE => same(DataType::Float64),
+            kind::STRING | kind::VARCHAR | kind::CHAR => same(DataType::Utf8),
+            kind::BINARY => same(DataType::Binary),
+            kind::DATE => Ok((DataType::Date32, DataType::Int64)),
+            kind::TIMESTAMP => Ok((DataType::Timestamp((self.unit_of)(id).into(), None), SECONDS)),
+            kind::TIMESTAMP_INSTANT => same(DataType::Timestamp((self.unit_of)(id).into(), Some(Arc::from("UTC")))),
+            kind::DECIMAL => {
+                let decimal = decimal(found)?;
+                let is_integer = self.is_v2 && found.precision <= MAX_INTEGER_PRECISION;
+                Ok((decimal.clone(), if is_integer { DataType::Int64 } else { decimal }))
+            }
+            kind::LIST => {
+                let (item, decoded) = part(0)?;
+                Ok((DataType::new_list(item, true), DataType::new_list(decoded, true)))
+            }
+            kind::MAP => {
+                let ((key, decoded_key), (value, decoded_value)) = (part(0)?, part(1)?);
+                Ok((map(key, value), map(decoded_key, decoded_value)))
+            }
+            kind::STRUCT => {
+                let mut fields = (Vec::new(), Vec::new());
+                for (index, name) in found.field_names.iter().enumerate() {
+                    let (field, decoded) = part(index)?;
+                    fields.0.push(Field::new(name, field, true));
+                    fields.1.push(Field::new(name, decoded, true));
+                }
+                Ok((DataType::Struct(fields.0.into()), DataType::Struct(fields.1.into())))
+            }
+            kind::UNION => Err("a union".to_owned()),
+            other => Err(format!("type {other}")),
+        }
+    }
+}
+
+fn map(key: DataType, value: DataType) -> DataType {
+    let entries = Fields::from(vec![Field::new("key", key, false), Field::new("value", value, true)]);
+    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
+}
+
+fn decimal(found: &Type) -> Result<DataType, String> {
+    let (precision, scale) = (found.precision, found.scale);
+    let fits = |number: u32| u8::try_from(number).ok().filter(|number| *number <= DECIMAL128_MAX_PRECISION);
+    match (fits(precision), fits(scale)) {
+        (Some(0), _) => Err("a decimal without precision and scale, as Hive 0.11 wrote them,".to_owned()),
+        (Some(digits), Some(places)) if places <= digits => Ok(DataType::Decimal128(digits, places as i8)),
+        _ => Err(format!("a decimal of {precision} digits with {scale} places")),
+    }
+}
+
+/// A value that its column cannot hold, and the row if it is not inside of another value.
+#[derive(Debug)]
+pub(super) struct Misfit {
+    pub(super) row: Option<usize>,
+    pub(super) value: String,
+    pub(super) expected: DataType,
+}
+
+/// Why a decoded array cannot become one of the column's type.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Misfit(Misfit),
+    Arrow(ArrowError),
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        Self::Arrow(error)
+    }
+}
+
+/// Brings what the library decoded to the type of its column.
+pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Clock>) -> Result<ArrayRef, Failure> {
+    let inside = |finished: Result<ArrayRef, Failure>| {
+        finished.map_err(|failure| match failure {
+            Failure::Misfit(misfit) => Failure::Misfit(Misfit { row: None, ..misfit }),
+            failure => failure,
+        })
+    };
+    match (array.data_type(), data_type) {
+        // The library brings decimals to one scale without a look at how many digits they have then.
+        (found @ DataType::Decimal128(precision, _), wanted) if found == wanted => {
+            array.as_primitive::<Decimal128Type>().validate_decimal_precision(*precision)?;
+            Ok(Arc::clone(array))
+        }
+        (found, wanted) if found == wanted => Ok(Arc::clone(array)),
+        (found, DataType::Timestamp(TimeUnit::Nanosecond, None)) if *found == SECONDS => {
+            timestamps::<TimestampNanosecondType>(array, 1, data_type, clock)
+        }
+        (found, DataType::Timestamp(TimeUnit::Microsecond, None)) if *found == SECONDS => {
+            timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock)
+        }
+        // The lowest bits, as all readers take them: some writers count modulo the range of the type.
+        (DataType::Int64, DataType::Int16) => {
+            let values: PrimitiveArray<Int16Type> = array.as_primitive::<Int64Type>().unary(|value| value as i16);
+            Ok(Arc::new(values))
+        }
+        (DataType::Int64, DataType::Int32) => {
+            let values: PrimitiveArray<Int32Type> = array.as_primitive::<Int64Type>().unary(|value| value as i32);
+            Ok(Arc::new(values))
+        }
+        (DataType::Int64, DataType::Date32) => {
+            let values: PrimitiveArray<Date32Type> = array.as_primitive::<Int64Type>().unary(|value| value as i32);
+            Ok(Arc::new(values))
+        }
+        (DataType::Int64, DataType::Decimal128(precision, scale)) => {
+            let values: PrimitiveArray<Decimal128Type> = array.as_primitive::<Int64Type>().unary(i128::from);
+            let values = values.with_precision_and_scale(*precision, *scale)?;
+            values.validate_decimal_precision(*precision)?;
+            Ok(Arc::new(values))
+        }
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let values = array.as_struct();
+            let parts = values.columns().iter().zip(fields);
+            let parts = parts.map(|(part, field)| inside(finished(part, field.data_type(), clock)));
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            let nulls = values.nulls().cloned();
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), parts, nulls, values.len())?))
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            let lists = array.as_list::<i32>();
+            let items = inside(finished(lists.values(), item.data_type(), clock))?;
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), lists.offsets().clone(), items, lists.nulls().cloned())?))
+        }
+        (DataType::Map(..), DataType::Map(field, sorted)) => {
+            let maps = array.as_map();
+            let entries: ArrayRef = Arc::new(maps.entries().clone());
+            let entries = inside(finished(&entries, field.data_type(), clock))?.as_struct().clone();
+            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
+            Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?))
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+fn timestamps<T: ArrowTimestampType>(
+    array: &ArrayRef,
+    nanoseconds: i128,
+    data_type: &DataType,
+    clock: Option<&Clock>,
+) -> Result<ArrayRef, Failure> {
+    let seconds = array.as_primitive::<Decimal128Type>();
+    let fit = |value: i128| (value % nanoseconds == 0).then(|| i64::try_from(value / nanoseconds).ok()).flatten();
+    let shown = |value: i128| clock.map_or(value, |clock| clock.shown(value));
+    let fitting = seconds.try_unary::<_, T, i128>(|value| fit(shown(value)).ok_or(value));
+    match fitting {
+        Ok(timestamps) => Ok(Arc::new(timestamps)),
+        Err(value) => {
+            let row = seconds.iter().position(|found| found == Some(value));
+            let value = shown(value);
+            let (seconds, nanoseconds) = (value.div_euclid(1_000_000_000), value.rem_euclid(1_000_000_000));
+            let value = format!("{seconds}.{nanoseconds:09} seconds since 1970");
+            Err(Failure::Misfit(Misfit { row, value, expected: data_type.clone() }))
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! [`Environment`]: what the process is told of stores by its environment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Variables that say how stores are reached: those of AWS, Google, Azure and Hadoop.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    home: Option<PathBuf>,
+}
+
+impl Environment {
+    /// That of this process.
+    pub fn of_process() -> Self {
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self { variables: variables.filter(|(_, value)| !value.is_empty()).collect(), home: std::env::home_dir() }
+    }
+
+    /// The value of a variable that is set to something.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// The variables whose names begin with `prefix`, with their names in lower case, as the builders of stores want
+    /// them.
+    pub(super) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (String, &'a str)> {
+        let named = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
+        named.map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
+    }
+
+    /// The user's directory.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Environment {
+    fn from(variables: [(&str, &str); N]) -> Self {
+        let owned = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Self { variables: owned.into(), home: None }
+    }
+}
+
+/// Names only: values may be secrets.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}

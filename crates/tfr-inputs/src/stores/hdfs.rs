@@ -1,0 +1,12 @@
+//! Hadoop's file system, by a client that speaks its protocol itself: no Java, no native libraries.
+
+use hdfs_native_object_store::{HdfsObjectStore, HdfsObjectStoreBuilder};
+use url::Url;
+
+use super::cloud::{Built, Unbuilt};
+
+/// The files of the name node, name service or view that `url` names, as the files in `HADOOP_CONF_DIR` say.
+pub(super) fn hdfs(url: &Url) -> Result<Built<HdfsObjectStore>, Unbuilt> {
+    let store = HdfsObjectStoreBuilder::new().with_url(url.as_str().trim_end_matches('/')).build()?;
+    Ok(Built { store, told: "settings of HADOOP_CONF_DIR".to_owned() })
+}

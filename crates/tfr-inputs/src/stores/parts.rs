@@ -1,0 +1,122 @@
+//! Long answers as several short ones.
+//!
+//! A request is given up after a time, and whoever reads a big file may take longer than that, if only because the query
+//! sorts meanwhile. So what is longer than [`PART`] bytes is fetched in parts, one ahead of the reader.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use datafusion_common_runtime::SpawnedTask;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, Result};
+
+/// Bytes of a part. Two of them are held for each file that is being read.
+pub(super) const PART: u64 = 8 << 20;
+
+/// The bytes `range` of an object, of which `answer` has begun to come in.
+pub(super) fn in_parts<S: ObjectStore>(
+    store: Arc<S>,
+    meta: &ObjectMeta,
+    range: Range<u64>,
+    answer: BoxStream<'static, Result<Bytes>>,
+) -> BoxStream<'static, Result<Bytes>> {
+    let source =
+        Source { store, path: meta.location.clone(), e_tag: meta.e_tag.clone(), version: meta.version.clone() };
+    let first = SpawnedTask::spawn(beginning(answer));
+    let start = range.start.saturating_add(PART);
+    let parts = stream::try_unfold((Some(first), start), move |(task, start)| {
+        let next = (start < range.end).then(|| source.fetch(start..range.end.min(start.saturating_add(PART))));
+        async move {
+            let Some(task) = task else { return Ok(None) };
+            let part = task.join().await.unwrap_or_else(|source| Err(source.into()))?;
+            Ok(Some((part, (next, start.saturating_add(PART)))))
+        }
+    });
+    parts.boxed()
+}
+
+/// Where the parts come from, as it was when the first of them did.
+struct Source<S> {
+    store: Arc<S>,
+    path: Path,
+    e_tag: Option<String>,
+    version: Option<String>,
+}
+
+impl<S: ObjectStore> Source<S> {
+    fn fetch(&self, range: Range<u64>) -> SpawnedTask<Result<Bytes>> {
+        let (store, path) = (Arc::clone(&self.store), self.path.clone());
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            if_match: self.e_tag.clone(),
+            version: self.version.clone(),
+            ..GetOptions::default()
+        };
+        SpawnedTask::spawn(async move { store.get_opts(&path, options).await?.bytes().await })
+    }
+}
+
+/// The first [`PART`] bytes of an answer.
+async fn beginning(mut answer: BoxStream<'static, Result<Bytes>>) -> Result<Bytes> {
+    let len = usize::try_from(PART).unwrap_or(usize::MAX);
+    let mut part = BytesMut::with_capacity(len);
+    while part.len() < len
+        && let Some(piece) = answer.try_next().await?
+    {
+        part.extend_from_slice(&piece[..piece.len().min(len - part.len())]);
+    }
+    Ok(part.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+    use object_store::{GetResultPayload, ObjectStoreExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn parts_are_the_whole_in_order() -> Result<()> {
+        let store = Arc::new(InMemory::new());
+        let content: Vec<u8> = (0..3 * PART / 4 * 3).map(|byte| (byte % 251) as u8).collect();
+        let path = Path::from("f");
+        store.put(&path, content.clone().into()).await?;
+        let len = content.len() as u64;
+        for range in [0..len, 5..len, PART - 1..PART + 1, 0..PART, 7..2 * PART + 7, 0..0] {
+            let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+            let answer = match range.is_empty() {
+                true => stream::empty().boxed(),
+                false => {
+                    let result = store.get_opts(&path, options).await?;
+                    let GetResultPayload::Stream(answer) = result.payload else { panic!("a stream") };
+                    answer
+                }
+            };
+            let meta = store.head(&path).await?;
+            let parts: Vec<_> = in_parts(Arc::clone(&store), &meta, range.clone(), answer).try_collect().await?;
+            assert!(parts.iter().all(|part| part.len() as u64 <= PART));
+            assert!(parts.concat() == content[range.start as usize..range.end as usize], "{range:?}");
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_object_that_changes_meanwhile_is_an_error() -> Result<()> {
+        let store = Arc::new(InMemory::new());
+        let path = Path::from("f");
+        store.put(&path, vec![1; 4 << 23].into()).await?;
+        let result = store.get(&path).await?;
+        let (meta, range) = (result.meta.clone(), result.range.clone());
+        let GetResultPayload::Stream(answer) = result.payload else { panic!("a stream") };
+        let mut parts = in_parts(Arc::clone(&store), &meta, range, answer);
+        parts.try_next().await?;
+        store.put(&path, vec![2; 4 << 23].into()).await?;
+        // One part may have been on its way.
+        let rest: Result<Vec<_>> = parts.try_collect().await;
+        assert!(matches!(rest, Err(object_store::Error::Precondition { .. })), "{:?}", rest.map(|parts| parts.len()));
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Remote`]: a store whose errors say what a user needs to know, and nothing else.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::client::HttpError;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartId, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+};
+
+use super::error::{Answer, Error, ErrorKind};
+use super::parts::{PART, in_parts};
+use super::service::Service;
+use super::wire::{Refusal, innermost};
+
+/// A store on the other side of a network. Each of its errors has an [`Error`] as its source.
+pub(super) struct Remote<S> {
+    pub(super) inner: Arc<S>,
+    pub(super) origin: Origin,
+}
+
+/// Which store an error comes from.
+#[derive(Clone)]
+pub(super) struct Origin {
+    /// `s3://bucket`.
+    pub(super) store: Arc<str>,
+    pub(super) service: Service,
+}
+
+impl Origin {
+    /// The error of a store's client, told anew.
+    pub(super) fn explain(&self, error: object_store::Error) -> object_store::Error {
+        use object_store::Error as Client;
+        let answered = |status| {
+            let answer = Answer { status, ..Answer::default() };
+            Box::new(Error::from(ErrorKind::Refused { store: self.store.to_string(), answer }))
+        };
+        match error {
+            Client::NotFound { path, .. } => Client::NotFound { path, source: answered(404) },
+            Client::AlreadyExists { path, .. } => Client::AlreadyExists { path, source: answered(409) },
+            Client::Precondition { path, .. } => Client::Precondition { path, source: answered(412) },
+            Client::NotModified { path, .. } => Client::NotModified { path, source: answered(304) },
+            Client::NotImplemented { .. } | Client::InvalidPath { .. } | Client::JoinError { .. } => error,
+            error => {
+                let told = Error::from(self.tell(&error));
+                match told.kind() {
+                    ErrorKind::Denied { .. } => {
+                        Client::PermissionDenied { path: self.store.to_string(), source: Box::new(told) }
+                    }
+                    _ => Client::Generic { store: "remote", source: Box::new(told) },
+                }
+            }
+        }
+    }
+
+    fn tell(&self, error: &object_store::Error) -> ErrorKind {
+        let (store, service) = (self.store.to_string(), self.service);
+        let chain = || std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
+        if let Some(refusal) = chain().find_map(|error| error.downcast_ref::<Refusal>()) {
+            return match refusal {
+                Refusal::Answer(answer) if matches!(answer.status, 401 | 403) => {
+                    ErrorKind::Denied { store, service, answer: answer.clone() }
+                }
+                Refusal::Answer(answer) => ErrorKind::Refused { store, answer: answer.clone() },
+                Refusal::NoBucket(answer) => ErrorKind::NoBucket { store, answer: answer.clone() },
+                Refusal::OtherRegion(region) => ErrorKind::OtherRegion { store, region: region.clone() },
+                Refusal::NoListing(answer) => ErrorKind::NoListing { store, answer: answer.clone() },
+                Refusal::NoParts => ErrorKind::NoParts { store },
+                Refusal::NoCredentials(reason) => ErrorKind::NoCredentials { store, service, reason: reason.clone() },
+            };
+        }
+        let reason = innermost(error);
+        match chain().any(|error| error.is::<HttpError>()) {
+            true => ErrorKind::Unreachable { store, reason },
+            false => ErrorKind::Failed { store, reason },
+        }
+    }
+}
+
+#[async_trait]
+impl<S: ObjectStore> ObjectStore for Remote<S> {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        self.inner.put_opts(location, payload, opts).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        let upload = self.inner.put_multipart_opts(location, opts).await;
+        let inner = upload.map_err(|error| self.origin.explain(error))?;
+        Ok(Box::new(RemoteUpload { inner, origin: self.origin.clone() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let mut result = self.inner.get_opts(location, options).await.map_err(|error| self.origin.explain(error))?;
+        if let GetResultPayload::Stream(mut stream) = result.payload {
+            let range = result.range.clone();
+            // A server of the web may know no parts.
+            if range.end - range.start > PART && self.origin.service != Service::Http {
+                stream = in_parts(Arc::clone(&self.inner), &result.meta, range, stream);
+            }
+            let origin = self.origin.clone();
+            result.payload = GetResultPayload::Stream(stream.map_err(move |error| origin.explain(error)).boxed());
+        }
+        Ok(result)
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.inner.get_ranges(location, ranges).await.map_err(|error| self.origin.explain(error))
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let origin = self.origin.clone();
+        self.inner.delete_stream(locations).map_err(move |error| origin.explain(error)).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let origin = self.origin.clone();
+        self.inner.list(prefix).map_err(move |error| origin.explain(error)).boxed()
+    }
+
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        let origin = self.origin.clone();
+        self.inner.list_with_offset(prefix, offset).map_err(move |error| origin.explain(error)).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.inner.rename_opts(from, to, options).await.map_err(|error| self.origin.explain(error))
+    }
+}
+
+#[async_trait]
+impl<S: MultipartStore> MultipartStore for Remote<S> {
+    async fn create_multipart(&self, path: &Path) -> Result<MultipartId> {
+        self.inner.create_multipart(path).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn put_part(&self, path: &Path, id: &MultipartId, part_idx: usize, data: PutPayload) -> Result<PartId> {
+        self.inner.put_part(path, id, part_idx, data).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn complete_multipart(&self, path: &Path, id: &MultipartId, parts: Vec<PartId>) -> Result<PutResult> {
+        self.inner.complete_multipart(path, id, parts).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
+        self.inner.abort_multipart(path, id).await.map_err(|error| self.origin.explain(error))
+    }
+}
+
+struct RemoteUpload {
+    inner: Box<dyn MultipartUpload>,
+    origin: Origin,
+}
+
+#[async_trait]
+impl MultipartUpload for RemoteUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let origin = self.origin.clone();
+        self.inner.put_part(data).map(move |sent| sent.map_err(|error| origin.explain(error))).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.inner.complete().await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await.map_err(|error| self.origin.explain(error))
+    }
+}
+
+impl fmt::Debug for RemoteUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteUpload").field(&self.origin.store).finish()
+    }
+}
+
+impl<S> fmt::Debug for Remote<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Remote").field(&self.origin.store).finish()
+    }
+}
+
+impl<S> fmt::Display for Remote<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin.store)
+    }
+}

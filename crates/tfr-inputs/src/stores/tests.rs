@@ -1,0 +1,92 @@
+use super::*;
+
+fn url(text: &str) -> Url {
+    Url::parse(text).expect("a URL")
+}
+
+fn stores() -> Stores {
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", "id"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+        ("AWS_CONFIG_FILE", "/none"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/none"),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "aHVudGVyMg=="),
+        ("GOOGLE_SKIP_SIGNATURE", "true"),
+    ];
+    Stores::new(StoreOptions { s3_endpoint: None, environment: environment.into() })
+}
+
+#[test]
+fn a_store_is_built_once_and_shows_no_secret() -> Result<(), DataFusionError> {
+    let stores = stores();
+    for (text, same, other, uploads) in [
+        ("s3://bucket/a", "s3://bucket/b/c", "s3://other/a", true),
+        ("s3a://bucket/a", "s3a://bucket/", "s3://bucket/", true),
+        ("gs://bucket/a", "gs://bucket/b", "gs://other/", true),
+        ("az://container/a", "az://container/b", "az://other/", true),
+        (
+            "abfss://files@account.dfs.core.windows.net/a",
+            "abfss://files@account.dfs.core.windows.net/",
+            "az://files/",
+            true,
+        ),
+        ("https://me:hunter2@host/f", "https://me:hunter2@host/g", "https://host/f", false),
+    ] {
+        let first = stores.get_store(&url(text))?;
+        assert!(Arc::ptr_eq(&first, &stores.get_store(&url(same))?), "{text}");
+        assert!(!Arc::ptr_eq(&first, &stores.get_store(&url(other))?), "{text}");
+        let root = ObjectStoreUrl::parse(&url(text)[..Position::BeforePath])?;
+        assert_eq!(stores.uploads().get(&root).is_some(), uploads, "{text}");
+        let shown = format!("{first} {first:?} {stores:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains("aHVudGVyMg"), "{shown}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_built_says_why_and_the_way_out() {
+    let stores = Stores::new(StoreOptions {
+        s3_endpoint: Some("localhost:9000".to_owned()),
+        environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
+    });
+    let told = |text: &str| {
+        let error = stores.get_store(&url(text)).expect_err(text);
+        let DataFusionError::External(error) = error else { panic!("{error}") };
+        let error = error.downcast::<Error>().expect("an error of stores");
+        (error.to_string(), error.hint().expect("a hint"))
+    };
+    let (message, hint) = told("s4://bucket/");
+    assert_eq!(message, "no store has the scheme \"s4\"");
+    assert!(hint.contains("s3://"), "{hint}");
+    let (message, hint) = told("s3://bucket/");
+    assert_eq!(message, "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
+    assert_eq!(hint, "write it as http://host:9000 or https://host");
+    let (message, hint) = told("az://container/");
+    assert_eq!(message, "az://container: Account must be specified");
+    assert!(hint.starts_with("set AZURE_STORAGE_ACCOUNT_NAME"), "{hint}");
+    let (message, hint) = told("gs://bucket/");
+    assert!(message.starts_with("gs://bucket: "), "{message}");
+    assert!(hint.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{hint}");
+}
+
+#[cfg(not(feature = "hdfs"))]
+#[test]
+fn without_the_feature_hdfs_names_it() {
+    let error = stores().get_store(&url("hdfs://namenode:8020/")).expect_err("left out");
+    let DataFusionError::External(error) = error else { panic!("{error}") };
+    let error = error.downcast::<Error>().expect("an error of stores");
+    assert_eq!(error.to_string(), "this build of tfr-inputs has no HDFS, which hdfs://namenode:8020 needs");
+    assert_eq!(error.hint().as_deref(), Some("build tfr-sql with --features hdfs"));
+}
+
+#[cfg(feature = "hdfs")]
+#[test]
+fn hdfs_is_built_by_the_name_of_its_node_or_service() -> Result<(), DataFusionError> {
+    let stores = stores();
+    for text in ["hdfs://namenode:8020/user/x", "hdfs://service/"] {
+        let store = stores.get_store(&url(text))?;
+        assert_eq!(store.to_string(), text.trim_end_matches("/user/x").trim_end_matches('/'));
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Lines out of pieces of text.
+
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, Line, Result};
+
+/// A line longer than this is none: it also keeps a batch within 32-bit offsets.
+const MAX_LINE_LEN: usize = 256 << 20;
+
+/// Cuts text into lines as Hadoop's reader does: each ends with LF, CR or CR LF, and the last one may lack that.
+pub(crate) struct Lines {
+    file: Arc<str>,
+    /// The start of a line whose end is yet to come.
+    rest: Vec<u8>,
+    /// The last line ended with CR, which may be the first half of CR LF.
+    after_cr: bool,
+    next: Line,
+}
+
+impl Lines {
+    /// Lines of `file` from its start or from the first one after `after_byte`.
+    pub(crate) fn new(file: Arc<str>, after_byte: Option<u64>) -> Self {
+        Self { file, rest: Vec::new(), after_cr: false, next: Line { number: 1, after_byte } }
+    }
+
+    /// Hands the lines that end in `piece` to `take`, without their ends, until it answers that it has enough. Returns
+    /// how much of the piece was read.
+    ///
+    /// # Errors
+    /// A line is longer than 256 MiB; those of `take`.
+    pub(crate) fn read(&mut self, piece: &[u8], mut take: impl FnMut(&[u8], Line) -> Result<bool>) -> Result<usize> {
+        let mut read = 0;
+        while read < piece.len() {
+            let next = &piece[read..];
+            if std::mem::take(&mut self.after_cr) && next[0] == b'\n' {
+                read += 1;
+                continue;
+            }
+            let end = memchr::memchr2(b'\n', b'\r', next);
+            if self.rest.len() + end.unwrap_or(next.len()) > MAX_LINE_LEN {
+                let reason = "the line is longer than 256 MiB".to_owned();
+                let (file, line) = (self.file.to_string(), self.next);
+                return Err(ErrorKind::Malformed { file, line, byte: None, reason }.into());
+            }
+            let Some(end) = end else {
+                self.rest.extend_from_slice(next);
+                return Ok(piece.len());
+            };
+            self.after_cr = next[end] == b'\r';
+            read += end + 1;
+            let go_on = if self.rest.is_empty() {
+                take(&next[..end], self.next)?
+            } else {
+                self.rest.extend_from_slice(&next[..end]);
+                let go_on = take(&self.rest, self.next)?;
+                self.rest.clear();
+                go_on
+            };
+            self.next.number += 1;
+            if !go_on {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Hands on the last line, if the text does not end with a line end.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub(crate) fn finish(&mut self, mut take: impl FnMut(&[u8], Line) -> Result<bool>) -> Result<()> {
+        if !self.rest.is_empty() {
+            take(&self.rest, self.next)?;
+            self.rest.clear();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_in_pieces_of_any_size() -> Result<()> {
+        let text = b"a\r\n\nb\rc\n\r\rd\r\ne";
+        let expected = ["a", "", "b", "c", "", "", "d", "e"];
+        for size in 1..=text.len() {
+            let mut lines = Lines::new("f".into(), None);
+            let mut found = Vec::new();
+            let mut take = |line: &[u8], at: Line| {
+                found.push((at.number, String::from_utf8_lossy(line).into_owned()));
+                Ok(found.len() % 2 == 0)
+            };
+            for mut piece in text.chunks(size) {
+                while !piece.is_empty() {
+                    let read = lines.read(piece, &mut take)?;
+                    piece = &piece[read..];
+                }
+            }
+            lines.finish(&mut take)?;
+            let expected = expected.iter().zip(1..).map(|(line, number)| (number, (*line).to_owned()));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "pieces of {size}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Arrow IPC, files and streams.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, StringDictionaryBuilder,
+};
+use datafusion::arrow::datatypes::Int8Type;
+use datafusion::arrow::ipc::CompressionType;
+use datafusion::arrow::ipc::reader::FileReader;
+use datafusion::arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
+use datafusion::error::Result;
+use serde_json::Value;
+
+use crate::corpus::{corpus, manifest, outcome, wrong};
+use crate::support::{chain, read, row_count, rows, session, texts, write};
+use crate::values::{first_difference, objects};
+
+fn batch(columns: &[(&str, ArrayRef)]) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_from_iter(columns.iter().map(|(name, column)| (*name, Arc::clone(column))))?)
+}
+
+fn numbers(range: std::ops::Range<i32>) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(range))
+}
+
+fn file(batches: &[RecordBatch], options: IpcWriteOptions) -> Result<Vec<u8>> {
+    let mut writer = FileWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options)?;
+    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    Ok(writer.into_inner()?)
+}
+
+fn stream(batches: &[RecordBatch], options: IpcWriteOptions) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options)?;
+    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    Ok(writer.into_inner()?)
+}
+
+/// Writes `content` and reads it.
+async fn table(content: &[u8]) -> Result<Vec<Vec<String>>> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.arrow", content)])?;
+    texts(&read(&dir.path().join("t.arrow").display().to_string()).await?)
+}
+
+#[tokio::test]
+async fn files_and_streams_compressed_or_not() -> Result<()> {
+    let words: ArrayRef = Arc::new(StringArray::from_iter((0..1000).map(|n| (n % 7 > 0).then(|| format!("word {n}")))));
+    let batches = [batch(&[("n", numbers(0..1000)), ("w", words)])?];
+    let expected = texts(&batches)?;
+    for compression in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
+        let options = || IpcWriteOptions::default().try_with_compression(compression);
+        assert_eq!(table(&file(&batches, options()?)?).await?, expected);
+        assert_eq!(table(&stream(&batches, options()?)?).await?, expected);
+    }
+    Ok(())
+}
+
+fn dictionary(words: &[&str]) -> Result<RecordBatch> {
+    let mut builder = StringDictionaryBuilder::<Int8Type>::new();
+    words.iter().for_each(|word| builder.append_value(word));
+    let words: DictionaryArray<Int8Type> = builder.finish();
+    batch(&[("w", Arc::new(words))])
+}
+
+#[tokio::test]
+async fn dictionaries_that_grow_or_are_replaced() -> Result<()> {
+    let grown = [dictionary(&["a"])?, dictionary(&["a", "b"])?, dictionary(&["a", "b", "c", "a"])?];
+    let delta = || IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+    let expected = texts(&grown)?;
+    assert_eq!(table(&file(&grown, delta())?).await?, expected);
+    assert_eq!(table(&stream(&grown, delta())?).await?, expected);
+    let replaced = [dictionary(&["a", "b"])?, dictionary(&["x", "a"])?];
+    assert_eq!(table(&stream(&replaced, IpcWriteOptions::default())?).await?, texts(&replaced)?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn columns_by_name_over_files_and_in_any_order() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let first = file(&[batch(&[("a", numbers(0..2)), ("b", numbers(10..12))])?], IpcWriteOptions::default())?;
+    let second = stream(&[batch(&[("b", numbers(12..13)), ("c", numbers(5..6))])?], IpcWriteOptions::default())?;
+    write(dir.path(), &[("1.arrow", &first), ("2.arrows", &second)])?;
+    let found = rows(&format!("SELECT c, b, a FROM '{}' ORDER BY b", dir.path().display())).await?;
+    assert_eq!(found, [["NULL", "10", "0"], ["NULL", "11", "1"], ["5", "12", "NULL"]]);
+    let found = rows(&format!("SELECT count(*) FROM '{}'", dir.path().display())).await?;
+    assert_eq!(found, [["3"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_is_read_in_parts_by_its_batches() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let batches = (0..50).map(|n| batch(&[("n", numbers(n * 100..(n + 1) * 100))])).collect::<Result<Vec<_>>>()?;
+    let files = [
+        ("f.arrow", file(&batches, IpcWriteOptions::default())?),
+        ("s.arrow", stream(&batches, IpcWriteOptions::default())?),
+    ];
+    for (name, content) in files {
+        write(dir.path(), &[(name, &content)])?;
+        let ctx = session(4);
+        ctx.state_ref().write().config_mut().options_mut().optimizer.repartition_file_min_size = 1024;
+        let sum = format!("SELECT sum(n), count(*) FROM '{}'", dir.path().join(name).display());
+        assert_eq!(texts(&ctx.sql(&sum).await?.collect().await?)?, [["12497500", "5000"]], "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn declared_columns() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(
+        dir.path(),
+        &[("t.arrow", &file(&[batch(&[("n", numbers(0..2)), ("m", numbers(2..4))])?], IpcWriteOptions::default())?)],
+    )?;
+    let ctx = session(1);
+    let location = dir.path().display();
+    ctx.sql(&format!("CREATE EXTERNAL TABLE t (m BIGINT) STORED AS ARROW LOCATION '{location}'")).await?;
+    let found = ctx.sql("SELECT m FROM t").await?.collect().await?;
+    assert_eq!(found[0].schema().field(0).data_type(), &datafusion::arrow::datatypes::DataType::Int64);
+    assert_eq!(texts(&found)?, [["2"], ["3"]]);
+    Ok(())
+}
+
+/// Every byte of a small file is overwritten in turn, and it is cut everywhere: an error or a table, nothing else.
+#[tokio::test]
+async fn damage_is_an_error_that_names_the_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.arrow");
+    let words: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "bc"]));
+    let batches = [batch(&[("n", numbers(0..2)), ("w", words)])?];
+    let zstd = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD))?;
+    for whole in [file(&batches, zstd.clone())?, stream(&batches, zstd)?] {
+        let cut = (1..whole.len()).step_by(7).map(|len| whole[..len].to_vec());
+        let overwritten = (8..whole.len()).step_by(3).map(|at| {
+            let mut damaged = whole.clone();
+            damaged[at] = 0xff;
+            damaged
+        });
+        for damaged in cut.chain(overwritten) {
+            std::fs::write(&path, &damaged)?;
+            if let Err(error) = read(&format!("{},format=arrow", path.display())).await {
+                assert!(chain(&error).contains("t.arrow"), "{}", chain(&error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The length before a compressed buffer is not believed.
+#[tokio::test]
+async fn nothing_is_allocated_for_what_a_buffer_cannot_hold() -> Result<()> {
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = IpcWriteOptions::default().try_with_compression(Some(codec))?;
+        let zeros: ArrayRef = Arc::new(Int32Array::from(vec![0; 1000]));
+        let mut content = stream(&[batch(&[("n", zeros)])?], options)?;
+        let length = 4000_i64.to_le_bytes();
+        let at = content.windows(8).position(|window| window == length).expect("the length of the buffer");
+        content[at..at + 8].copy_from_slice(&(1_i64 << 46).to_le_bytes());
+        let error = table(&content).await.expect_err("refused");
+        assert!(chain(&error).contains("bytes cannot be decompressed to 70368744177664"), "{}", chain(&error));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_behind_a_stream_is_not_dropped() -> Result<()> {
+    let one = stream(&[batch(&[("n", numbers(0..2))])?], IpcWriteOptions::default())?;
+    let error = table(&[one.clone(), one].concat()).await.expect_err("refused");
+    assert!(chain(&error).contains("bytes behind the end of the stream"), "{error}");
+    Ok(())
+}
+
+fn expectation(path: &Path) -> Result<Vec<Value>> {
+    let batches = FileReader::try_new(File::open(path)?, None)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(objects(&batches))
+}
+
+/// Files whose outcome is another than the corpus says, and why.
+const KNOWN: &[(&str, &str)] = &[
+    // Neither of two columns of one name can be asked for.
+    ("generated_duplicate_fieldnames.arrow_file", "column \"ints\" occurs more than once"),
+    ("generated_duplicate_fieldnames.stream", "column \"ints\" occurs more than once"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_arrow_file() -> Result<()> {
+    let Some(corpus) = corpus() else { return Ok(()) };
+    let mut outcomes = Vec::new();
+    for row in manifest(&corpus, "arrow_ipc").await? {
+        let mut outcome = outcome(&corpus, &row, ",format=arrow").await;
+        if outcome.as_ref().is_ok_and(|outcome| outcome.ends_with("read")) {
+            let batches = read(&format!("\"{}\"", corpus.join(&row["path"]).display())).await?;
+            let expected = expectation(&corpus.join(&row["expected"]))?;
+            let compared = first_difference(&objects(&batches), &expected, |found, expected| found == expected);
+            outcome = compared.and(outcome).and_then(|outcome| match row_count(&batches).to_string() == row["rows"] {
+                true => Ok(outcome),
+                false => Err(format!("{} rows, expected {}", row_count(&batches), row["rows"])),
+            });
+        }
+        outcomes.push((row["path"].clone(), outcome));
+    }
+    assert_eq!(wrong(&outcomes, KNOWN), Vec::<String>::new());
+    Ok(())
+}

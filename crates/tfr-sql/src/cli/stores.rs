@@ -1,0 +1,43 @@
+//! Where tables lie that are not on this machine.
+
+use clap::Args;
+use tfr_inputs::stores::StoreOptions;
+
+const S3_ENDPOINT_HELP: &str = "\
+Where s3:// is, if not at AWS: a URL such as http://host:9000 [default: as AWS_ENDPOINT_URL says]
+
+Buckets are part of the path there, as MinIO, Ceph and other servers have it.
+
+All else that stores have to know stands in the environment, by the names that their own tools have:
+
+  s3://     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION;
+            or AWS_PROFILE, for keys in ~/.aws/credentials; or the role of a web
+            identity, a container or an instance
+  gs://     GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT
+  az://     AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY,
+            AZURE_STORAGE_SAS_TOKEN or AZURE_CLIENT_SECRET; or a managed identity;
+            the same for abfss://container@account.dfs.core.windows.net
+  hdfs://   HADOOP_CONF_DIR
+  https://  a user, or a signature, in the URL itself: https://user:password@host/a.csv
+
+Public data is read without credentials where AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true or \
+AZURE_SKIP_SIGNATURE=true. Requests that fail are sent again, as -v tells.";
+
+/// Where tables lie that are not on this machine.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Stores")]
+#[group(skip)]
+pub struct StoreArgs {
+    /// Where s3:// is, if not at AWS: a URL such as http://host:9000
+    #[arg(long, value_name = "URL", long_help = S3_ENDPOINT_HELP)]
+    s3_endpoint: Option<String>,
+}
+
+impl StoreArgs {
+    /// With what the environment says.
+    pub fn options(&self) -> StoreOptions {
+        let mut options = StoreOptions::from_environment();
+        options.s3_endpoint.clone_from(&self.s3_endpoint);
+        options
+    }
+}

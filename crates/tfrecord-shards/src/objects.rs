@@ -1,0 +1,361 @@
+//! The decisions of a commit to an object store, where nothing is renamed and a file appears whole, under its final
+//! name: what is completed, in which order, and how it is undone.
+//!
+//! Shards are multipart uploads to their final keys. A key is not there until its upload is completed, so nothing is
+//! staged elsewhere and nothing is copied. [`ObjectPublication`] is a state machine without I/O: it hands out one
+//! [`ObjectStep`] at a time and is told how it went.
+//!
+//! | what is under the prefix | steps | dies in between |
+//! |---|---|---|
+//! | nothing | `_manifest.json`, if there is still none; the uploads; `_SUCCESS` | nothing, incomplete or new |
+//! | a set of ours | the uploads, under names that tell the run; `_SUCCESS`, if it is missing; `_manifest.json`, in the place of the very one that was inspected. Then the old files go | old or new |
+//! | a set of ours without a manifest | as with nothing, under names that tell the run. Then the old files go | incomplete or new |
+//!
+//! Where there is no manifest, it comes first. It tells readers that what appears now is not whole before `_SUCCESS` is
+//! there, and the next run which files are ours. And it is the claim: of two runs that put one where there is none, the
+//! store refuses the second, which has completed nothing yet. So plain names have one owner. Names that tell the run are
+//! nobody else's anyway, and there the exchange of the manifest decides: of two runs that replace the same one, the
+//! store refuses the second, which then removes what it has completed.
+//!
+//! A store without conditional requests keeps nobody apart but by what [`ObjectStep::Inspect`] and
+//! [`ObjectStep::Confirm`] see.
+//!
+//! # What a run leaves that is killed
+//! | killed | is left | our reader | the next run |
+//! |---|---|---|---|
+//! | before the first step | open uploads, which nobody sees and a lifecycle rule of the bucket ends | sees what was there | finds what was there |
+//! | where there was no manifest, before `_SUCCESS` | a manifest and some of its shards | refuses the set as not whole | refuses it, or, overwriting, replaces it |
+//! | where there was one, before it is exchanged | shards that no manifest lists, beside the old set | sees the old set | overwriting, removes them |
+//! | after that | old shards, which the manifest tells as [`replaced`](Manifest::replaced) | sees the new set | overwriting, removes them |
+//!
+//! Who reads by patterns of names, and not by the manifest, sees shards as their uploads are completed.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::commit::{SaveMode, StagedShard, check_prefix, in_order};
+use crate::error::{ErrorKind, Result};
+use crate::manifest::{Manifest, SetDescription};
+use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME};
+use crate::target::NAMES_SHOWN;
+
+/// Which of its versions a file in a store is, as the store tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ObjectVersion {
+    /// Its entity tag.
+    pub e_tag: Option<String>,
+    /// Its version, in stores that number them.
+    pub version: Option<String>,
+}
+
+/// A manifest as it lies in a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredManifest {
+    /// What it says.
+    pub manifest: Manifest,
+    /// Which it is.
+    pub version: ObjectVersion,
+}
+
+/// What is under the prefix where a set goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Occupant {
+    /// Nothing.
+    Vacant,
+    /// Files of ours.
+    Ours {
+        /// The manifest that lists them, if there is one.
+        manifest: Option<ObjectVersion>,
+        /// Whether there is a [`SUCCESS_NAME`].
+        success: bool,
+        /// The paths from the prefix of everything but these two; of what the manifest lists also if it is not there.
+        files: BTreeSet<String>,
+    },
+}
+
+/// Sorts what is under a prefix, path by path, and refuses what the mode does not replace.
+///
+/// Ours is what the manifest lists, what it says was replaced, and what has a name that tells a run: a run that was
+/// killed, or failed, or has just been superseded, may have completed that without a manifest.
+#[derive(Debug)]
+pub struct PrefixSurvey {
+    mode: SaveMode,
+    manifest: Option<ObjectVersion>,
+    /// What the manifest lists, and what it says was replaced.
+    listed: BTreeSet<String>,
+    replaced: BTreeSet<String>,
+    success: bool,
+    ours: BTreeSet<String>,
+    foreign: Vec<String>,
+}
+
+impl PrefixSurvey {
+    /// Of a prefix with this manifest, which was read before anything is listed.
+    pub fn new(mode: SaveMode, manifest: Option<&StoredManifest>) -> Self {
+        Self {
+            mode,
+            manifest: manifest.map(|stored| stored.version.clone()),
+            listed: manifest.map(|stored| stored.manifest.file_names()).unwrap_or_default(),
+            replaced: manifest.map(|stored| stored.manifest.replaced.iter().cloned().collect()).unwrap_or_default(),
+            success: false,
+            ours: BTreeSet::new(),
+            foreign: Vec::new(),
+        }
+    }
+
+    /// Takes note of a file, by its path from the prefix. Breaks if nothing more needs to be known.
+    pub fn add(&mut self, path: String) -> ControlFlow<()> {
+        let is_ours = self.listed.contains(&path) || self.replaced.contains(&path) || ObjectNames::tells_run(&path);
+        if self.mode != SaveMode::Overwrite || !is_ours {
+            self.foreign.push(path);
+        } else if path == SUCCESS_NAME {
+            self.success = true;
+        } else if path != MANIFEST_NAME {
+            self.ours.insert(path);
+        }
+        if self.foreign.len() < NAMES_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// What is there, under the prefix `out`, which is named in errors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotEmpty`] or [`ErrorKind::ForeignFiles`].
+    pub fn finish(self, out: &Path) -> Result<Occupant> {
+        let path = out.to_owned();
+        match self.mode {
+            SaveMode::Error if !self.foreign.is_empty() => {
+                Err(ErrorKind::NotEmpty { path, found: self.foreign }.into())
+            }
+            SaveMode::Overwrite if !self.foreign.is_empty() => {
+                Err(ErrorKind::ForeignFiles { path, files: self.foreign }.into())
+            }
+            _ if self.manifest.is_none() && self.ours.is_empty() => Ok(Occupant::Vacant),
+            _ => {
+                // Listed files that are not there, too: one that is being completed at this moment, for a manifest that is
+                // about to be replaced, would be nobody's.
+                let listed = self.listed.into_iter().filter(|path| path != SUCCESS_NAME && path != MANIFEST_NAME);
+                let files = listed.chain(self.ours).collect();
+                Ok(Occupant::Ours { manifest: self.manifest, success: self.success, files })
+            }
+        }
+    }
+}
+
+/// What must be so for a manifest to be put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// There is none.
+    Absent,
+    /// It is still this one.
+    Unchanged(ObjectVersion),
+}
+
+/// One step of publishing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectStep {
+    /// See what is under the prefix now, and refuse what must not be replaced.
+    Inspect,
+    /// Put the manifest, on a condition. If it does not hold, that is an [`ErrorKind::Superseded`], unless the manifest
+    /// that is there is this very one: then only the answer to an earlier request had got lost.
+    PutManifest {
+        /// What it holds.
+        content: Vec<u8>,
+        /// The condition.
+        condition: Condition,
+    },
+    /// Complete the uploads of all shards, in whatever order.
+    Complete,
+    /// See that the manifest is still the one that was put; if not, that is an [`ErrorKind::Superseded`].
+    Confirm,
+    /// Put an empty [`SUCCESS_NAME`].
+    PutSuccess,
+    /// Remove these files, as far as they are there.
+    Remove {
+        /// Their paths from the prefix.
+        files: Vec<String>,
+    },
+}
+
+/// How a step went, when it did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObjectOutcome {
+    /// It is done.
+    Done,
+    /// What [`ObjectStep::Inspect`] found.
+    Found(Occupant),
+}
+
+/// A set on its way from uploads to files that readers see.
+///
+/// ```
+/// use std::path::Path;
+/// use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant};
+/// use tfrecord_shards::{RunId, SetDescription, ShardStats, StagedShard, StagedUpload};
+///
+/// # fn main() -> tfrecord_shards::Result<()> {
+/// let upload = StagedUpload { id: "upload 1".to_owned(), parts: vec!["part 1".to_owned()] };
+/// let shard = StagedShard::new("part-00000-00000.tfrecord", 0, 0, ShardStats::default());
+/// let shards = vec![StagedShard { upload: Some(upload), ..shard }];
+/// let mut publication = ObjectPublication::new(false, shards, SetDescription::of_records(), &RunId::new())?;
+///
+/// let mut taken = Vec::new();
+/// while let Some(step) = publication.next_step() {
+///     // Here the store is asked. There is nothing under the prefix, and nothing goes wrong.
+///     let outcome = match step {
+///         ObjectStep::Inspect => ObjectOutcome::Found(Occupant::Vacant),
+///         _ => ObjectOutcome::Done,
+///     };
+///     publication.performed(&step, outcome, Path::new("s3://bucket/train/"))?;
+///     taken.push(step);
+/// }
+/// assert!(matches!(taken[1], ObjectStep::PutManifest { .. }));
+/// assert_eq!(taken[2..], [ObjectStep::Confirm, ObjectStep::Complete, ObjectStep::Confirm, ObjectStep::PutSuccess]);
+/// assert!(publication.is_committed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ObjectPublication {
+    /// Whether names tell the run, and are nobody else's.
+    own_names: bool,
+    manifest: Manifest,
+    ahead: VecDeque<ObjectStep>,
+    /// Steps that have been begun: to put the first manifest, to complete uploads, to put the mark of success.
+    claims: bool,
+    completes: bool,
+    marks: bool,
+    committed: bool,
+}
+
+impl ObjectPublication {
+    /// Publishes the shards in the order of their partition and sequence. `own_names` is whether their names tell the run.
+    ///
+    /// # Errors
+    /// When two shards claim the same place, or the prefix cannot start a file name.
+    pub fn new(own_names: bool, shards: Vec<StagedShard>, description: SetDescription, run: &RunId) -> Result<Self> {
+        check_prefix(&description.prefix)?;
+        let entry = |shard: StagedShard| {
+            let path = shard.staged.clone();
+            shard.into_entry(path)
+        };
+        let entries = in_order(shards)?.into_iter().map(entry).collect();
+        Ok(Self {
+            own_names,
+            manifest: Manifest::new(description, entries, run),
+            ahead: [ObjectStep::Inspect].into(),
+            claims: false,
+            completes: false,
+            marks: false,
+            committed: false,
+        })
+    }
+
+    /// What is published; all of it is known once [`ObjectStep::Inspect`] has been performed.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// What to do now; `None` when the set is published.
+    pub fn next_step(&mut self) -> Option<ObjectStep> {
+        let step = self.ahead.pop_front();
+        // From here on: a step that fails may have been done, in whole or in part.
+        match &step {
+            Some(ObjectStep::PutManifest { condition: Condition::Absent, .. }) => self.claims = true,
+            Some(ObjectStep::Complete) => self.completes = true,
+            Some(ObjectStep::PutSuccess) => self.marks = true,
+            _ => {}
+        }
+        step
+    }
+
+    /// Takes note of how a step went, of a target that is named `out` in errors.
+    ///
+    /// # Errors
+    /// When something has come to be where there was nothing: plain names may not be used beside it
+    /// ([`ErrorKind::Superseded`]).
+    pub fn performed(&mut self, step: &ObjectStep, outcome: ObjectOutcome, out: &Path) -> Result<()> {
+        match outcome {
+            ObjectOutcome::Done => self.committed |= self.commits(step),
+            ObjectOutcome::Found(Occupant::Ours { .. }) if !self.own_names => {
+                return Err(ErrorKind::Superseded { path: out.to_owned() }.into());
+            }
+            ObjectOutcome::Found(occupant) => self.plan_for(occupant)?,
+        }
+        Ok(())
+    }
+
+    /// Whether readers see the new set. From here on nothing is undone.
+    pub fn is_committed(&self) -> bool {
+        self.committed
+    }
+
+    fn commits(&self, step: &ObjectStep) -> bool {
+        match step {
+            ObjectStep::PutSuccess => self.claims,
+            ObjectStep::PutManifest { condition, .. } => *condition != Condition::Absent,
+            _ => false,
+        }
+    }
+
+    /// The steps that take back what has been done, when one has failed before the set was committed; the first of them
+    /// that fails is the last. `standing` is the manifest that is there now: where that is not known, nothing may be undone.
+    pub fn undo(self, standing: Option<&Manifest>) -> Vec<ObjectStep> {
+        let is_ours = standing.is_some_and(|standing| standing.run == self.manifest.run);
+        if self.committed || (is_ours && !self.claims) {
+            return Vec::new();
+        }
+        let shards = self.manifest.shards.into_iter().map(|shard| shard.path).filter(|_| self.completes);
+        let mut files: Vec<_> = shards.collect();
+        match standing {
+            Some(_) if is_ours => files.extend(self.marks.then(|| SUCCESS_NAME.to_owned())),
+            // Another run that had the same names, in a store that does not refuse the second manifest.
+            Some(manifest) => {
+                let listed = manifest.file_names();
+                files.retain(|file| !listed.contains(file));
+            }
+            None => {}
+        }
+        // The manifest last: until then it tells what is not whole, and whose it is.
+        let files = (!files.is_empty()).then_some(ObjectStep::Remove { files });
+        let manifest = is_ours.then(|| ObjectStep::Remove { files: vec![MANIFEST_NAME.to_owned()] });
+        files.into_iter().chain(manifest).collect()
+    }
+
+    /// Plans the rest, once it is known what is there.
+    fn plan_for(&mut self, occupant: Occupant) -> Result<()> {
+        let (standing, success, mut old) = match occupant {
+            Occupant::Vacant => (None, false, BTreeSet::new()),
+            Occupant::Ours { manifest, success, files } => (manifest, success, files),
+        };
+        for shard in &self.manifest.shards {
+            old.remove(&shard.path);
+        }
+        self.manifest.replaced = old.iter().cloned().collect();
+        let content = self.manifest.to_json()?;
+        match standing {
+            Some(version) => {
+                self.ahead.push_back(ObjectStep::Complete);
+                self.ahead.extend((!success).then_some(ObjectStep::PutSuccess));
+                self.ahead.push_back(ObjectStep::PutManifest { content, condition: Condition::Unchanged(version) });
+            }
+            None => self.ahead.extend([
+                ObjectStep::PutManifest { content, condition: Condition::Absent },
+                // Before anything of another run could be written over: some stores look first and write then, so that both of
+                // two runs may be told that there was no manifest.
+                ObjectStep::Confirm,
+                ObjectStep::Complete,
+                ObjectStep::Confirm,
+                ObjectStep::PutSuccess,
+            ]),
+        }
+        if !old.is_empty() {
+            self.ahead.push_back(ObjectStep::Remove { files: old.into_iter().collect() });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+"""Reads the one shard of a set by the Python module that `tfr-sql schema --as python` printed of it.
+
+Arguments: the module, the directory of the set. Prints the columns of what `parse` returns as JSON: rows as lists, of a
+sparse tensor those of its values, and text for bytes.
+"""
+
+import glob
+import json
+import sys
+
+import tensorflow as tf
+
+
+def rows(tensor):
+    if isinstance(tensor, tf.SparseTensor):
+        rows = [[] for _ in range(tensor.dense_shape[0])]
+        for (row, *_), value in zip(tensor.indices.numpy(), tensor.values.numpy().tolist(), strict=True):
+            rows[row].append(value)
+        return rows
+    return tensor.to_list() if isinstance(tensor, tf.RaggedTensor) else tensor.numpy().tolist()
+
+
+def text(value):
+    if isinstance(value, list):
+        return [text(inner) for inner in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+if __name__ == "__main__":
+    path, directory = sys.argv[1:]
+    module = {}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), module)
+    (shard,) = glob.glob(f"{glob.escape(directory)}/*.tfrecord")
+    records = [record.numpy() for record in tf.data.TFRecordDataset(shard)]
+    # In a graph, as `Dataset.map` runs it.
+    (parsed,) = tf.data.Dataset.from_tensors(tf.constant(records)).map(module["parse"])
+    parsed = parsed[0] if isinstance(parsed, tuple) else parsed
+    json.dump({name: text(rows(tensor)) for name, tensor in parsed.items()}, sys.stdout)

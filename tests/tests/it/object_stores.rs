@@ -1,0 +1,280 @@
+//! Sets in an object store, written by the command to a server that speaks S3: whole or not there, whatever fails.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tfr_tests::{Fault, Operation, Run, S3Server, SECRET_KEY, Scratch, finish, run, tfr_sql};
+
+/// More rows than any test waits for.
+const ENDLESS: &str = "SELECT value, value * 2 AS double FROM generate_series(1, 100000000000)";
+
+fn rows(count: usize) -> String {
+    format!("SELECT value AS id, concat('row ', value) AS name FROM generate_series(1, {count})")
+}
+
+fn write(server: &S3Server, query: &str, key: &str) -> Command {
+    let mut command = server.tfr_sql();
+    command.arg(query).args(["--out", &server.url(key)]);
+    command
+}
+
+/// The rows of a table, sorted.
+fn read(mut command: Command, table: &str) -> String {
+    run(command.args([&format!("SELECT * FROM '{table}' ORDER BY id"), "--format", "csv"])).success().stdout
+}
+
+/// Nothing is there, and nothing is about to be.
+#[track_caller]
+fn assert_nothing(server: &S3Server) {
+    assert!(server.keys().is_empty(), "{:?}", server.keys());
+    assert!(server.open_uploads().is_empty(), "{:?}", server.open_uploads());
+}
+
+#[test]
+fn what_is_written_there_reads_as_what_is_written_here() {
+    let scratch = Scratch::default();
+    let server = S3Server::default();
+    for (number, arguments) in [
+        &["--shards", "4"][..],
+        &["--shard-rows", "1000", "--compression", "gzip", "--threads", "3"],
+        &["--compression", "zlib"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (key, out) = (format!("sets/{number}/"), scratch.join(format!("{number}")));
+        let report = run(write(&server, &rows(5000), &key).args(arguments).args(["--report", "json"])).success().stdout;
+        run(tfr_sql().arg(rows(5000)).arg("--out").arg(&out).args(arguments)).success();
+        assert_eq!(read(server.tfr_sql(), &server.url(&key)), read(tfr_sql(), out.to_str().unwrap()));
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["out"], server.url(&key));
+        let manifest: Value = serde_json::from_slice(&server.object(&format!("{key}_manifest.json"))).unwrap();
+        assert_eq!(manifest["totals"]["rows"], 5000);
+        for shard in manifest["shards"].as_array().unwrap() {
+            let path = shard["path"].as_str().unwrap();
+            assert_eq!(server.object(&format!("{key}{path}")).len() as u64, shard["file_bytes"], "{path}");
+        }
+        assert!(!manifest.to_string().contains(SECRET_KEY));
+    }
+    let keys = server.keys();
+    assert!(keys.contains(&"sets/0/part-00003-of-00004.tfrecord".to_owned()), "{keys:?}");
+    assert!(keys.contains(&"sets/1/part-00000-00004.tfrecord.gz".to_owned()), "{keys:?}");
+    assert!(server.open_uploads().is_empty());
+}
+
+#[test]
+fn a_query_that_fails_midway_leaves_nothing() {
+    let server = S3Server::default();
+    let query = "SELECT value, 1 / (value - 59990) AS x FROM generate_series(1, 60000)";
+    for arguments in [&["--shard-rows", "1000"][..], &["--shards", "8"]] {
+        let failed = run(write(&server, query, "out/").args(arguments)).exits_with(1);
+        assert!(failed.stderr.to_lowercase().contains("by zero"), "{}", failed.stderr);
+        assert_nothing(&server);
+    }
+    assert!(server.count(Operation::AbortUpload) > 0, "no upload was begun before the query failed");
+}
+
+#[test]
+fn a_store_that_refuses_leaves_nothing_and_is_named() {
+    for (operation, action) in [
+        (Operation::List, "list"),
+        (Operation::CreateUpload, "begin the upload of"),
+        (Operation::UploadPart, "upload"),
+        (Operation::Put, "write"),
+        (Operation::CompleteUpload, "complete the upload of"),
+    ] {
+        let server = S3Server::default();
+        server.fail_always(operation, Fault::Echo);
+        let failed = run(write(&server, &rows(3000), "out/").args(["--shards", "3", "-v"])).exits_with(1);
+        let expected = format!("cannot {action}");
+        assert!(failed.stderr.contains(&expected) && failed.stderr.contains("s3://data/out"), "{}", failed.stderr);
+        assert!(!failed.stderr.contains(SECRET_KEY) && !failed.stderr.contains("Signature="), "{}", failed.stderr);
+        assert_nothing(&server);
+    }
+}
+
+#[test]
+fn what_goes_wrong_once_is_tried_again() {
+    let server = S3Server::default();
+    run(write(&server, &rows(3000), "expected/").args(["--shards", "3"])).success();
+    for (operation, fault) in [
+        (Operation::List, Fault::slow_down()),
+        (Operation::CreateUpload, Fault::slow_down()),
+        (Operation::CreateUpload, Fault::Reset),
+        (Operation::UploadPart, Fault::slow_down()),
+        (Operation::UploadPart, Fault::Reset),
+        (Operation::UploadPart, Fault::ResetAfter),
+        (Operation::CompleteUpload, Fault::slow_down()),
+        (Operation::CompleteUpload, Fault::Reset),
+        (Operation::CompleteUpload, Fault::ResetAfter),
+        (Operation::Put, Fault::slow_down()),
+        (Operation::Put, Fault::ResetAfter),
+    ] {
+        let server_of_run = S3Server::default();
+        // The second of its kind, where there is a second.
+        let number = usize::from(operation != Operation::List);
+        server_of_run.fail(operation, number, fault.clone());
+        let written = run(write(&server_of_run, &rows(3000), "out/").args(["--shards", "3"]));
+        assert_eq!(written.code, Some(0), "{operation:?}, {fault:?}: {}", written.stderr);
+        let read = |server: &S3Server, key| read(server.tfr_sql(), &server.url(key));
+        assert_eq!(read(&server_of_run, "out/"), read(&server, "expected/"), "{operation:?}, {fault:?}");
+        assert!(server_of_run.open_uploads().is_empty(), "{operation:?}, {fault:?}");
+        assert_eq!(server_of_run.keys().len(), 5, "{operation:?}, {fault:?}");
+    }
+}
+
+#[test]
+fn a_set_is_replaced_only_when_asked_for() {
+    let server = S3Server::default();
+    run(write(&server, &rows(10), "out").args(["--shards", "2"])).success();
+    let keys = server.keys();
+    for more in [&[][..], &["--dry-run"]] {
+        let refused = run(write(&server, &rows(20), "out/").args(["--shards", "2"]).args(more)).exits_with(1);
+        assert!(refused.stderr.contains("s3://data/out/: not empty"), "{}", refused.stderr);
+    }
+    assert_eq!(server.keys(), keys);
+    // Not by one that fails.
+    let query = "SELECT 1 / (value - 9) AS x FROM generate_series(1, 10)";
+    run(write(&server, query, "out/").args(["--mode", "overwrite"])).exits_with(1);
+    assert_eq!(server.keys(), keys);
+    run(write(&server, &rows(20), "out/").args(["--shards", "2", "--mode", "overwrite"])).success();
+    assert_eq!(read(server.tfr_sql(), &server.url("out/")).lines().count(), 21);
+    assert_eq!(server.keys().len(), 4, "{:?}", server.keys());
+    let overlap = format!("SELECT * FROM '{}'", server.url("out/"));
+    let refused = run(write(&server, &overlap, "out/").args(["--mode", "overwrite"])).exits_with(1);
+    assert!(refused.stderr.contains("overlaps with input"), "{}", refused.stderr);
+    server.put("out/notes.txt", "mine");
+    let refused = run(write(&server, &rows(20), "out/").args(["--mode", "overwrite"])).exits_with(1);
+    assert!(refused.stderr.contains("notes.txt"), "{}", refused.stderr);
+    assert!(server.open_uploads().is_empty());
+}
+
+#[test]
+fn of_two_commands_at_once_one_fails_cleanly() {
+    let server = S3Server::default();
+    server.delay(Duration::from_millis(20));
+    let spawn = |count| spawn(write(&server, &rows(count), "out/").args(["--shards", "3"]));
+    let mut codes = [spawn(30), spawn(60)].map(finish);
+    codes.sort();
+    assert_eq!(codes, [Some(0), Some(1)]);
+    let found = read(server.tfr_sql(), &server.url("out/")).lines().count();
+    assert!([31, 61].contains(&found), "{found} lines");
+    assert_eq!(server.keys().len(), 5, "{:?}", server.keys());
+    assert!(server.open_uploads().is_empty());
+}
+
+/// With `kill -9` uploads stay open, which nobody sees, and the next run goes on as if nothing had been.
+#[test]
+fn a_command_that_is_stopped_leaves_nothing_to_be_seen() {
+    for (signal, code) in [("INT", Some(130)), ("TERM", Some(143)), ("KILL", None)] {
+        let server = S3Server::default();
+        let child = spawn(write(&server, ENDLESS, "out/").args(["--shard-rows", "10000"]));
+        let started = Instant::now();
+        while server.open_uploads().len() < 3 {
+            assert!(started.elapsed() < Duration::from_secs(120), "no uploads");
+            thread::yield_now();
+        }
+        self::signal(signal, &child);
+        assert_eq!(finish(child), code, "SIG{signal}");
+        assert!(server.keys().is_empty(), "SIG{signal}: {:?}", server.keys());
+        assert_eq!(server.open_uploads().is_empty(), signal != "KILL", "SIG{signal}");
+        run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
+        assert_eq!(server.keys().len(), 3, "SIG{signal}");
+    }
+}
+
+/// Killed at one moment after the other, a run leaves the old set, the new one or none, and the next run clears up.
+#[test]
+fn killed_at_every_third_request() {
+    for old in [None, Some(10)] {
+        for requests in (1..).step_by(3) {
+            let server = S3Server::default();
+            if let Some(rows_before) = old {
+                run(write(&server, &rows(rows_before), "out/").args(["--shards", "2"])).success();
+            }
+            let before = server.requests().len();
+            server.delay(Duration::from_millis(5));
+            let overwrite = ["--mode", "overwrite", "--shards"];
+            let mut child = spawn(write(&server, &rows(30), "out/").args(overwrite).arg("3"));
+            while server.requests().len() < before + requests && child.try_wait().unwrap().is_none() {
+                thread::yield_now();
+            }
+            signal("KILL", &child);
+            let code = finish(child);
+            server.delay(Duration::ZERO);
+            let place = format!("killed at request {requests} of a run over {old:?}");
+            let found = set_rows(&server, "out/");
+            assert!(found == Some(30) || (found == old && code.is_none()), "{place}: {found:?}");
+            run(write(&server, &rows(20), "out/").args(overwrite).arg("1")).success();
+            assert_eq!(set_rows(&server, "out/"), Some(20), "{place}");
+            assert_eq!(server.keys().len(), 3, "{place}: {:?}", server.keys());
+            if code == Some(0) {
+                break;
+            }
+        }
+    }
+}
+
+/// Rows of a set, if there is a whole one.
+fn set_rows(server: &S3Server, key: &str) -> Option<usize> {
+    let query = format!("SELECT id FROM '{}'", server.url(key));
+    let read = run(server.tfr_sql().args([&query, "--format", "csv"]));
+    if read.code != Some(0) {
+        let is_none = read.stderr.contains("is not whole") || read.stderr.contains("no such file");
+        assert!(is_none, "{}", read.stderr);
+        return None;
+    }
+    Some(read.stdout.lines().count() - 1)
+}
+
+#[test]
+fn many_open_shards_need_little_memory() {
+    let scratch = Scratch::default();
+    let server = S3Server::default();
+    let spill = scratch.join("spill");
+    fs::create_dir(&spill).unwrap();
+    let mut command = write(&server, &rows(200_000), "out/");
+    command.args(["--shards", "256", "--memory-limit", "32MiB", "--temp-dir"]).arg(&spill);
+    run(&mut command).success();
+    assert_eq!(server.keys().len(), 258);
+    assert_eq!(fs::read_dir(&spill).unwrap().count(), 0);
+    let counted = format!("SELECT count(*), sum(id) FROM '{}'", server.url("out/"));
+    let counted = run(server.tfr_sql().args([&counted, "--format", "csv"])).success().stdout;
+    assert!(counted.ends_with("\n200000,20000100000\n"), "{counted}");
+}
+
+#[test]
+fn what_is_only_for_files_says_so() {
+    let server = S3Server::default();
+    run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
+    let url = server.url("out/");
+    for arguments in [
+        &["verify", &url][..],
+        &["cat", &url],
+        &["head", &url],
+        &["index", &url],
+        &["salvage", &url, "--out", "here"],
+        &["reshard", &url, "--out", "here"],
+    ] {
+        let refused = run(server.tfr_sql().args(arguments)).exits_with(2);
+        assert!(refused.stderr.contains(&url) && refused.stderr.contains("hint: "), "{}", refused.stderr);
+    }
+    let refused = run(server.tfr_sql().args(["reshard", "here", "--out", &url])).exits_with(2);
+    assert!(refused.stderr.contains("writing to s3:// is not supported here"), "{}", refused.stderr);
+    let refused = run(&mut write(&server, &rows(10), "table.parquet")).exits_with(2);
+    assert!(refused.stderr.contains("a Parquet file to an object store is not supported"), "{}", refused.stderr);
+    let refused = run(server.tfr_sql().args([&rows(10), "--out", "https://localhost/x/"])).exits_with(1);
+    assert!(refused.stderr.contains("cannot write to https://localhost/x/"), "{}", refused.stderr);
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn signal(name: &str, child: &Child) {
+    // The process may be gone already; its exit code tells.
+    let _: Run = run(Command::new("sh").args(["-c", &format!("kill -s {name} {}", child.id())]));
+}
