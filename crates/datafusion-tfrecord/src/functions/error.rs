@@ -53,6 +53,16 @@ pub enum ErrorKind {
         /// What is wrong. What is below it is the source of this error.
         error: arrow_tfrecord::Error,
     },
+    /// A column that no record has where it is looked for, but in another place.
+    #[error("{function}: column \"{column}\" is in none of the records, but they have {found}")]
+    Elsewhere {
+        /// The function.
+        function: &'static str,
+        /// The column.
+        column: String,
+        /// What the records have.
+        found: String,
+    },
     /// Bytes that are no image of a known format, or a damaged one.
     #[error("{function}: row {row}: {reason}")]
     Image {
@@ -78,6 +88,11 @@ impl Error {
                 Some("name the columns of the record: {label: label, 'image/width': width}".to_owned())
             }
             ErrorKind::Record { error, .. } | ErrorKind::Parse { error, .. } => error.hint(),
+            ErrorKind::Elsewhere { .. } => Some(
+                "declare the column as it was written: as a struct or a list of lists, or parse the records as \
+                 tf.train.SequenceExample with tf_parse_sequence_example"
+                    .to_owned(),
+            ),
             ErrorKind::Image { .. } => Some(
                 "try_image_info(...) is null for what is no image: WHERE try_image_info(content) IS NULL finds those"
                     .to_owned(),

@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow_schema::{DataType, Field, FieldRef, SchemaRef};
-use arrow_tfrecord::{Mapping, MappingOptions, RecordParser, RecordType};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_tfrecord::{FeatureMapping, FeatureNames, Mapping, MappingOptions, RecordParser, RecordType};
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_expr::{
     Coercion, ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
     TypeSignature, TypeSignatureClass, Volatility,
 };
+
+use tfrecord_framing::Position;
 
 use super::argument::{Function, values};
 use super::error::ErrorKind;
@@ -91,8 +95,21 @@ impl ScalarUDFImpl for Parse {
         let schema = function.columns(COLUMNS, function.given_text(&args, COLUMNS)?.unwrap_or_default())?;
         let options = function.mapping(self.record_type, OPTIONS, |index| function.given_text(&args, index))?;
         let (records, is_scalar) = values(&args)?;
-        let rows =
-            self.parser(&schema, &options)?.parse(&records).map_err(|error| ErrorKind::parse(function.0, error))?;
+        let failed = |error| ErrorKind::parse(function.0, error);
+        let rows = self.parser(&schema, &options)?.parse(&records).map_err(failed)?;
+        let is_missing = |column: &ArrayRef| column.null_count() == rows.len() && rows.null_count() < rows.len();
+        if rows.columns().iter().any(is_missing) {
+            let names = names(&records).map_err(failed)?;
+            for (field, _) in rows.fields().iter().zip(rows.columns()).filter(|(_, column)| is_missing(column)) {
+                let column = Arc::new(Schema::new(vec![Arc::clone(field)]));
+                if let Ok(mapping) = Mapping::try_new(&column, &options)
+                    && let Some(found) = elsewhere(&mapping, &options, &names)
+                {
+                    let (function, column) = (function.0, field.name().clone());
+                    return Err(ErrorKind::Elsewhere { function, column, found }.into());
+                }
+            }
+        }
         result(Arc::new(rows), is_scalar)
     }
 
@@ -102,6 +119,57 @@ impl ScalarUDFImpl for Parse {
             _ => &EXAMPLE,
         })
     }
+}
+
+/// The names of the features that `records` have.
+fn names(records: &dyn Array) -> Result<FeatureNames, arrow_tfrecord::Error> {
+    let mut names = FeatureNames::default();
+    let mut observe = |row: usize, record: Option<&[u8]>| {
+        let position = Position { record: row as u64, byte: 0 };
+        record.map_or(Ok(()), |record| names.observe(record, position))
+    };
+    match records.data_type() {
+        DataType::BinaryView => {
+            records.as_binary_view().iter().enumerate().try_for_each(|(row, record)| observe(row, record))?;
+        }
+        DataType::Binary => {
+            records.as_binary::<i32>().iter().enumerate().try_for_each(|(row, record)| observe(row, record))?;
+        }
+        DataType::LargeBinary => {
+            records.as_binary::<i64>().iter().enumerate().try_for_each(|(row, record)| observe(row, record))?;
+        }
+        _ => {}
+    }
+    Ok(names)
+}
+
+/// What the records have by the name of a column that they do not have where it is looked for: a null in every row would
+/// not be told from a value that is there.
+fn elsewhere(mapping: &Mapping, options: &MappingOptions, names: &FeatureNames) -> Option<String> {
+    let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
+    let is_there = |feature: &&FeatureMapping| {
+        let place = if feature.in_steps { names.feature_lists() } else { names.features() };
+        place.contains(feature.name.as_str())
+    };
+    if features.iter().any(is_there) {
+        return None;
+    }
+    let is_claimed = |name: &str| features.iter().any(|feature| feature.name == name);
+    features.iter().find_map(|feature| {
+        let part = format!("{}{}", feature.name, options.separator);
+        let (there, sort) = match feature.in_steps {
+            true => (names.features(), "feature"),
+            false => (names.feature_lists(), "feature list"),
+        };
+        if there.contains(feature.name.as_str()) {
+            return Some(format!("a {sort} of that name"));
+        }
+        let parts = [(names.features(), "feature"), (names.feature_lists(), "feature list")];
+        parts.into_iter().find_map(|(names, sort)| {
+            let part = names.iter().find(|name| name.starts_with(&part) && !is_claimed(name))?;
+            Some(format!("the {sort} {part:?}"))
+        })
+    })
 }
 
 const RECORD: &str = "The bytes of the record.";
