@@ -173,7 +173,7 @@ pub enum SkipReason {
     EmptyFile,
     /// A file that describes the records beside it: a note, `features.json`, `schema.pbtxt`, an index.
     Description,
-    /// A link to a directory that it lies in.
+    /// A link to a directory on the way to it.
     Loop,
 }
 
@@ -184,7 +184,7 @@ impl fmt::Display for SkipReason {
             Self::Checksum => "checksum",
             Self::EmptyFile => "0 bytes",
             Self::Description => "describes records",
-            Self::Loop => "a link to a directory above it",
+            Self::Loop => "a link back",
         })
     }
 }

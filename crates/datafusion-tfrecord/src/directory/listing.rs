@@ -174,14 +174,15 @@ fn is_special_file(path: &Path) -> bool {
     std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Whether a directory of the local file system is a link to one that it lies in. Two of these, followed, are a tree without
+/// Whether a directory of the local file system is a link to one on the way to it. Two of these, followed, are a tree without
 /// end for practical purposes.
-fn leads_upwards(path: &Path) -> bool {
+fn leads_back(path: &Path) -> bool {
     let path = std::path::PathBuf::from(format!("/{path}"));
-    path.is_symlink()
-        && path.canonicalize().is_ok_and(|target| {
-            path.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|parent| parent.starts_with(target))
-        })
+    let is_on_the_way = |target: std::path::PathBuf| {
+        let mut way = path.ancestors().skip(1).filter_map(|above| above.canonicalize().ok());
+        way.any(|above| above.starts_with(&target))
+    };
+    path.is_symlink() && path.canonicalize().is_ok_and(is_on_the_way)
 }
 
 /// Whether a file describes the records beside it. `beside_records`: some file there is certain to hold records.
@@ -470,7 +471,7 @@ impl<'a> Walk<'a> {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,
-            None if self.is_local() && leads_upwards(path) => SkipReason::Loop,
+            None if self.is_local() && leads_back(path) => SkipReason::Loop,
             _ => return true,
         };
         let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };

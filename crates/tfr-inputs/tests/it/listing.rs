@@ -56,10 +56,10 @@ async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
     Ok(())
 }
 
-/// Links are followed, but not around in circles: two that lead upwards would make a tree of 2^40 directories.
+/// Links are followed, but not around in circles: two that lead back would make a tree of 2^40 directories.
 #[cfg(unix)]
 #[tokio::test]
-async fn links_that_lead_upwards_are_not_followed() -> Result<()> {
+async fn links_that_lead_back_are_not_followed() -> Result<()> {
     use std::os::unix::fs::symlink;
     let dir = directory(&["t/a/1.csv", "t/b/2.csv", "elsewhere/3.csv"])?;
     for (target, link) in [("..", "t/a/up"), ("../../t", "t/b/up"), ("../elsewhere", "t/c")] {
@@ -68,6 +68,13 @@ async fn links_that_lead_upwards_are_not_followed() -> Result<()> {
     for location in ["t", "t/**", "t/**/*.csv"] {
         assert_eq!(found(&dir, location).await?, ["elsewhere/3.csv", "t/a/1.csv", "t/b/2.csv"], "{location}");
     }
+    // Each leads to all others, and none upwards.
+    let dir = directory(&["t/a/1.csv", "t/b/2.csv", "t/c/3.csv"])?;
+    for (from, to) in ["ab", "ac", "ba", "bc", "ca", "cb"].map(|pair| pair.split_at(1)) {
+        symlink(format!("../{to}"), dir.path().join(format!("t/{from}/{to}")))?;
+    }
+    // Five ways to each file: straight, past one other directory (two ways), and past both (two ways).
+    assert_eq!(found(&dir, "t").await?.len(), 15);
     Ok(())
 }
 
