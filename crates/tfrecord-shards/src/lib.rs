@@ -9,6 +9,7 @@
 //! | record batches in, a set of shards out | [`ShardedWriter`] |
 //! | one shard, from framed records | [`ShardWriter`] |
 //! | to spread rows over shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
+//! | to give every key to one split | [`Splits`], [`key_hashes`] |
 //! | to stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
 //! | to know whether a directory is a whole set | [`check`], [`Manifest::read`] |
 //! | to know all that is wrong with files and sets | [`verify`](fn@verify) |
@@ -62,6 +63,7 @@ mod rewrite;
 mod schema;
 mod shard_writer;
 mod sharding;
+mod split;
 mod staging;
 mod target;
 mod verify;
@@ -87,6 +89,7 @@ pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
+pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use staging::leftovers;
 pub use target::{check, guarded, preflight};
 pub use verify::{Verification, verify};

@@ -1,0 +1,242 @@
+//! Splits by hash: which rows are for training, and which for validation.
+//!
+//! A row's split depends on its key alone: on neither the other rows, their number and their order, nor on a seed. So no
+//! key is in two splits, and rows that are added move none of the old ones.
+//!
+//! The *key hash* of a row is
+//!
+//! ```text
+//! XXH3-64(encoding of the first key column, of the second, ...; seed 0x74667273706c6974, the letters "tfrsplit")
+//! ```
+//!
+//! where a value is encoded as a letter and what follows it. Lengths and counts are 8 bytes, the lowest first.
+//!
+//! | value | encoding |
+//! |---|---|
+//! | null of any type | `n` |
+//! | boolean | `f` or `t` |
+//! | integer of any width, decimal of any precision and scale | `d`, length, the number in decimal digits: `-7`, `1.5`; without a plus, without zeros in front but one before a point, without zeros behind the last digit of a fraction, without a point and nothing behind it; zero has no sign |
+//! | float of any width | `e`, the 8 bytes of the double, lowest first; -0.0 as 0.0, every NaN as `7ff8000000000000` |
+//! | text, bytes | `b`, length, the bytes; of text its UTF-8 |
+//! | date | `D`, length, the days since 1970-01-01 in decimal digits |
+//! | time of day | `h`, length, the nanoseconds since midnight in decimal digits |
+//! | timestamp, with a time zone or without | `T`, length, the nanoseconds since 1970-01-01 00:00:00 in decimal digits |
+//! | duration | `u`, length, the nanoseconds in decimal digits |
+//! | list of any kind | `l`, number of elements, each of them |
+//! | struct | `r`, number of fields, each of them in order; names do not count |
+//!
+//! Dictionaries and run ends are encoded as their values. So equal values hash alike whatever their encoding, `1` as
+//! `1.00`; an integer and a float never do, nor do a number and its text. In Python:
+//!
+//! ```python
+//! import struct, xxhash
+//!
+//! SEED = int.from_bytes(b"tfrsplit", "big")
+//!
+//! def encode(value):
+//!     if value is None:
+//!         return b"n"
+//!     if isinstance(value, int):
+//!         text = str(value).encode()
+//!         return b"d" + struct.pack("<Q", len(text)) + text
+//!     if isinstance(value, str):
+//!         text = value.encode()
+//!         return b"b" + struct.pack("<Q", len(text)) + text
+//!
+//! def split_of(key, splits={"train": 0.9, "val": 0.1}):
+//!     hash = xxhash.xxh3_64_intdigest(b"".join(map(encode, key)), SEED)
+//!     end = 0.0
+//!     for name, fraction in splits.items():
+//!         end += fraction
+//!         if hash < int(end * 2**64):
+//!             return name
+//!     return name
+//!
+//! assert split_of([4707]) == "val"
+//! ```
+//!
+//! Without a key, the payload of the whole record stands in its place, as one column of bytes: equal records are in the
+//! same split, and any change to a record may move it.
+
+mod key;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use key::{KeyTypeError, check_key_type, key_hashes, record_hash};
+
+/// The names of splits and the fractions of keys that they get: `train=0.9,val=0.1`.
+///
+/// The hashes below the first fraction of 2^64 are those of the first split, and so on. A split that is cut in two where
+/// it stands moves no key of the others: of `train=0.9,val=0.05,test=0.05`, `train` is the same as of
+/// `train=0.9,val=0.1`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array};
+/// use tfrecord_shards::{Splits, key_hashes};
+///
+/// let splits: Splits = "train=0.9,val=0.1".parse()?;
+/// let users: ArrayRef = Arc::new(Int64Array::from(vec![4711, 4707, 4711]));
+/// let names: Vec<_> = key_hashes(&[users])?.into_iter().map(|hash| splits.name(splits.of(hash))).collect();
+/// assert_eq!(names, [Some("train"), Some("val"), Some("train")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Splits(Vec<Split>);
+
+/// One of [`Splits`].
+#[derive(Debug, Clone, PartialEq)]
+struct Split {
+    name: String,
+    fraction: f64,
+    /// The first hash that is not of this split or of one before it; of the last there is none.
+    end: u64,
+}
+
+/// 2^64, as a float.
+const HASHES: f64 = 18_446_744_073_709_551_616.0;
+
+/// By how much fractions may miss 1: three thirds in nine digits are enough.
+const TOLERANCE: f64 = 1e-8;
+
+/// Longest name of a split; a shard's name is longer by some 30 bytes, and file systems take 255.
+const LONGEST_NAME: usize = 64;
+
+impl Splits {
+    /// Splits of these names and fractions.
+    ///
+    /// # Errors
+    /// Names that would not do as the beginning of a file's name, or that are given twice; fractions that are not
+    /// above 0 or do not add up to 1; no splits.
+    pub fn try_new<N: Into<String>>(splits: impl IntoIterator<Item = (N, f64)>) -> Result<Self, ParseSplitsError> {
+        let mut sum = 0.0;
+        let mut all: Vec<Split> = Vec::new();
+        for (name, fraction) in splits {
+            let name = name.into();
+            check_name(&name)?;
+            if all.iter().any(|split| split.name.to_lowercase() == name.to_lowercase()) {
+                return Err(ParseSplitsError::Twice { name });
+            }
+            if !(fraction > 0.0 && fraction.is_finite()) {
+                return Err(ParseSplitsError::Fraction { name, found: fraction.to_string() });
+            }
+            sum += fraction;
+            // Casts of floats saturate.
+            all.push(Split { name, fraction, end: (sum * HASHES) as u64 });
+        }
+        match all.is_empty() {
+            true => Err(ParseSplitsError::Syntax { found: String::new() }),
+            false if (sum - 1.0).abs() > TOLERANCE => Err(ParseSplitsError::Sum { sum }),
+            false => Ok(Self(all)),
+        }
+    }
+
+    /// The number of the split that a hash belongs to: of a key, see [`key_hashes`], or of a record, see
+    /// [`record_hash`].
+    pub fn of(&self, hash: u64) -> usize {
+        let before = self.0.len().saturating_sub(1);
+        self.0.iter().take(before).position(|split| hash < split.end).unwrap_or(before)
+    }
+
+    /// How many there are, at least one.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The name of a split.
+    pub fn name(&self, split: usize) -> Option<&str> {
+        self.0.get(split).map(|split| split.name.as_str())
+    }
+
+    /// The number of the split of this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|split| split.name == name)
+    }
+
+    /// Names and fractions, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, f64)> + '_ {
+        self.0.iter().map(|split| (split.name.as_str(), split.fraction))
+    }
+}
+
+/// A split's name starts those of its shards, `train-00000-of-00016.tfrecord`, and is what readers select them by:
+/// `train-*` must find no other split's, so there is no dash in it; hidden files start with a dot or an underscore.
+fn check_name(name: &str) -> Result<(), ParseSplitsError> {
+    let fits = name.len() <= LONGEST_NAME
+        && name.starts_with(char::is_alphanumeric)
+        && name.chars().all(|char| char.is_alphanumeric() || char == '_');
+    if fits { Ok(()) } else { Err(ParseSplitsError::Name { name: name.to_owned() }) }
+}
+
+impl fmt::Display for Splits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, fraction)) in self.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{name}={fraction}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Splits {
+    type Err = ParseSplitsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let splits = text.split(',').map(|split| {
+            let (name, fraction) =
+                split.split_once('=').ok_or_else(|| ParseSplitsError::Syntax { found: split.trim().to_owned() })?;
+            let (name, fraction) = (name.trim().to_owned(), fraction.trim());
+            match fraction.parse::<f64>() {
+                Ok(fraction) => Ok((name, fraction)),
+                Err(_) => Err(ParseSplitsError::Fraction { name, found: fraction.to_owned() }),
+            }
+        });
+        Self::try_new(splits.collect::<Result<Vec<_>, _>>()?)
+    }
+}
+
+/// Text that does not describe [`Splits`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseSplitsError {
+    /// Something that is no name with a fraction.
+    #[error("found {found:?}, expected splits with their fractions, such as train=0.9,val=0.1")]
+    Syntax {
+        /// What is there.
+        found: String,
+    },
+    /// A name that cannot be the beginning of a shard's name.
+    #[error(
+        "split {name:?}: expected a name of up to {LONGEST_NAME} bytes: letters, digits and underscores, with a letter \
+         or a digit first"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A name that is given to two splits, or differs from another's by case alone.
+    #[error("split {name:?} is named twice")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// A fraction that is none.
+    #[error("split {name:?}: found {found:?}, expected a fraction above 0 and up to 1")]
+    Fraction {
+        /// The name of the split.
+        name: String,
+        /// What is there.
+        found: String,
+    },
+    /// Fractions that leave keys without a split, or give them to several.
+    #[error("the fractions of the splits add up to {sum}, expected 1")]
+    Sum {
+        /// Their sum.
+        sum: f64,
+    },
+}
+
+#[cfg(test)]
+mod tests;
