@@ -49,6 +49,7 @@ mod filler;
 mod finding;
 mod form;
 mod frames;
+mod group;
 mod index;
 mod input;
 mod job;
@@ -71,14 +72,15 @@ pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_
 pub use error::{Error, ErrorKind, Result};
 pub use finding::{Finding, FindingKind, ShardFigures};
 pub use form::FormDifference;
+pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use index::{Index, IndexName, Indexing, index};
 pub use input::{files, is_sidecar};
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
 pub use manifest::{
-    Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription, ShardEntry,
-    Totals,
+    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription,
+    ShardEntry, SplitDescription, Totals,
 };
 pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
 pub use open_shards::{OpenShard, OpenShards, ShardSinks};
@@ -88,6 +90,6 @@ pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
 pub use staging::leftovers;
-pub use target::{check, guarded, preflight};
+pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};
