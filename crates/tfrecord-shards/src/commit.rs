@@ -12,13 +12,14 @@
 //! | the same, without such an exchange | the target is renamed aside, the staging directory takes its place | old, absent or new |
 //! | cannot be renamed itself | `_SUCCESS` and the old files are moved aside, then the shards come in, `_manifest.json`, and `_SUCCESS` last | old, incomplete or new |
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Result};
+use crate::group::ShardGroup;
 use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry};
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, ShardName};
 use crate::shard_writer::ShardStats;
@@ -33,6 +34,10 @@ pub enum SaveMode {
     Error,
     /// Replace the set that is there, once the new one is complete.
     Overwrite,
+    /// Add to the set that is there, which must be whole and of the same form. Where nothing is, write as usual.
+    Append,
+    /// Do nothing, if it is there and not an empty directory.
+    Ignore,
 }
 
 /// A shard that is written and synced, but not yet published.
@@ -46,6 +51,8 @@ pub struct StagedShard {
     pub partition: u32,
     /// Its place among the partition's shards.
     pub sequence: u32,
+    /// What its records have in common.
+    pub group: ShardGroup,
     /// Records in it.
     pub rows: u64,
     /// Bytes of its records with their frames, before compression.
@@ -71,16 +78,23 @@ impl StagedShard {
     /// The shard, in a file, with what its writer counted.
     pub fn new(staged: impl Into<String>, partition: u32, sequence: u32, stats: ShardStats) -> Self {
         let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets } = stats;
-        let staged = staged.into();
-        Self { staged, upload: None, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets }
+        let (staged, group) = (staged.into(), ShardGroup::default());
+        Self { staged, upload: None, partition, sequence, group, rows, framed_bytes, file_bytes, crc32c, offsets }
+    }
+
+    /// The same, of a group.
+    #[must_use]
+    pub fn with_group(mut self, group: ShardGroup) -> Self {
+        self.group = group;
+        self
     }
 
     /// What the manifest says of the shard under its final path.
     pub(crate) fn into_entry(self, path: String) -> ShardEntry {
         ShardEntry {
             path,
-            split: None,
-            partition_values: BTreeMap::new(),
+            split: self.group.split,
+            partition_values: self.group.partition_values.into_iter().collect(),
             rows: self.rows,
             framed_bytes: self.framed_bytes,
             file_bytes: self.file_bytes,

@@ -179,6 +179,30 @@ pub enum ErrorKind {
         /// What failed.
         source: Box<Error>,
     },
+    /// No directory can be named after a partition column.
+    #[error("partition column {column:?} cannot name directories")]
+    PartitionName {
+        /// The column.
+        column: String,
+    },
+    /// A file or directory would have a longer name than file systems take.
+    #[error("{name:?} would be a name of {found} bytes, at most {limit} are possible")]
+    LongName {
+        /// How it begins.
+        name: String,
+        /// Bytes of it.
+        found: usize,
+        /// Bytes that it may have.
+        limit: usize,
+    },
+    /// What is there cannot be added to.
+    #[error("{}: not appended to: {why}", path.display())]
+    NotAppendable {
+        /// The target.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// The start of the shards' names will not do.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
@@ -360,6 +384,13 @@ impl Error {
             ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
             ErrorKind::Superseded { .. } => {
                 "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
+            }
+            ErrorKind::PartitionName { .. } => "give it another name in the query, one that does not start with a dot",
+            ErrorKind::LongName { .. } => {
+                "partition by columns of few and short values, and choose short prefixes and names of splits"
+            }
+            ErrorKind::NotAppendable { .. } => {
+                "replace what is there with --mode overwrite, or write to another directory"
             }
             ErrorKind::TooManyShards => "make shards larger",
             ErrorKind::Prefix { .. } => {

@@ -50,6 +50,7 @@ mod filler;
 mod finding;
 mod form;
 mod frames;
+mod group;
 mod index;
 mod input;
 mod job;
@@ -73,14 +74,15 @@ pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_
 pub use error::{Error, ErrorKind, Result};
 pub use finding::{Finding, FindingKind, ShardFigures};
 pub use form::FormDifference;
+pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use index::{Index, IndexName, Indexing, index};
 pub use input::{files, is_sidecar};
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
 pub use manifest::{
-    Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription, ShardEntry,
-    Totals,
+    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription,
+    ShardEntry, SplitDescription, Totals,
 };
 pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
 pub use open_shards::{OpenShard, OpenShards, ShardSinks};
@@ -91,6 +93,6 @@ pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use staging::leftovers;
-pub use target::{check, guarded, preflight};
+pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::commit::{Leftover, Outcome, Place, Publication, SaveMode, Spot, StagedShard, Staging, Step, Store};
 use crate::error::{AtPath, ErrorKind, Result};
+use crate::group::ShardGroup;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::shard_writer::ShardStats;
@@ -179,6 +180,15 @@ impl LocalCommit {
     /// # Errors
     /// When the shard exists already, cannot be created, or the set is published or aborted.
     pub fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        self.create_shard_in(partition, sequence, ShardGroup::default())
+    }
+
+    /// Opens a new shard of a group. In each group shards are numbered by write partition and sequence.
+    ///
+    /// # Errors
+    /// As [`create_shard`](Self::create_shard), and as [`ShardGroup::check`].
+    pub fn create_shard_in(&self, partition: u32, sequence: u32, group: ShardGroup) -> Result<ShardFile> {
+        group.check()?;
         let name = staging::shard_name(partition, sequence);
         let path = self.set.dir.join(&name);
         let mut phase = self.set.phase();
@@ -186,7 +196,7 @@ impl LocalCommit {
         let file = File::create_new(&path).at("create", &path)?;
         *open += 1;
         drop(phase);
-        Ok(ShardFile { file, name, partition, sequence, set: Arc::clone(&self.set) })
+        Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
     }
 
     /// Publishes a set of these shards, every [`ShardFile`] sealed or dropped before.
@@ -255,6 +265,7 @@ pub struct ShardFile {
     name: String,
     partition: u32,
     sequence: u32,
+    group: ShardGroup,
     set: Arc<StagedSet>,
 }
 
@@ -280,7 +291,7 @@ impl ShardFile {
         if found != stats.file_bytes {
             return Err(ErrorKind::ShardLength { path, expected: stats.file_bytes, found }.into());
         }
-        Ok(StagedShard::new(&self.name, self.partition, self.sequence, stats))
+        Ok(StagedShard::new(&self.name, self.partition, self.sequence, stats).with_group(self.group.clone()))
     }
 }
 

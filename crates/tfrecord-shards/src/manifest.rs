@@ -23,7 +23,7 @@ use crate::schema::SchemaDescription;
 use crate::sharding::Sharding;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 2 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 3 };
 
 /// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
 /// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
@@ -94,6 +94,22 @@ pub struct SetDescription {
     pub seed: Option<u64>,
     /// How many tasks wrote shards of their own. The same rows over as many partitions give the same bytes.
     pub write_partitions: u32,
+    /// The splits, in the order that they have in the set. None if the set is not split.
+    pub splits: Vec<SplitDescription>,
+    /// The columns whose values tell the split of a row; none if the whole record does.
+    pub split_by: Vec<String>,
+    /// The columns whose values tell the directory of a row, in the order of the directories. They are in the records
+    /// only if `schema` has them too.
+    pub partition_columns: Option<SchemaDescription>,
+}
+
+/// One of the splits of a set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SplitDescription {
+    /// Its name, which the names of its shards start with.
+    pub name: String,
+    /// The part of all rows that is to be in it, about.
+    pub fraction: f64,
 }
 
 impl SetDescription {
@@ -125,6 +141,9 @@ impl SetDescription {
             options: BTreeMap::new(),
             seed: None,
             write_partitions: 1,
+            splits: Vec::new(),
+            split_by: Vec::new(),
+            partition_columns: None,
         }
     }
 }
@@ -277,14 +296,52 @@ pub struct Manifest {
     pub schema: Option<SchemaDescription>,
     /// What the columns became, if that is known.
     pub mapping: Option<Value>,
+    /// The splits, in order. None if the set is not split. Since format 1.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<SplitDescription>,
+    /// The columns whose values tell the split of a row; none if the whole record does. Since format 1.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split_by: Vec<String>,
+    /// The columns whose values tell the directory of a row, in the order of the directories. Since format 1.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_columns: Option<SchemaDescription>,
+    /// The runs that have added shards to those of [`run`](Self::run), oldest first. Since format 1.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub appended: Vec<AppendedRun>,
     /// What the shards add up to.
     pub totals: Totals,
-    /// The shards, in order.
+    /// The shards, in order: those of each run by partition directory, split and number.
     pub shards: Vec<ShardEntry>,
     /// Files, by their paths from the set's directory, that were there before this set and are ours to remove: as good as
     /// gone, but some may still be there. Only in object stores, where the manifest alone changes at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
+}
+
+/// A run that has added shards to a set, and what it was told where that may differ from run to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppendedRun {
+    /// The run. The names of its shards tell it.
+    pub run: String,
+    /// When its shards became part of the set.
+    #[serde(with = "rfc3339")]
+    pub created: DateTime<Utc>,
+    /// What wrote them, and its version.
+    pub tool: String,
+    /// The query, without secrets.
+    pub query: Option<String>,
+    /// The inputs, without secrets.
+    pub inputs: Vec<String>,
+    /// What else the user chose, without secrets.
+    pub options: BTreeMap<String, Value>,
+    /// Seed of the shuffle.
+    pub seed: Option<u64>,
+    /// How many tasks wrote shards of their own.
+    pub write_partitions: u32,
+    /// How rows were spread over shards.
+    pub sharding: Sharding,
+    /// How many shards it has added.
+    pub shards: u64,
 }
 
 impl Manifest {
@@ -305,6 +362,10 @@ impl Manifest {
             compression: description.compression,
             schema: description.schema,
             mapping: description.mapping,
+            splits: description.splits,
+            split_by: description.split_by,
+            partition_columns: description.partition_columns,
+            appended: Vec::new(),
             totals: Totals::of(&shards),
             shards,
             replaced: Vec::new(),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use tfrecord_framing::Compression;
 use uuid::Uuid;
 
+use crate::group::ShardPlace;
+
 /// The file that tells what a set holds.
 pub const MANIFEST_NAME: &str = "_manifest.json";
 
@@ -81,15 +83,37 @@ pub struct ObjectNames {
 impl ObjectNames {
     /// The name of shard `sequence` of write partition `partition`.
     pub fn name(&self, partition: u32, sequence: u32) -> String {
-        let prefix = match &self.run {
-            Some(run) => format!("{}-{run}", self.prefix),
-            None => self.prefix.clone(),
-        };
+        let prefix = self.tagged(&self.prefix);
         match self.total {
             Some(total) => {
                 ShardName { prefix, index: sequence as usize, total, compression: self.compression }.to_string()
             }
             None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}.tfrecord{}", self.compression.suffix()),
+        }
+    }
+
+    /// The path of a shard, of which it is known where it stands in the set, from the set's directory.
+    ///
+    /// ```
+    /// use tfrecord_framing::Compression;
+    /// use tfrecord_shards::{ObjectNames, ShardGroup, ShardPlace};
+    ///
+    /// let names = ObjectNames { prefix: "part".to_owned(), total: None, compression: Compression::None, run: None };
+    /// let values = vec![("dt".to_owned(), Some("2026-01-01".to_owned()))];
+    /// let group = ShardGroup { partition_values: values, split: Some("train".to_owned()) };
+    /// let place = ShardPlace { group: &group, index: 3, total: 16 };
+    /// assert_eq!(names.path(place), "dt=2026-01-01/train-00003-of-00016.tfrecord");
+    /// ```
+    pub fn path(&self, place: ShardPlace<'_>) -> String {
+        let ShardPlace { group, index, total } = place;
+        let prefix = self.tagged(group.prefix(&self.prefix));
+        group.path(&ShardName { prefix, index, total, compression: self.compression }.to_string())
+    }
+
+    fn tagged(&self, prefix: &str) -> String {
+        match &self.run {
+            Some(run) => format!("{prefix}-{run}"),
+            None => prefix.to_owned(),
         }
     }
 

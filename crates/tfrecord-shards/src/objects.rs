@@ -59,10 +59,17 @@ pub struct StoredManifest {
 }
 
 /// What is under the prefix where a set goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Occupant {
     /// Nothing.
     Vacant,
+    /// A whole set, which is appended to.
+    Standing(Box<StoredManifest>),
+    /// Something, so that there is nothing to do, as [`SaveMode::Ignore`] has it.
+    Ignored {
+        /// Up to three files.
+        found: Vec<String>,
+    },
     /// Files of ours.
     Ours {
         /// The manifest that lists them, if there is one.
@@ -104,8 +111,8 @@ impl PrefixSurvey {
         }
     }
 
-    /// Takes note of a file, by its path from the prefix. Breaks if nothing more needs to be known.
-    pub fn add(&mut self, path: String) -> ControlFlow<()> {
+    /// Takes note of a file, by its path from the prefix and its length. Breaks if nothing more needs to be known.
+    pub fn add(&mut self, path: String, _bytes: u64) -> ControlFlow<()> {
         let is_ours = self.listed.contains(&path) || self.replaced.contains(&path) || ObjectNames::tells_run(&path);
         if self.mode != SaveMode::Overwrite || !is_ours {
             self.foreign.push(path);
@@ -122,6 +129,9 @@ impl PrefixSurvey {
     /// # Errors
     /// [`ErrorKind::NotEmpty`] or [`ErrorKind::ForeignFiles`].
     pub fn finish(self, out: &Path) -> Result<Occupant> {
+        if matches!(self.mode, SaveMode::Append | SaveMode::Ignore) {
+            return Err(unsupported(out));
+        }
         let path = out.to_owned();
         match self.mode {
             SaveMode::Error if !self.foreign.is_empty() => {
@@ -140,6 +150,10 @@ impl PrefixSurvey {
             }
         }
     }
+}
+
+fn unsupported(out: &Path) -> crate::Error {
+    ErrorKind::NotAppendable { path: out.to_owned(), why: "this mode is not supported yet".to_owned() }.into()
 }
 
 /// What must be so for a manifest to be put.
@@ -179,7 +193,7 @@ pub enum ObjectStep {
 }
 
 /// How a step went, when it did not fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ObjectOutcome {
     /// It is done.
     Done,
@@ -252,6 +266,19 @@ impl ObjectPublication {
         })
     }
 
+    /// Adds the shards, whose names tell the run, to the set that stood there when the run began.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and when the shards are not of the set's form ([`ErrorKind::NotAppendable`]).
+    pub fn append(
+        _standing: StoredManifest,
+        _shards: Vec<StagedShard>,
+        _description: SetDescription,
+        _run: &RunId,
+    ) -> Result<Self> {
+        Err(unsupported(Path::new("")))
+    }
+
     /// What is published; all of it is known once [`ObjectStep::Inspect`] has been performed.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -278,7 +305,7 @@ impl ObjectPublication {
     pub fn performed(&mut self, step: &ObjectStep, outcome: ObjectOutcome, out: &Path) -> Result<()> {
         match outcome {
             ObjectOutcome::Done => self.committed |= self.commits(step),
-            ObjectOutcome::Found(Occupant::Ours { .. }) if !self.own_names => {
+            ObjectOutcome::Found(occupant) if !self.own_names && occupant != Occupant::Vacant => {
                 return Err(ErrorKind::Superseded { path: out.to_owned() }.into());
             }
             ObjectOutcome::Found(occupant) => self.plan_for(occupant)?,
@@ -328,6 +355,7 @@ impl ObjectPublication {
         let (standing, success, mut old) = match occupant {
             Occupant::Vacant => (None, false, BTreeSet::new()),
             Occupant::Ours { manifest, success, files } => (manifest, success, files),
+            Occupant::Standing(_) | Occupant::Ignored { .. } => return Err(unsupported(Path::new(""))),
         };
         for shard in &self.manifest.shards {
             old.remove(&shard.path);

@@ -11,6 +11,7 @@ use tfrecord_framing::{Compression, Level};
 
 use crate::commit::StagedShard;
 use crate::error::{ErrorKind, Result};
+use crate::group::ShardPlace;
 use crate::local::{LocalCommit, ShardFile};
 use crate::shard_writer::{ShardStats, ShardWriter};
 use crate::sharding::Piece;
@@ -26,6 +27,12 @@ pub trait ShardSinks {
     /// When the shard was made before, or cannot be made.
     fn create_shard(&self, partition: u32, sequence: u32) -> Result<Self::Sink>;
 
+    /// Makes a shard of which it is known where it stands in the set.
+    ///
+    /// # Errors
+    /// As [`create_shard`](Self::create_shard).
+    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<Self::Sink>;
+
     /// Whether sinks take little pieces as well as large ones, so that none are collected before.
     fn take_little(&self) -> bool {
         false
@@ -37,6 +44,10 @@ impl ShardSinks for LocalCommit {
 
     fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
         LocalCommit::create_shard(self, partition, sequence)
+    }
+
+    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
+        LocalCommit::create_shard_in(self, partition, sequence, place.group.clone())
     }
 }
 
@@ -113,9 +124,21 @@ impl<S: ShardSinks> OpenShards<S> {
     /// # Errors
     /// When it cannot be created, or was open before.
     pub fn open(&mut self, shard: usize) -> Result<()> {
+        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard(partition, sequence))
+    }
+
+    /// Opens a shard of which it is known where it stands in the set, if it is not open yet.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_at(&mut self, shard: usize, place: ShardPlace<'_>) -> Result<()> {
+        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard_at(partition, sequence, place))
+    }
+
+    fn open_with(&mut self, shard: usize, create: impl FnOnce(&S, u32, u32) -> Result<S::Sink>) -> Result<()> {
         if !self.is_open(shard) {
             let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
-            let sink = self.sinks.create_shard(self.partition, sequence)?;
+            let sink = create(&self.sinks, self.partition, sequence)?;
             let writer = ShardWriter::new(sink, self.compression, self.level);
             let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
             self.open.insert(shard, OpenShard(writer));

@@ -20,6 +20,39 @@ pub enum Sharding {
     Bytes(u64),
     /// As many as it takes for none to hold more than this many rows.
     Rows(u64),
+    /// By the rule of thumb of TensorFlow's guide to its input pipelines, for so many hosts that read: ten shards a host,
+    /// none of less than 100 MiB of framed bytes unless there are no more.
+    Hosts(NonZeroUsize),
+}
+
+/// The least framed bytes of a shard under [`Sharding::Hosts`], where there are more shards than one: "Better performance
+/// with the tf.data API" asks for files of 100 MB and more, and for ten a host.
+const HOST_SHARD_BYTES: u64 = 100 << 20;
+
+/// Shards for each host under [`Sharding::Hosts`], at most.
+const SHARDS_PER_HOST: usize = 10;
+
+impl Sharding {
+    /// What this means for records of so many framed bytes altogether: for [`Hosts`](Self::Hosts), a number of shards.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use tfrecord_shards::Sharding;
+    ///
+    /// let hosts = |hosts| NonZeroUsize::new(hosts).map(Sharding::Hosts);
+    /// let count = |count| NonZeroUsize::new(count).map(Sharding::Count);
+    /// let resolved = |hosts: Option<Sharding>, bytes| hosts.map(|hosts| hosts.resolve(bytes));
+    /// assert_eq!(resolved(hosts(4), 100 << 30), count(40));
+    /// assert_eq!(resolved(hosts(4), 1 << 30), count(10));
+    /// assert_eq!(resolved(hosts(4), 5), count(1));
+    /// ```
+    #[must_use]
+    pub fn resolve(self, framed_bytes: u64) -> Self {
+        let Self::Hosts(hosts) = self else { return self };
+        let most = hosts.get().saturating_mul(SHARDS_PER_HOST);
+        let full = usize::try_from(framed_bytes / HOST_SHARD_BYTES).unwrap_or(usize::MAX);
+        Self::Count(NonZeroUsize::new(full.min(most)).unwrap_or(NonZeroUsize::MIN))
+    }
 }
 
 impl Default for Sharding {
@@ -289,12 +322,14 @@ pub enum ShardRule {
 }
 
 impl ShardRule {
-    /// The rule of a set whose number of rows is not known.
+    /// The rule of a set whose number of rows is not known. What [`Sharding::Hosts`] means depends on how long the set
+    /// is; whoever knows that [resolves](Sharding::resolve) it before. Here shards become as small as they may.
     pub fn new(sharding: Sharding) -> Self {
         match sharding {
             Sharding::Count(shards) => Self::Deal(ShardDeal::new(shards)),
             Sharding::Bytes(max) => Self::Cut(ShardCut::at_bytes(max)),
             Sharding::Rows(max) => Self::Cut(ShardCut::at_rows(max)),
+            Sharding::Hosts(_) => Self::Cut(ShardCut::at_bytes(HOST_SHARD_BYTES)),
         }
     }
 

@@ -37,15 +37,30 @@ pub(crate) fn resolve(out: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     Ok((resolved, missing_parents))
 }
 
-/// Tells what [`LocalCommit::begin`](crate::LocalCommit::begin) would refuse, without making anything.
+/// What a run would do with its target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Preflight {
+    /// Write a set, in the place of what is there or where nothing is.
+    Write,
+    /// Add to this set.
+    Append(Box<Manifest>),
+    /// Nothing, as [`SaveMode::Ignore`] has it, for something is there.
+    Ignore {
+        /// Up to three things in the target.
+        found: Vec<String>,
+    },
+}
+
+/// Tells what [`LocalCommit::begin`](crate::LocalCommit::begin) would refuse, without making anything, and what would
+/// become of the target.
 ///
 /// # Errors
-/// As `begin`, as far as it can be told beforehand.
-pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<()> {
+/// As `begin`, as far as it can be told beforehand. Only that something is there is none in [`SaveMode::Ignore`].
+pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<Preflight> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
     inspect(&out, mode, None)?;
-    Ok(())
+    Ok(Preflight::Write)
 }
 
 /// Refuses a target that nothing of ours may be written to, whatever it holds, and gives its path without links: the root
@@ -125,6 +140,10 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
     if let Some(Leftover { run, .. }) = others.iter().find(|leftover| leftover.live) {
         return Err(ErrorKind::Busy { path: out.to_owned(), run: run.clone() }.into());
     }
+    if matches!(mode, SaveMode::Append | SaveMode::Ignore) {
+        let why = "this mode is not supported yet".to_owned();
+        return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
+    }
     let listed = if mode == SaveMode::Overwrite { listed_in(out, &others)? } else { BTreeSet::new() };
     let Survey { ours, mut foreign } = Survey::of(out, &listed)?;
     foreign.truncate(NAMES_SHOWN);
@@ -135,7 +154,7 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
             Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into())
         }
         SaveMode::Overwrite if ours.is_empty() && others.is_empty() => Ok(Target::Vacant),
-        SaveMode::Overwrite => Ok(Target::Occupied(ours)),
+        _ => Ok(Target::Occupied(ours)),
     }
 }
 

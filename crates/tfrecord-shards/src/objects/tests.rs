@@ -194,7 +194,7 @@ fn failure() -> crate::Error {
 fn inspect(store: &Model, mode: SaveMode) -> Result<Occupant> {
     let mut survey = PrefixSurvey::new(mode, store.manifest.as_deref());
     for name in store.files.keys() {
-        if survey.add(name.clone()).is_break() {
+        if survey.add(name.clone(), 0).is_break() {
             break;
         }
     }
