@@ -62,6 +62,7 @@ mod rewrite;
 mod schema;
 mod shard_writer;
 mod sharding;
+pub mod sort;
 mod staging;
 mod target;
 mod verify;
