@@ -64,6 +64,7 @@ mod rewrite;
 mod schema;
 mod shard_writer;
 mod sharding;
+pub mod sort;
 mod split;
 mod staging;
 mod target;

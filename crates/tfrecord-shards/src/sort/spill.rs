@@ -1,0 +1,85 @@
+//! [`SpillStore`]: where sorted runs go that do not fit in memory.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Makes temporary files.
+pub trait SpillStore: Send + Sync + fmt::Debug {
+    /// An empty file.
+    ///
+    /// # Errors
+    /// When there is no place for one.
+    fn create(&self) -> io::Result<Box<dyn SpillFile>>;
+
+    /// Where files are made: for errors.
+    fn path(&self) -> &Path;
+}
+
+/// A temporary file. Dropped, it is gone, and its room on the disk is free.
+///
+/// Several threads read and write at the same time, though never the same bytes.
+pub trait SpillFile: Send + Sync + fmt::Debug {
+    /// Writes all bytes at a place, which may lie past the end.
+    ///
+    /// # Errors
+    /// When not all of them could be written.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Fills `bytes` from a place.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or ends before.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl SpillFile for File {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, offset)
+    }
+}
+
+/// Temporary files in a directory, which have no names there: they end with the process, whatever ends it.
+#[derive(Debug, Clone)]
+pub struct TempDirSpill(PathBuf);
+
+impl TempDirSpill {
+    /// Files in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self(dir.into())
+    }
+}
+
+impl Default for TempDirSpill {
+    /// Files where the system has temporary files.
+    fn default() -> Self {
+        Self(std::env::temp_dir())
+    }
+}
+
+impl SpillStore for TempDirSpill {
+    fn create(&self) -> io::Result<Box<dyn SpillFile>> {
+        Ok(Box::new(tempfile::tempfile_in(&self.0)?))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// What has been spilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpillStats {
+    /// Temporary files.
+    pub files: u64,
+    /// Sorted runs in them.
+    pub runs: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
