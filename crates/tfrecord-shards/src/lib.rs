@@ -43,6 +43,7 @@
 //! The crate is synchronous and writes to the local file system only. [`objects`] holds the decisions of a commit to an
 //! object store, for who does the input and output.
 
+mod append;
 pub mod commit;
 mod error;
 mod filler;
@@ -53,6 +54,7 @@ mod group;
 mod index;
 mod input;
 mod job;
+mod leftovers;
 mod local;
 mod manifest;
 mod names;
@@ -64,6 +66,7 @@ mod schema;
 mod shard_writer;
 mod sharding;
 mod staging;
+mod survey;
 mod target;
 mod verify;
 mod writer;
@@ -89,7 +92,7 @@ pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
-pub use staging::leftovers;
+pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};
