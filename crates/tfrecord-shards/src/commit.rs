@@ -11,18 +11,29 @@
 //! | a set of ours | staging directory and target change places | old or new |
 //! | the same, without such an exchange | the target is renamed aside, the staging directory takes its place | old, absent or new |
 //! | cannot be renamed itself | `_SUCCESS` and the old files are moved aside, then the shards come in, `_manifest.json`, and `_SUCCESS` last | old, incomplete or new |
+//! | a set of ours that is added to | shards whose names tell the run come in, then the new manifest takes the place of the old one | old or new |
+//!
+//! # Two runs at once
+//! The first step on the target is a lock, which lasts until the publication ends and which the system releases when a
+//! run dies; then the target is inspected. An append goes on only if the manifest is the one that it began with, an
+//! overwrite unless that set has grown: so of two appends, or of an append and an overwrite, that begin with the same set
+//! one is [superseded](ErrorKind::Superseded). Of two that overwrite the later one stays. Where nothing is, there is
+//! nothing to lock: one directory can be renamed there, and no second one.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::path::PathBuf;
+mod step;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorKind, Result};
-use crate::group::ShardGroup;
-use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry};
-use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, ShardName};
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{ShardGroup, ShardPlace};
+use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry, SplitDescription};
+use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME};
 use crate::shard_writer::ShardStats;
+
+pub use self::step::{Outcome, Place, Spot, Step, Target};
 
 /// What to do when the target is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -91,10 +102,11 @@ impl StagedShard {
 
     /// What the manifest says of the shard under its final path.
     pub(crate) fn into_entry(self, path: String) -> ShardEntry {
+        let (partition_values, split) = (self.group.values(), self.group.split);
         ShardEntry {
             path,
-            split: self.group.split,
-            partition_values: self.group.partition_values.into_iter().collect(),
+            split,
+            partition_values,
             rows: self.rows,
             framed_bytes: self.framed_bytes,
             file_bytes: self.file_bytes,
@@ -104,11 +116,11 @@ impl StagedShard {
     }
 }
 
-/// Shards in the order that they have in the set: by partition, then by sequence.
+/// Shards in the order that they have in the set: by directory, split, partition and sequence.
 ///
 /// # Errors
-/// When two claim the same place.
-pub(crate) fn in_order(mut shards: Vec<StagedShard>) -> Result<Vec<StagedShard>> {
+/// When two claim the same place, or no directory can be named after a group.
+pub(crate) fn in_order(mut shards: Vec<StagedShard>, splits: &[SplitDescription]) -> Result<Vec<StagedShard>> {
     shards.sort_by_key(|shard| (shard.partition, shard.sequence));
     for pair in shards.windows(2) {
         if let [first, second] = pair
@@ -117,7 +129,31 @@ pub(crate) fn in_order(mut shards: Vec<StagedShard>) -> Result<Vec<StagedShard>>
             return Err(ErrorKind::ShardTwice { partition: first.partition, sequence: first.sequence }.into());
         }
     }
+    shards.iter().try_for_each(|shard| shard.group.check())?;
+    let rank = |shard: &StagedShard| splits.iter().position(|split| Some(&split.name) == shard.group.split.as_ref());
+    shards.sort_by_cached_key(|shard| (shard.group.directory(), rank(shard)));
     Ok(shards)
+}
+
+/// What the manifest says of shards that are in order, numbered in their groups, and for each its staged name.
+fn numbered(shards: Vec<StagedShard>, names: &ObjectNames) -> (Vec<String>, Vec<ShardEntry>) {
+    let same = |one: &StagedShard, next: &StagedShard| {
+        one.group.split == next.group.split && one.group.directory() == next.group.directory()
+    };
+    let totals: Vec<_> = shards.chunk_by(same).map(<[StagedShard]>::len).collect();
+    let places = totals.into_iter().flat_map(|total| (0..total).map(move |index| (index, total)));
+    let entry = |(shard, (index, total)): (StagedShard, (usize, usize))| {
+        let path = names.path(ShardPlace { group: &shard.group, index, total });
+        (shard.staged.clone(), shard.into_entry(path))
+    };
+    shards.into_iter().zip(places).map(entry).unzip()
+}
+
+/// The directories on the way to these files, outer ones first.
+pub(crate) fn directories<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let outer = |file: &'a String| file.match_indices('/').filter_map(move |(at, _)| file.get(..at));
+    let directories: BTreeSet<_> = files.into_iter().flat_map(outer).collect();
+    directories.into_iter().map(str::to_owned).collect()
 }
 
 /// What a run that was killed, or is still going on, has beside or in a target.
@@ -147,137 +183,6 @@ pub enum SetState {
     Whole(Box<Manifest>),
 }
 
-/// A directory that a publication deals with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// Where shards are written.
-    Staging,
-    /// Where what the set replaces is kept until the set is there.
-    Replaced,
-    /// Where readers look.
-    Target,
-}
-
-/// A file in one of the directories, or the directory itself.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Spot {
-    /// The directory.
-    pub place: Place,
-    /// The path of the file in it, with `/`. The directory itself if `None`.
-    pub name: Option<String>,
-}
-
-impl Spot {
-    fn directory(place: Place) -> Self {
-        Self { place, name: None }
-    }
-
-    fn file(place: Place, name: impl Into<String>) -> Self {
-        Self { place, name: Some(name.into()) }
-    }
-}
-
-/// One step of publishing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
-    /// Write a file in the staging directory and sync it.
-    Write {
-        /// Its name.
-        name: &'static str,
-        /// What it holds.
-        content: Vec<u8>,
-    },
-    /// Rename.
-    Move {
-        /// What is there.
-        from: Spot,
-        /// Where it goes. Nothing is there but, maybe, an empty directory.
-        to: Spot,
-    },
-    /// Let staging directory and target change places at once.
-    Exchange,
-    /// Make the names in a directory durable.
-    Sync(Place),
-    /// Make the target's own name durable.
-    SyncName,
-    /// See what the target holds now, and refuse what must not be replaced.
-    Inspect,
-    /// Remove from the staging directory what is not of the set: shards that were given up.
-    Discard {
-        /// The shards of the set, by their staged names.
-        except: Vec<String>,
-    },
-    /// Remove these files of a directory, what killed runs have left in it, and the directory, unless something else is
-    /// there.
-    RemoveFiles {
-        /// The directory.
-        place: Place,
-        /// The files.
-        files: Vec<String>,
-    },
-    /// Remove the staging directory and everything in it.
-    RemoveStaging,
-    /// Remove what killed runs have left.
-    RemoveLeftovers,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Staging => "staging",
-            Self::Replaced => "replaced",
-            Self::Target => "target",
-        })
-    }
-}
-
-impl fmt::Display for Spot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "{}/{name}", self.place),
-            None => self.place.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Write { name, .. } => write!(f, "write {name}"),
-            Self::Move { from, to } => write!(f, "move {from} to {to}"),
-            Self::Exchange => f.write_str("exchange"),
-            Self::Sync(place) => write!(f, "sync {place}"),
-            Self::SyncName => f.write_str("sync the target's name"),
-            Self::Inspect => f.write_str("inspect the target"),
-            Self::Discard { .. } => f.write_str("discard what is not of the set"),
-            Self::RemoveFiles { place, .. } => write!(f, "remove the files of {place}"),
-            Self::RemoveStaging => f.write_str("remove staging"),
-            Self::RemoveLeftovers => f.write_str("remove leftovers"),
-        }
-    }
-}
-
-/// How a step went, when it did not fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done.
-    Done,
-    /// The store cannot do it, and nothing has changed. Only [`Step::Exchange`] may be answered so.
-    Unsupported,
-    /// What [`Step::Inspect`] found, if it may be replaced.
-    Found(Target),
-}
-
-/// What is where the set goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Nothing, or an empty directory.
-    Vacant,
-    /// Files of ours: their paths from the directory.
-    Occupied(Vec<String>),
-}
-
 /// Where the staging directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Staging {
@@ -296,59 +201,92 @@ pub trait Store {
     fn perform(&self, step: &Step) -> Result<Outcome>;
 }
 
+/// Who publishes, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'a> {
+    /// The target, which errors name.
+    pub out: &'a Path,
+    /// Where the staging directory is.
+    pub staging: Staging,
+    /// What to do with what is there.
+    pub mode: SaveMode,
+    /// The set that was there when the run began.
+    pub standing: Option<&'a Manifest>,
+    /// The run.
+    pub run: &'a RunId,
+}
+
 /// A set on its way from the staging directory to where readers look.
 #[derive(Debug)]
 pub struct Publication {
+    out: PathBuf,
     staging: Staging,
     mode: SaveMode,
-    /// The shards of the new set.
+    /// The set that was there when the run began.
+    standing: Option<Box<Manifest>>,
+    /// The files of the new set, or those that are added.
     shards: Vec<String>,
     /// The files of the old one.
     replaced: Vec<String>,
     ahead: VecDeque<Step>,
-    done: Vec<Step>,
+    /// How to take back what is done outside the staging directory, the last first.
+    undo: Vec<Step>,
     committed: bool,
 }
 
 impl Publication {
-    /// Publishes the shards in the order of their partition and sequence, and gives the manifest that will say so.
+    /// Publishes the shards in the order of their groups, partition and sequence, and gives the manifest that will say so.
     ///
     /// # Errors
-    /// When two shards claim the same place, or the prefix cannot start a file name.
-    pub fn new(
-        staging: Staging,
-        mode: SaveMode,
-        shards: Vec<StagedShard>,
-        description: SetDescription,
-        run: &RunId,
-    ) -> Result<(Self, Manifest)> {
-        check_prefix(&description.prefix)?;
-        let shards = in_order(shards)?;
-        let total = shards.len();
-        let (prefix, compression) = (description.prefix.clone(), description.compression);
-        let mut renames = Vec::with_capacity(total);
-        let mut entries = Vec::with_capacity(total);
-        for (index, shard) in shards.into_iter().enumerate() {
-            let path = ShardName { prefix: prefix.clone(), index, total, compression }.to_string();
-            renames.push((shard.staged.clone(), path.clone()));
-            entries.push(shard.into_entry(path));
-        }
-        let manifest = Manifest::new(description, entries, run);
+    /// When two shards claim the same place, names cannot be made of the prefix, the splits or the partition values, or
+    /// the shards cannot be added to the set that is there.
+    pub fn new(setting: Setting<'_>, shards: Vec<StagedShard>, description: SetDescription) -> Result<(Self, Manifest)> {
+        let Setting { out, staging, mode, standing, run } = setting;
+        let appends_to = standing.filter(|_| mode == SaveMode::Append);
+        let names = ObjectNames {
+            prefix: description.prefix.clone(),
+            total: None,
+            compression: description.compression,
+            run: appends_to.map(|_| run.clone()),
+        };
+        check_names(&description)?;
+        let (staged, entries) = numbered(in_order(shards, &description.splits)?, &names);
+        let shards: Vec<_> = entries.iter().map(|shard| shard.path.clone()).collect();
+        let manifest = match appends_to {
+            Some(standing) => {
+                standing.check_append(&description, out)?;
+                standing.with_appended(description, entries, run)
+            }
+            None => Manifest::new(description, entries, run),
+        };
+        manifest.refuse_contradiction(out)?;
 
-        let mut ahead = VecDeque::with_capacity(total + 8);
-        ahead.push_back(Step::Discard { except: renames.iter().map(|(staged, _)| staged.clone()).collect() });
+        let mut ahead = VecDeque::with_capacity(shards.len() + 10);
+        ahead.push_back(Step::Discard { except: staged.clone() });
         // Then the manifest: from here on it tells which files of a staging directory are ours.
         ahead.push_back(Step::Write { name: MANIFEST_NAME, content: manifest.to_json()? });
-        let shards = renames.iter().map(|(_, path)| path.clone()).collect();
-        for (staged, path) in renames {
+        let made = directories(&shards);
+        ahead.extend(make(Place::Staging, made.clone()));
+        for (staged, path) in staged.into_iter().zip(&shards) {
             let (from, to) = (Spot::file(Place::Staging, staged), Spot::file(Place::Staging, path));
             ahead.push_back(Step::Move { from, to });
         }
-        ahead.push_back(Step::Write { name: SUCCESS_NAME, content: Vec::new() });
-        ahead.push_back(Step::Sync(Place::Staging));
-        ahead.push_back(Step::Inspect);
-        let replaced = Vec::new();
-        Ok((Self { staging, mode, shards, replaced, ahead, done: Vec::new(), committed: false }, manifest))
+        if appends_to.is_none() {
+            ahead.push_back(Step::Write { name: SUCCESS_NAME, content: Vec::new() });
+        }
+        ahead.extend([Step::Sync { place: Place::Staging, directories: made }, Step::Lock, Step::Inspect]);
+        let publication = Self {
+            out: out.to_owned(),
+            staging,
+            mode,
+            standing: standing.cloned().map(Box::new),
+            shards,
+            replaced: Vec::new(),
+            ahead,
+            undo: Vec::new(),
+            committed: false,
+        };
+        Ok((publication, manifest))
     }
 
     /// What to do now; `None` when the set is published.
@@ -357,15 +295,27 @@ impl Publication {
     }
 
     /// Takes note of how a step went.
-    pub fn performed(&mut self, step: Step, outcome: Outcome) {
-        match outcome {
-            Outcome::Done => {
-                self.committed |= self.commits(&step);
-                self.done.push(step);
+    ///
+    /// # Errors
+    /// When another run has changed the target since this one began ([`ErrorKind::Superseded`]). The publication is to be
+    /// undone then.
+    pub fn performed(&mut self, step: &Step, outcome: Outcome) -> Result<()> {
+        match (step, outcome) {
+            (_, Outcome::Unsupported) => {
+                self.replace_by_two_renames();
+                return Ok(());
             }
-            Outcome::Unsupported => self.replace_by_two_renames(),
-            Outcome::Found(target) => self.plan_for(target),
+            (_, Outcome::Found(target)) => self.plan_for(target)?,
+            (Step::MakeDirectories { place: Place::Target, .. }, Outcome::Made(directories)) => {
+                self.undo.push(Step::RemoveDirectories { place: Place::Target, directories });
+            }
+            (Step::Move { from, to }, _) if from.place != Place::Staging || to.place != Place::Staging => {
+                self.undo.push(Step::Move { from: to.clone(), to: from.clone() });
+            }
+            _ => {}
         }
+        self.committed |= commits(step);
+        Ok(())
     }
 
     /// Whether readers see the new set. From here on nothing is undone.
@@ -376,62 +326,80 @@ impl Publication {
     /// The steps that take back what has been done outside the staging directory, to be carried out when a step has
     /// failed before the set was committed.
     pub fn undo(self) -> Vec<Step> {
-        let outside = |spot: &Spot| spot.place != Place::Staging;
-        let steps = self.done.into_iter().rev();
-        steps
-            .filter_map(|step| match step {
-                Step::Move { from, to } if outside(&from) || outside(&to) => Some(Step::Move { from: to, to: from }),
-                _ => None,
-            })
-            .collect()
-    }
-
-    fn commits(&self, step: &Step) -> bool {
-        match step {
-            Step::Exchange => true,
-            Step::Move { to: Spot { place: Place::Target, name }, .. } => {
-                name.as_deref().is_none_or(|name| name == SUCCESS_NAME)
-            }
-            _ => false,
-        }
+        self.undo.into_iter().rev().collect()
     }
 
     /// Plans the rest, once it is known what the target holds.
-    fn plan_for(&mut self, target: Target) {
+    fn plan_for(&mut self, target: Target) -> Result<()> {
+        let appends_to = if self.mode == SaveMode::Append { self.standing.take() } else { None };
         match (self.staging, target) {
+            (_, Target::Standing(found)) => match appends_to {
+                Some(standing) if found == standing => self.plan_to_append(),
+                _ => return Err(self.superseded()),
+            },
+            _ if appends_to.is_some() => return Err(self.superseded()),
             (Staging::Beside, Target::Vacant) => self.ahead.extend([install(), Step::SyncName]),
-            // After the exchange the staging directory holds what was replaced.
-            (Staging::Beside, Target::Occupied(files)) => {
-                self.replaced.clone_from(&files);
-                self.ahead.extend([Step::Exchange, Step::SyncName, Step::RemoveFiles { place: Place::Staging, files }]);
+            (Staging::Inside, Target::Vacant) => self.plan_file_by_file(Vec::new(), Vec::new()),
+            (staging, Target::Occupied { manifest, files, directories }) => {
+                if has_grown(self.standing.as_deref(), manifest.as_deref()) {
+                    return Err(self.superseded());
+                }
+                match staging {
+                    // After the exchange the staging directory holds what was replaced.
+                    Staging::Beside => {
+                        self.replaced.clone_from(&files);
+                        let remove = Step::RemoveFiles { place: Place::Staging, files };
+                        self.ahead.extend([Step::Exchange, Step::SyncName, remove]);
+                    }
+                    Staging::Inside => self.plan_file_by_file(files, directories),
+                }
             }
-            (Staging::Inside, Target::Vacant) => self.plan_file_by_file(Vec::new()),
-            (Staging::Inside, Target::Occupied(files)) => self.plan_file_by_file(files),
         }
         self.plan_to_remove_leftovers();
+        Ok(())
     }
 
-    fn plan_file_by_file(&mut self, mut old: Vec<String>) {
-        let carry =
-            |name: String, from, to| Step::Move { from: Spot::file(from, name.clone()), to: Spot::file(to, name) };
+    fn superseded(&self) -> Error {
+        ErrorKind::Superseded { path: self.out.clone() }.into()
+    }
+
+    fn plan_file_by_file(&mut self, mut old: Vec<String>, old_directories: Vec<String>) {
+        self.ahead.extend(make(Place::Replaced, directories(&old)));
         // `_SUCCESS` first: without it nobody takes what follows for a set. Then the manifest, which goes on telling,
         // from where it is kept, which files are ours.
         old.sort_by_key(|name| (name != SUCCESS_NAME, name != MANIFEST_NAME));
+        let touched = directories(old.iter().chain(&self.shards));
         for name in old {
             let is_mark = name == SUCCESS_NAME;
             self.ahead.push_back(carry(name, Place::Target, Place::Replaced));
             if is_mark {
-                self.ahead.push_back(Step::Sync(Place::Target));
+                self.ahead.push_back(sync_target());
             }
         }
+        self.plan_to_bring_shards(touched);
+        self.ahead.push_back(carry(MANIFEST_NAME.to_owned(), Place::Staging, Place::Target));
+        self.ahead.push_back(sync_target());
+        self.ahead.push_back(carry(SUCCESS_NAME.to_owned(), Place::Staging, Place::Target));
+        self.ahead.extend([sync_target(), Step::SyncName, Step::RemoveStaging]);
+        if !old_directories.is_empty() {
+            self.ahead.push_back(Step::RemoveDirectories { place: Place::Target, directories: old_directories });
+        }
+    }
+
+    /// Names that tell the run are nobody else's, so that nobody sees the shards before the manifest lists them.
+    fn plan_to_append(&mut self) {
+        let touched = directories(&self.shards);
+        self.plan_to_bring_shards(touched);
+        self.ahead.extend([Step::Confirm, Step::ReplaceManifest, sync_target(), Step::RemoveStaging]);
+    }
+
+    /// Brings the shards into the target, and makes durable what these directories there hold.
+    fn plan_to_bring_shards(&mut self, touched: Vec<String>) {
+        self.ahead.extend(make(Place::Target, directories(&self.shards)));
         for name in std::mem::take(&mut self.shards) {
             self.ahead.push_back(carry(name, Place::Staging, Place::Target));
         }
-        for name in [MANIFEST_NAME, SUCCESS_NAME] {
-            self.ahead.push_back(Step::Sync(Place::Target));
-            self.ahead.push_back(carry(name.to_owned(), Place::Staging, Place::Target));
-        }
-        self.ahead.extend([Step::Sync(Place::Target), Step::SyncName, Step::RemoveStaging]);
+        self.ahead.push_back(Step::Sync { place: Place::Target, directories: touched });
     }
 
     /// The way around an exchange that the store does not have.
@@ -449,9 +417,43 @@ impl Publication {
     }
 }
 
+/// Whether a step, once it is done, lets readers see the new set.
+fn commits(step: &Step) -> bool {
+    match step {
+        Step::Exchange | Step::ReplaceManifest => true,
+        Step::Move { to: Spot { place: Place::Target, name }, .. } => {
+            name.as_deref().is_none_or(|name| name == SUCCESS_NAME)
+        }
+        _ => false,
+    }
+}
+
+/// Whether rows were added to a set since it was looked at. Who asked for it to be replaced did not know of them.
+fn has_grown(before: Option<&Manifest>, now: Option<&Manifest>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| before.run == now.run && before.appended.len() < now.appended.len())
+}
+
+fn make(place: Place, directories: Vec<String>) -> Option<Step> {
+    (!directories.is_empty()).then_some(Step::MakeDirectories { place, directories })
+}
+
+fn carry(name: String, from: Place, to: Place) -> Step {
+    Step::Move { from: Spot::file(from, name.clone()), to: Spot::file(to, name) }
+}
+
+fn sync_target() -> Step {
+    Step::Sync { place: Place::Target, directories: Vec::new() }
+}
+
 /// The staging directory becomes the target.
 fn install() -> Step {
     Step::Move { from: Spot::directory(Place::Staging), to: Spot::directory(Place::Target) }
+}
+
+/// Refuses a description whose prefix or splits cannot start the name of a shard.
+pub(crate) fn check_names(description: &SetDescription) -> Result<()> {
+    check_prefix(&description.prefix)?;
+    description.splits.iter().try_for_each(|split| check_prefix(&split.name))
 }
 
 /// Refuses a prefix that would make names hidden from readers, too long for a file system, or lead out of the
@@ -460,8 +462,9 @@ fn install() -> Step {
 /// # Errors
 /// [`ErrorKind::Prefix`].
 pub fn check_prefix(prefix: &str) -> Result<()> {
-    /// File systems take names of 255 bytes; what stands behind the prefix is far shorter than the rest.
-    const LONGEST: usize = 200;
+    /// File systems take names of 255 bytes. Behind the prefix a name has up to 104: a run's id, two numbers of ten digits,
+    /// and what stands between and behind them.
+    const LONGEST: usize = 150;
 
     let hidden = prefix.starts_with(['.', '_']);
     let elsewhere = prefix.contains(['/', '\\']);

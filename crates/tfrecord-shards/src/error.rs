@@ -164,7 +164,7 @@ pub enum ErrorKind {
         run: String,
     },
 
-    /// Another run was quicker to write to the same place in an object store.
+    /// Another run was quicker to write to the same place: to an object store, or to a set that this one was to change.
     #[error("{}: another run has written here meanwhile", path.display())]
     Superseded {
         /// The target.
@@ -203,6 +203,21 @@ pub enum ErrorKind {
         /// Why not.
         why: String,
     },
+    /// What is to be added has not the form of what is there.
+    #[error("{}: not appended to: {part} is {found}, in the set it is {expected}", path.display())]
+    OtherForm {
+        /// The set.
+        path: PathBuf,
+        /// What differs: `column "ts"`.
+        part: String,
+        /// What it is in the set.
+        expected: String,
+        /// What it is here.
+        found: String,
+    },
+    /// How many shards there are to be depends on how long the set is, which its writer does not know.
+    #[error("shards are asked for by hosts, of records whose length is not known beforehand")]
+    UnknownLength,
     /// The start of the shards' names will not do.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
@@ -389,9 +404,14 @@ impl Error {
             ErrorKind::LongName { .. } => {
                 "partition by columns of few and short values, and choose short prefixes and names of splits"
             }
+            ErrorKind::OtherForm { .. } => {
+                "write it as the set was written, which _manifest.json tells (CAST changes a column's type); or write it \
+                 to another directory"
+            }
             ErrorKind::NotAppendable { .. } => {
                 "replace what is there with --mode overwrite, or write to another directory"
             }
+            ErrorKind::UnknownLength => "ask for a number of shards, or for rows or bytes of a shard",
             ErrorKind::TooManyShards => "make shards larger",
             ErrorKind::Prefix { .. } => {
                 "use a short one without slashes and control characters that starts with a letter or a digit"

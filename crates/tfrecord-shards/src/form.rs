@@ -1,12 +1,17 @@
 //! [`FormDifference`]: why the records of two sets cannot stand in one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_schema::{DataType, Field, FieldRef};
+use arrow_tfrecord::RecordType;
 use serde_json::Value;
 
-use crate::manifest::{MAPPING_OPTION, Manifest};
+use crate::manifest::{MAPPING_OPTION, Manifest, SetDescription};
 use crate::names::MANIFEST_NAME;
+use crate::schema::{FieldDescription, SchemaDescription};
 
 /// What the manifests of two sets tell differently of their records: the schema, the mapping or the record type. In one
 /// set the records of both would look alike and mean something else.
@@ -33,8 +38,29 @@ impl fmt::Display for FormDifference {
 impl FormDifference {
     /// The first difference of the manifest here from that of `other`. No manifest tells as much as one without types.
     pub(crate) fn find(here: Option<&Manifest>, other: &Path, there: Option<&Manifest>) -> Option<Self> {
-        let forms = |manifest: Option<&Manifest>| manifest.map(parts).unwrap_or_default();
-        let (here, there) = (forms(here), forms(there));
+        let parts = |manifest: Option<&Manifest>| manifest.map(|manifest| Form::of(manifest).parts()).unwrap_or_default();
+        Self::between(parts(here), other, parts(there))
+    }
+
+    /// The first difference of rows on their way to a set from what the set at `out` has.
+    ///
+    /// A column that holds no nulls fits where there may be some, and how Arrow lays out texts, bytes and lists in memory
+    /// does not matter. Nulls must become the same.
+    pub(crate) fn on_append(rows: &SetDescription, out: &Path, set: &Manifest) -> Option<Self> {
+        let (mut rows, mut set) = (Form::described(rows), Form::of(set));
+        rows.columns.iter_mut().for_each(|column| column.forget_layout(true));
+        set.columns.iter_mut().for_each(|column| column.forget_layout(false));
+        for (column, there) in rows.columns.iter_mut().zip(&set.columns) {
+            column.nullable |= there.nullable;
+        }
+        let parts = |form: &Form<'_>| match form.parts() {
+            parts if parts.is_empty() => parts,
+            parts => parts.into_iter().chain(form.parts_of_appending()).collect(),
+        };
+        Self::between(parts(&rows), out, parts(&set))
+    }
+
+    fn between(here: Vec<Part>, other: &Path, there: Vec<Part>) -> Option<Self> {
         let new = |part: &str, expected: String, found: String| {
             Some(Self { other: other.to_owned(), part: part.to_owned(), expected, found })
         };
@@ -51,7 +77,10 @@ impl FormDifference {
             let (same, found) = here.get(at).unwrap_or(&missing);
             match part == same {
                 true if expected == found => None,
-                true => new(part, expected.clone(), found.clone()),
+                true => {
+                    let (expected, found) = around_difference(expected, found);
+                    new(part, expected, found)
+                }
                 false => new(&format!("part {} of the form of the records", at + 1), part.clone(), same.clone()),
             }
         })
@@ -61,27 +90,116 @@ impl FormDifference {
 /// A part of the form of records, and what it is.
 type Part = (String, String);
 
-/// What a manifest tells of the form of its records, in order; nothing, if it is of a set that was made of files of
-/// which nothing was known. Notes beside the columns do not count.
-fn parts(manifest: &Manifest) -> Vec<Part> {
-    let record_type = manifest.record_type.map(|record_type| ("the record type".to_owned(), record_type.to_string()));
-    let fields = manifest.schema.iter().flat_map(|schema| &schema.fields);
-    let columns = fields.map(|field| {
-        let nullable = if field.nullable { "" } else { ", not null" };
-        (format!("column {:?}", field.name), format!("{}{nullable}", field.data_type))
-    });
-    let mapped = manifest.mapping.iter().flat_map(|mapping| match mapping.get("columns").and_then(Value::as_array) {
-        Some(columns) => columns.iter().map(mapped_column).collect(),
-        None => vec![("the mapping".to_owned(), mapping.to_string())],
-    });
-    let choices = manifest.options.get(MAPPING_OPTION).and_then(|options| options.get("choices"));
-    let choices = choices.map(|choices| ("the choice of --map".to_owned(), choices.to_string()));
-    record_type.into_iter().chain(columns).chain(mapped).chain(choices).collect()
+/// What is told of the form of records, by a manifest or beforehand.
+struct Form<'a> {
+    record_type: Option<RecordType>,
+    columns: Vec<Column>,
+    mapping: Option<&'a Value>,
+    options: &'a BTreeMap<String, Value>,
+}
+
+/// A column of the rows.
+struct Column {
+    name: String,
+    /// As Arrow prints it.
+    data_type: String,
+    nullable: bool,
+    /// The type itself, where it is needed and can be read.
+    arrow: Option<DataType>,
+}
+
+impl<'a> Form<'a> {
+    fn of(manifest: &'a Manifest) -> Self {
+        let Manifest { record_type, schema, mapping, options, .. } = manifest;
+        Self { record_type: *record_type, columns: columns(schema.as_ref()), mapping: mapping.as_ref(), options }
+    }
+
+    fn described(description: &'a SetDescription) -> Self {
+        let SetDescription { record_type, schema, mapping, options, .. } = description;
+        Self { record_type: *record_type, columns: columns(schema.as_ref()), mapping: mapping.as_ref(), options }
+    }
+
+    /// The parts of the form, in order; none, if it is of a set that was made of files of which nothing was known. Notes
+    /// beside the columns do not count.
+    fn parts(&self) -> Vec<Part> {
+        let record_type = self.record_type.map(|record_type| ("the record type".to_owned(), record_type.to_string()));
+        let columns = self.columns.iter().map(|Column { name, data_type, nullable, .. }| {
+            let nullable = if *nullable { "" } else { ", not null" };
+            (format!("column {name:?}"), format!("{data_type}{nullable}"))
+        });
+        let mapped = self.mapping.iter().flat_map(|mapping| match mapped_columns(mapping) {
+            Some(columns) => columns.iter().map(mapped_column).collect(),
+            None => vec![("the mapping".to_owned(), mapping.to_string())],
+        });
+        let choices = self.mapping_option("choices").map(|choices| ("the choice of --map".to_owned(), choices.to_string()));
+        record_type.into_iter().chain(columns).chain(mapped).chain(choices).collect()
+    }
+
+    /// What must also be alike where records are added to those that are there.
+    fn parts_of_appending(&self) -> Vec<Part> {
+        let columns = self.mapping.and_then(mapped_columns).unwrap_or_default();
+        let nulls = columns.iter().map(|column| {
+            (format!("what becomes of nulls in column {:?}", text(column, "column")), text(column, "nulls"))
+        });
+        let vocabularies = self.mapping_option("vocabularies").and_then(Value::as_object).into_iter().flatten();
+        let ranks = vocabularies.map(|(column, values)| (format!("the vocabulary of column {column:?}"), values.to_string()));
+        nulls.chain(ranks).collect()
+    }
+
+    fn mapping_option(&self, name: &str) -> Option<&'a Value> {
+        self.options.get(MAPPING_OPTION).and_then(|options| options.get(name))
+    }
+}
+
+fn columns(schema: Option<&SchemaDescription>) -> Vec<Column> {
+    let Some(schema) = schema else { return Vec::new() };
+    let arrow = schema.to_schema().ok();
+    let column = |(at, field): (usize, &FieldDescription)| Column {
+        name: field.name.clone(),
+        data_type: field.data_type.clone(),
+        nullable: field.nullable,
+        arrow: arrow.as_ref().and_then(|schema| schema.fields().get(at)).map(|field| field.data_type().clone()),
+    };
+    schema.fields.iter().enumerate().map(column).collect()
+}
+
+impl Column {
+    /// Takes one type for all that hold the same values. A dictionary has no more values than its keys tell apart, so
+    /// that it fits where there is none, but not the other way around.
+    fn forget_layout(&mut self, dictionaries: bool) {
+        if let Some(data_type) = &self.arrow {
+            self.data_type = plain(data_type, dictionaries).to_string();
+        }
+    }
+}
+
+fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
+    let plain_field = |field: &FieldRef| {
+        // Elements of lists have whatever name a writer gave them.
+        Arc::new(Field::new("item", plain(field.data_type(), dictionaries), field.is_nullable()))
+    };
+    match data_type {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
+        DataType::List(field) | DataType::LargeList(field) | DataType::ListView(field) | DataType::LargeListView(field) => {
+            DataType::List(plain_field(field))
+        }
+        DataType::FixedSizeList(field, len) => DataType::FixedSizeList(plain_field(field), *len),
+        DataType::Struct(fields) => {
+            let plain_field = |field: &FieldRef| field.as_ref().clone().with_data_type(plain(field.data_type(), dictionaries));
+            DataType::Struct(fields.iter().map(plain_field).collect())
+        }
+        DataType::Dictionary(_, values) if dictionaries => plain(values, dictionaries),
+        other => other.clone(),
+    }
+}
+
+fn mapped_columns(mapping: &Value) -> Option<&[Value]> {
+    mapping.get("columns").and_then(Value::as_array).map(Vec::as_slice)
 }
 
 /// A column of the mapping as the manifest has it: how its values stand in which features.
 fn mapped_column(column: &Value) -> Part {
-    let text = |value: &Value, key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = format!("the mapping of column {:?}", text(column, "column"));
     let features = column.get("features").and_then(Value::as_array).into_iter().flatten();
     let features = features.map(|feature| {
@@ -89,4 +207,35 @@ fn mapped_column(column: &Value) -> Part {
     });
     let form = Some(text(column, "form")).filter(|form| !form.is_empty());
     (name, form.into_iter().chain(features).collect::<Vec<_>>().join(", "))
+}
+
+/// A member of an object, as text.
+fn text(object: &Value, key: &str) -> String {
+    match object.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
+
+/// Two texts, or of long ones the place where they begin to differ.
+fn around_difference(one: &str, other: &str) -> (String, String) {
+    /// What is still read at a glance.
+    const LONGEST: usize = 200;
+    const BEFORE: usize = 20;
+
+    if one.len().max(other.len()) <= LONGEST {
+        return (one.to_owned(), other.to_owned());
+    }
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    let start = same.saturating_sub(BEFORE);
+    let part = |text: &str| {
+        let before = if start > 0 { "..." } else { "" };
+        let mut shown: String = before.chars().chain(text.chars().skip(start).take(LONGEST)).collect();
+        if text.chars().count() > start + LONGEST {
+            shown.push_str("...");
+        }
+        shown
+    };
+    (part(one), part(other))
 }

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Add;
 
 use tfrecord_framing::{Compression, Damage, HEADER_LEN, Position, RecordDecoder, RecordScanner, frame_len};
 
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
 use crate::input::InputFile;
+use crate::manifest::ShardEntry;
 use crate::progress::Progress;
 
 /// Bytes that are read at once: enough for any disk, and a moment until a run that is to stop does.
@@ -211,25 +213,41 @@ pub(crate) fn read_through(
 ///
 /// # Errors
 /// As [`read_through`].
-pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress) -> Result<u64> {
+pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress) -> Result<Count> {
     if on_damage == OnDamage::Refuse {
-        if let Some(shard) = input.entry().filter(|_| !input.named) {
-            return Ok(shard.rows);
+        if let Some(ShardEntry { rows, framed_bytes, .. }) = input.entry().filter(|_| !input.named) {
+            return Ok(Count { rows: *rows, framed_bytes: *framed_bytes });
         }
         progress.expect(input.len);
         let is_plain = FrameReader::open(input, on_damage, &Progress::default())?.compression() == Compression::None;
         if is_plain {
-            let mut records = 0;
-            hop(input, progress, |_| {
-                records += 1;
+            let mut count = Count::default();
+            hop(input, progress, |len| {
+                count = count + Count { rows: 1, framed_bytes: len };
                 Ok(())
             })?;
-            return Ok(records);
+            return Ok(count);
         }
     } else {
         progress.expect(input.len);
     }
-    Ok(read_through(input, on_damage, progress, &mut ())?.0.rows)
+    let ShardFigures { rows, framed_bytes, .. } = read_through(input, on_damage, progress, &mut ())?.0;
+    Ok(Count { rows, framed_bytes })
+}
+
+/// Records, and bytes of them with their frames.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Count {
+    pub(crate) rows: u64,
+    pub(crate) framed_bytes: u64,
+}
+
+impl Add for Count {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, framed_bytes: self.framed_bytes + other.framed_bytes }
+    }
 }
 
 /// Counts frames on their way.

@@ -1,5 +1,6 @@
 //! [`ShardGroup`]: what the records of a shard have in common, and the directory that tells it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,14 @@ impl ShardGroup {
             None if directory.len() > LONGEST_DIRECTORY => too_long(&directory, LONGEST_DIRECTORY),
             None => Ok(()),
         }
+    }
+
+    /// The values by column, as a manifest has them.
+    pub(crate) fn values(&self) -> BTreeMap<String, Option<String>> {
+        let value = |(column, value): &(String, Option<String>)| {
+            (column.clone(), partition_value(value.as_deref()).map(str::to_owned))
+        };
+        self.partition_values.iter().map(value).collect()
     }
 
     /// The path of a file of the group, from the set's directory.

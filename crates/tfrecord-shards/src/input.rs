@@ -13,7 +13,7 @@ use crate::commit::Leftover;
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::finding::{Finding, FindingKind};
 use crate::manifest::{Manifest, ShardEntry};
-use crate::names::{MANIFEST_NAME, SUCCESS_NAME, ShardName};
+use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, ShardName, run_told};
 use crate::staging;
 
 /// What files that lie beside shards, and are none, end in: sidecars for other tools, indexes, notes.
@@ -101,12 +101,29 @@ fn is_shard_name(name: &OsStr) -> bool {
     !is_passed_over(name.as_ref().as_ref()) && (name.parse::<ShardName>().is_ok() || name.contains(".tfrec"))
 }
 
+/// Where the manifest may be that lists a file: beside it, or beside the partition directories that it lies in.
+fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
+    let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
+    std::iter::successors(file.parent(), move |dir| dir.parent().filter(|_| is_partition(dir)))
+}
+
 /// What the records of a file in a directory have in common: see [`InputFile::group`].
 fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
     let split = listed.and_then(|shard| shard.split.as_deref());
     let dirs = path.parent().unwrap_or(Path::new(""));
     let keys = dirs.iter().map(OsStr::to_string_lossy).filter(|name| name.contains('='));
     split.map(Into::into).into_iter().chain(keys).collect::<Vec<_>>().join("/")
+}
+
+/// What is wrong with a shard that the set around it does not list.
+fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let run = run_told(&name).unwrap_or_default();
+    match runs.iter().find(|known| known.run == run) {
+        Some(known) if known.live => None,
+        None if !RunId::is_generated(run) => Some(Finding::new(path, FindingKind::UnlistedShard)),
+        _ => Some(Finding::new(path, FindingKind::Leftover { run: run.to_owned() })),
+    }
 }
 
 /// A path with the links on its way resolved: of a file that is a link, not the last one.
@@ -218,13 +235,14 @@ impl Inputs {
         if !self.meet(path) {
             return;
         }
-        let dir = path.parent().unwrap_or(Path::new(""));
-        let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
-            // A file that was named itself is read whatever is beside it.
-            Manifest::read(dir).ok().map(Arc::new)
-        });
-        let listed = manifest.as_ref().and_then(|manifest| {
-            let is_it = |shard: &ShardEntry| path.file_name().is_some_and(|name| name == OsStr::new(&shard.path));
+        let listed = set_directories(path).find_map(|dir| {
+            let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
+                // A file that was named itself is read whatever is beside it.
+                Manifest::read(dir).ok().map(Arc::new)
+            });
+            let manifest = manifest.as_ref()?;
+            let below = path.strip_prefix(dir).ok()?;
+            let is_it = |shard: &ShardEntry| below == Path::new(&shard.path);
             Some((Arc::clone(manifest), manifest.shards.iter().position(is_it)?))
         });
         self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None });
@@ -291,17 +309,19 @@ impl Inputs {
                 Err(_) => self.findings.push(Finding::new(&path, FindingKind::MissingShard)),
             }
         }
-        self.add_unlisted(dir);
+        let runs: Vec<_> = [staging::beside_of(dir), staging::inside(dir)].into_iter().flatten().flatten().collect();
+        self.add_unlisted(dir, &runs);
     }
 
-    /// Notes shards in and below the directory of a set that the set does not list.
-    fn add_unlisted(&mut self, dir: &Path) {
+    /// Notes shards in and below the directory of a set that the set does not list, but for those that one of these `runs`
+    /// is just about to append.
+    fn add_unlisted(&mut self, dir: &Path, runs: &[Leftover]) {
         self.inside(dir, |inputs| {
             for Entry { path, is_dir, .. } in inputs.entries(dir) {
                 if is_dir {
-                    inputs.add_unlisted(&path);
+                    inputs.add_unlisted(&path, runs);
                 } else if path.file_name().is_some_and(is_shard_name) && !inputs.met.contains(&inputs.place(&path)) {
-                    inputs.findings.push(Finding::new(&path, FindingKind::UnlistedShard));
+                    inputs.findings.extend(unlisted(&path, runs));
                 }
             }
         });

@@ -44,6 +44,7 @@
 //! The crate is synchronous and writes to the local file system only. [`objects`] holds the decisions of a commit to an
 //! object store, for who does the input and output.
 
+mod append;
 pub mod commit;
 mod error;
 mod filler;
@@ -54,6 +55,7 @@ mod group;
 mod index;
 mod input;
 mod job;
+mod leftovers;
 mod local;
 mod manifest;
 mod names;
@@ -67,6 +69,7 @@ mod sharding;
 pub mod sort;
 mod split;
 mod staging;
+mod survey;
 mod target;
 mod verify;
 mod writer;
@@ -78,6 +81,7 @@ pub use form::FormDifference;
 pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use index::{Index, IndexName, Indexing, index};
 pub use input::{files, is_sidecar};
+pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
@@ -93,7 +97,6 @@ pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
-pub use staging::leftovers;
 pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};

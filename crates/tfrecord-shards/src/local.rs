@@ -1,21 +1,25 @@
 //! [`LocalCommit`]: a set on its way to a local directory.
 
+mod store;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use crate::commit::{Leftover, Outcome, Place, Publication, SaveMode, Spot, StagedShard, Staging, Step, Store};
+use crate::commit::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Step, Store, Target};
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::group::ShardGroup;
+use crate::leftovers::leftovers;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::shard_writer::ShardStats;
 use crate::{staging, target};
+
+pub(crate) use self::store::{lock_set, remove_empty};
 
 /// A set on its way to a local directory: shards are created in a staging directory, by any number of tasks, and
 /// published together.
@@ -84,6 +88,10 @@ struct StagedSet {
     replaced: PathBuf,
     /// Directories made on the way to the staging directory, outermost first.
     made: Vec<PathBuf>,
+    /// The set that was there when the run began.
+    standing: Option<Box<Manifest>>,
+    /// The lock that keeps others from publishing at the same time.
+    claim: Mutex<Option<File>>,
     /// The lock that says that this run lives.
     _lock: File,
     phase: Mutex<Phase>,
@@ -110,8 +118,9 @@ impl LocalCommit {
     ///
     /// # Errors
     /// When the target is not for sets ([`ErrorKind::Protected`], [`ErrorKind::NotADirectory`]), overlaps an input,
-    /// holds what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]), or when nothing can
-    /// be written there.
+    /// holds what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]) or add to
+    /// ([`ErrorKind::NotAppendable`]), or when nothing can be written there. In [`SaveMode::Ignore`] too it is an error that
+    /// something is there; [`preflight`](crate::preflight) tells it before.
     pub fn begin(out: impl AsRef<Path>, mode: SaveMode, run: RunId, inputs: &[PathBuf]) -> Result<Self> {
         Self::begin_with(out.as_ref(), mode, run, inputs, Capabilities::ALL)
     }
@@ -128,18 +137,18 @@ impl LocalCommit {
         let (out, missing) = target::resolve(out)?;
         target::guard(&out, inputs)?;
         target::inspect(&out, mode, None)?;
-        let leftovers = staging::leftovers(&out)?;
+        let leftovers = leftovers(&out)?;
 
         let mut made = MadeDirectories::default();
         for parent in missing {
             made.create(&parent)?;
         }
-        // In this mode leftovers stay, and a target that holds some is not empty enough to be renamed onto.
-        let keeps_leftovers = mode == SaveMode::Error && leftovers.iter().any(|left| left.path.starts_with(&out));
+        // Leftovers stay unless they are overwritten, and a target that holds some is not empty enough to be renamed onto.
+        let keeps_leftovers = mode != SaveMode::Overwrite && leftovers.iter().any(|left| left.path.starts_with(&out));
         let may_be_beside = capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out);
         let StagingDirectory { staging, dir, replaced, lock } =
             StagingDirectory::create(&out, &run, may_be_beside, &mut made)?;
-        let set = StagedSet {
+        let mut set = StagedSet {
             out,
             mode,
             run,
@@ -149,14 +158,31 @@ impl LocalCommit {
             dir,
             replaced,
             made: made.keep(),
+            standing: None,
+            claim: Mutex::default(),
             _lock: lock,
             phase: Mutex::new(Phase::Staging { open: 0 }),
             removal: Removal::default(),
         };
-        let commit = Self { set: Arc::new(set) };
         // Again, now that others can see this run: of two that write inside the same target, at least one sees the other.
-        target::inspect(&commit.set.out, mode, Some(&commit.set.run))?;
-        Ok(commit)
+        set.standing = match target::inspect(&set.out, mode, Some(&set.run))? {
+            Target::Vacant => None,
+            Target::Occupied { manifest, .. } => manifest,
+            Target::Standing(manifest) => Some(manifest),
+        };
+        if let Some(standing) = set.appends_to()
+            && standing.runs().any(|run| run == set.run.as_str())
+        {
+            let why = format!("run {} has written shards of it before", set.run);
+            return Err(ErrorKind::NotAppendable { path: set.out.clone(), why }.into());
+        }
+        Ok(Self { set: Arc::new(set) })
+    }
+
+    /// The set that shards are added to, in [`SaveMode::Append`], if there is one. Whether they can be,
+    /// [`Manifest::check_append`] tells before a row is written.
+    pub fn standing(&self) -> Option<&Manifest> {
+        self.set.appends_to()
     }
 
     /// What earlier runs have left behind, and others are at, as it was when this one began.
@@ -199,11 +225,14 @@ impl LocalCommit {
         Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
     }
 
-    /// Publishes a set of these shards, every [`ShardFile`] sealed or dropped before.
+    /// Publishes a set of these shards, or adds them to the set that is there; every [`ShardFile`] sealed or dropped before.
+    /// The manifest is that of the whole set.
     ///
     /// # Errors
-    /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the
-    /// target has come to hold what must not be replaced; or when the file system fails. The target is as before then.
+    /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the shards
+    /// have not the form of the set that they are added to ([`ErrorKind::OtherForm`]); when the target has come to hold what
+    /// must not be replaced, or another run has changed it meanwhile ([`ErrorKind::Superseded`]); or when the file system
+    /// fails. The target is as before then.
     /// Only [`ErrorKind::AfterCommit`] tells of a set that is there although something failed.
     pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         self.publish_observed(shards, description, &mut |_| {})
@@ -221,25 +250,25 @@ impl LocalCommit {
         set.begin_publishing()?;
         let prepared = set
             .check_lengths(&shards)
-            .and_then(|()| Publication::new(set.staging, set.mode, shards, description, &set.run));
+            .and_then(|()| Publication::new(set.setting(), shards, description));
         let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
+        let mut published = Ok(manifest);
         while let Some(step) = publication.next_step() {
             on_step(&step);
-            match set.perform(&step) {
-                Ok(outcome) => publication.performed(step, outcome),
-                Err(error) => {
-                    let committed = publication.is_committed();
-                    set.enter(set.phase_after_failure(publication));
-                    return Err(if committed {
-                        ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into()
-                    } else {
-                        error
-                    });
-                }
+            let performed = set.perform(&step).and_then(|outcome| publication.performed(&step, outcome));
+            if let Err(error) = performed {
+                published = Err(if publication.is_committed() {
+                    ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into()
+                } else {
+                    error
+                });
+                break;
             }
         }
-        set.enter(Phase::Published);
-        Ok(manifest)
+        let phase = if published.is_ok() { Phase::Published } else { set.phase_after_failure(publication) };
+        set.release();
+        set.enter(phase);
+        published
     }
 
     /// Gives up. No more shards can be created, and what is staged is removed once the last open one is gone.
@@ -337,6 +366,15 @@ impl Removal {
 }
 
 impl StagedSet {
+    fn appends_to(&self) -> Option<&Manifest> {
+        self.standing.as_deref().filter(|_| self.mode == SaveMode::Append)
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        let Self { out, staging, mode, run, .. } = self;
+        Setting { out, staging: *staging, mode: *mode, standing: self.standing.as_deref(), run }
+    }
+
     fn phase(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -378,103 +416,6 @@ impl StagedSet {
             Phase::Publishing
         }
     }
-
-    fn path(&self, spot: &Spot) -> PathBuf {
-        let dir = match spot.place {
-            Place::Staging => &self.dir,
-            Place::Replaced => &self.replaced,
-            Place::Target => &self.out,
-        };
-        match &spot.name {
-            Some(name) => dir.join(name),
-            None => dir.clone(),
-        }
-    }
-
-    fn rename(&self, from: &Spot, to: &Spot) -> Result<()> {
-        let becomes_target = *to == Spot { place: Place::Target, name: None };
-        if to.place == Place::Replaced && to.name.is_some() {
-            fs::create_dir_all(&self.replaced).at("make directory", &self.replaced)?;
-        }
-        if becomes_target {
-            self.keep_permissions()?;
-        }
-        let (from, to) = (self.path(from), self.path(to));
-        match fs::rename(&from, &to) {
-            Err(error) if becomes_target && error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                // Somebody has filled it since it was inspected.
-                Err(ErrorKind::NotEmpty { path: to.clone(), found: target::some_names(&to)? }.into())
-            }
-            renamed => renamed.at("rename to", &to),
-        }
-    }
-
-    /// Lets the new directory be open to whom the old one was.
-    fn keep_permissions(&self) -> Result<()> {
-        match fs::metadata(&self.out) {
-            Ok(old) => fs::set_permissions(&self.dir, old.permissions()).at("set permissions of", &self.dir),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn exchange(&self) -> Result<Outcome> {
-        // Before the target is moved, whichever way.
-        self.keep_permissions()?;
-        if !self.capabilities.exchange {
-            return Ok(Outcome::Unsupported);
-        }
-        match rustix::fs::renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
-            Ok(()) => Ok(Outcome::Done),
-            // What kernels and file systems without it answer.
-            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(Outcome::Unsupported),
-            Err(error) => Err(error).at("replace", &self.out),
-        }
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
-        let path = self.dir.join(name);
-        let write = || {
-            let mut file = File::create_new(&path)?;
-            file.write_all(content)?;
-            file.sync_all()
-        };
-        write().at("write", &path)
-    }
-
-    /// Syncs the directories that have come to hold a new name on the way to the target.
-    fn sync_names(&self) -> Result<()> {
-        let renamed = (self.staging == Staging::Beside).then_some(&self.out);
-        for path in self.made.iter().chain(renamed) {
-            path.parent().map_or(Ok(()), sync)?;
-        }
-        Ok(())
-    }
-}
-
-impl Store for StagedSet {
-    fn perform(&self, step: &Step) -> Result<Outcome> {
-        match step {
-            Step::Write { name, content } => self.write(name, content)?,
-            Step::Move { from, to } => self.rename(from, to)?,
-            Step::Exchange => return self.exchange(),
-            Step::Sync(place) => sync(&self.path(&Spot { place: *place, name: None }))?,
-            Step::SyncName => self.sync_names()?,
-            Step::Inspect => return target::inspect(&self.out, self.mode, Some(&self.run)).map(Outcome::Found),
-            Step::Discard { except } => staging::discard(&self.dir, except)?,
-            // The set is published. What cannot be removed now is reported, as a leftover, by the next run.
-            Step::RemoveFiles { place, files } => {
-                let dir = self.path(&Spot { place: *place, name: None });
-                let _unremoved = staging::remove_files(&dir, files.iter().cloned());
-            }
-            Step::RemoveStaging => {
-                let _unremoved = fs::remove_dir_all(&self.dir);
-            }
-            Step::RemoveLeftovers => {
-                let _unremoved = staging::remove_leftovers(&self.out, &self.run);
-            }
-        }
-        Ok(Outcome::Done)
-    }
 }
 
 impl Drop for StagedSet {
@@ -486,10 +427,6 @@ impl Drop for StagedSet {
         }
         self.removal.notify();
     }
-}
-
-fn sync(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
 }
 
 /// Whether a directory cannot be made in one place, but perhaps in another.

@@ -3,12 +3,14 @@
 //! Its JSON is described by `schemas/manifest.schema.json`. Fields may be added in a minor version, and readers pass
 //! over what they do not know.
 
+mod contradiction;
+mod scalar;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Component, Path};
-use std::str::FromStr;
+use std::path::Path;
 
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Mapping, MappingOptions, RecordType};
@@ -198,7 +200,7 @@ pub struct ShardEntry {
     /// Bytes of the file.
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
-    #[serde(with = "hex")]
+    #[serde(with = "scalar::hex")]
     pub crc32c: u32,
     /// Places where a reader can begin, beside the start of the file, in order: about one for every
     /// [`OFFSET_INTERVAL`]. A shard that can only be read from its start has none, as have sets of format 1.0.
@@ -215,18 +217,6 @@ pub struct RecordOffset {
     pub framed: u64,
     /// Bytes of the file before. In an uncompressed one, as many as `framed`.
     pub file: u64,
-}
-
-impl ShardEntry {
-    /// Whether each offset is behind the one before, and before the end.
-    fn has_ordered_offsets(&self) -> bool {
-        let start = RecordOffset { record: 0, framed: 0, file: 0 };
-        let end = RecordOffset { record: self.rows, framed: self.framed_bytes, file: self.file_bytes };
-        let places: Vec<_> = std::iter::once(&start).chain(&self.offsets).chain([&end]).collect();
-        self.offsets.is_empty()
-            || places
-                .is_sorted_by(|one, next| one.record < next.record && one.framed < next.framed && one.file < next.file)
-    }
 }
 
 /// How a directory differs from what its manifest says.
@@ -273,7 +263,7 @@ pub struct Manifest {
     /// The run that wrote it. Ours are [`RunId`]s.
     pub run: String,
     /// When it was published.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "scalar::rfc3339")]
     pub created: DateTime<Utc>,
     /// The query, without secrets.
     pub query: Option<String>,
@@ -290,7 +280,7 @@ pub struct Manifest {
     /// What one record is. Not known of records that were taken over from files without a manifest.
     pub record_type: Option<RecordType>,
     /// How shards are compressed.
-    #[serde(with = "text")]
+    #[serde(with = "scalar::text")]
     pub compression: Compression,
     /// The columns of the rows, if they are known.
     pub schema: Option<SchemaDescription>,
@@ -324,7 +314,7 @@ pub struct AppendedRun {
     /// The run. The names of its shards tell it.
     pub run: String,
     /// When its shards became part of the set.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "scalar::rfc3339")]
     pub created: DateTime<Utc>,
     /// What wrote them, and its version.
     pub tool: String,
@@ -372,6 +362,38 @@ impl Manifest {
         }
     }
 
+    /// The manifest of this set and of more shards, added now. That they are of its form, and the run is another than
+    /// those before, [`check_append`](Self::check_append) tells.
+    pub(crate) fn with_appended(&self, description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
+        let mut manifest = self.clone();
+        manifest.format_version = FORMAT_VERSION;
+        manifest.appended.push(AppendedRun {
+            run: run.to_string(),
+            created: Utc::now().trunc_subsecs(3),
+            tool: TOOL.to_owned(),
+            query: description.query,
+            inputs: description.inputs,
+            options: description.options,
+            seed: description.seed,
+            write_partitions: description.write_partitions,
+            sharding: description.sharding,
+            shards: shards.len() as u64,
+        });
+        manifest.shards.extend(shards);
+        manifest.totals = Totals::of(&manifest.shards);
+        manifest
+    }
+
+    /// The run that has changed the set last: the one that wrote it, or that has appended to it.
+    pub fn last_run(&self) -> &str {
+        self.appended.last().map_or(&self.run, |appended| &appended.run)
+    }
+
+    /// Every run that has written shards of the set.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.run.as_str()).chain(self.appended.iter().map(|appended| appended.run.as_str()))
+    }
+
     /// Reads the manifest of the set in `dir`. Whether the set is whole, [`check`](crate::check) tells.
     ///
     /// # Errors
@@ -386,6 +408,15 @@ impl Manifest {
             Ok(json) => Self::from_json(&json, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
             Err(error) => Err(error).at("read", &path),
+        }
+    }
+
+    /// Reads the manifest in `dir`, if there is one.
+    pub(crate) fn read_if_any(dir: &Path) -> Result<Option<Self>> {
+        match Self::read(dir) {
+            Ok(manifest) => Ok(Some(manifest)),
+            Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -409,27 +440,6 @@ impl Manifest {
             Some(problem) => Err(ErrorKind::ManifestContent { path: path.to_owned(), problem }.into()),
             None => Ok(manifest),
         }
-    }
-
-    fn contradiction(&self) -> Option<String> {
-        let mut paths = BTreeSet::new();
-        for shard in &self.shards {
-            let path = &shard.path;
-            if leads_out(path) {
-                return Some(format!("shard path {path:?} leads out of the set"));
-            }
-            if !paths.insert(path) {
-                return Some(format!("shard {path:?} is listed twice"));
-            }
-            if !shard.has_ordered_offsets() {
-                return Some(format!("the offsets of shard {path:?} are not in order, or lead out of it"));
-            }
-        }
-        if let Some(path) = self.replaced.iter().find(|path| leads_out(path)) {
-            return Some(format!("replaced path {path:?} leads out of the set"));
-        }
-        let sums = Totals::of(&self.shards);
-        (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
     }
 
     /// What is missing for a whole set, as far as names and sizes tell: `size_of` gives the size of a file, by its path
@@ -501,60 +511,6 @@ impl Manifest {
         let mut json = serde_json::to_vec_pretty(self)?;
         json.push(b'\n');
         Ok(json)
-    }
-}
-
-/// Whether a path is not one below the set's directory.
-fn leads_out(path: &str) -> bool {
-    path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
-}
-
-/// Eight hexadecimal digits.
-mod hex {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(crc: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{crc:08x}"))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-        let digits = String::deserialize(deserializer)?;
-        let is_hex = digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let crc = is_hex.then(|| u32::from_str_radix(&digits, 16).ok()).flatten();
-        crc.ok_or_else(|| D::Error::custom(format_args!("{digits:?} is not a CRC: expected 8 hexadecimal digits")))
-    }
-}
-
-/// A time in UTC, as RFC 3339 has it.
-mod rfc3339 {
-    use chrono::{DateTime, SecondsFormat, Utc};
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc()).map_err(D::Error::custom)
-    }
-}
-
-/// What prints and parses as text.
-mod text {
-    use super::{FromStr, fmt};
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: fmt::Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

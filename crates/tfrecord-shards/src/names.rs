@@ -117,20 +117,21 @@ impl ObjectNames {
         }
     }
 
-    /// Whether a file has a name of ours that tells a run.
-    pub(crate) fn tells_run(name: &str) -> bool {
-        let parse = || {
-            let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
-            let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
-            let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;
-            let (_, run) = rest.rsplit_once('-')?;
-            let are_numbers = [first, last].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-            // Ours are of version 7 and have no dashes; who else's would be?
-            let is_run = run.len() == 32 && Uuid::try_parse(run).is_ok_and(|id| id.get_version_num() == 7);
-            Some(are_numbers && is_run)
-        };
-        parse().unwrap_or(false)
+    /// Whether a file, by its path, has a name of ours that tells a run.
+    pub(crate) fn tells_run(path: &str) -> bool {
+        run_told(path).is_some_and(RunId::is_generated)
     }
+}
+
+/// What stands where the name of a shard, by its path, would tell a run.
+pub(crate) fn run_told(path: &str) -> Option<&str> {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
+    let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
+    let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;
+    let (_, run) = rest.rsplit_once('-')?;
+    let are_numbers = [first, last].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    are_numbers.then_some(run)
 }
 
 /// A file name that is not a shard's.
@@ -179,6 +180,12 @@ impl RunId {
     #[expect(clippy::new_without_default, reason = "no two are equal, so none is the default")]
     pub fn new() -> Self {
         Self(Uuid::now_v7().simple().to_string())
+    }
+
+    /// Whether an id is one of those that [`new`](Self::new) makes: of version 7 and without dashes, as nobody else's
+    /// would be.
+    pub(crate) fn is_generated(id: &str) -> bool {
+        id.len() == 32 && Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
     }
 
     /// As it stands in names.

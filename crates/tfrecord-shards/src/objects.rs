@@ -10,12 +10,13 @@
 //! | nothing | `_manifest.json`, if there is still none; the uploads; `_SUCCESS` | nothing, incomplete or new |
 //! | a set of ours | the uploads, under names that tell the run; `_SUCCESS`, if it is missing; `_manifest.json`, in the place of the very one that was inspected. Then the old files go | old or new |
 //! | a set of ours without a manifest | as with nothing, under names that tell the run. Then the old files go | incomplete or new |
+//! | a set that is added to | the uploads, under names that tell the run; `_manifest.json`, in the place of the very one that the run began with | old or new |
 //!
 //! Where there is no manifest, it comes first. It tells readers that what appears now is not whole before `_SUCCESS` is
 //! there, and the next run which files are ours. And it is the claim: of two runs that put one where there is none, the
 //! store refuses the second, which has completed nothing yet. So plain names have one owner. Names that tell the run are
-//! nobody else's anyway, and there the exchange of the manifest decides: of two runs that replace the same one, the
-//! store refuses the second, which then removes what it has completed.
+//! nobody else's anyway, and there the exchange of the manifest decides: of two runs that replace the same one, or add to
+//! it, the store refuses the second, which then removes what it has completed.
 //!
 //! A store without conditional requests keeps nobody apart but by what [`ObjectStep::Inspect`] and
 //! [`ObjectStep::Confirm`] see.
@@ -30,14 +31,14 @@
 //!
 //! Who reads by patterns of names, and not by the manifest, sees shards as their uploads are completed.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::commit::{SaveMode, StagedShard, check_prefix, in_order};
+use crate::commit::{SaveMode, StagedShard, check_names, in_order};
 use crate::error::{ErrorKind, Result};
-use crate::manifest::{Manifest, SetDescription};
-use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME};
+use crate::manifest::{Manifest, SetDescription, ShardEntry};
+use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME, run_told};
 use crate::target::NAMES_SHOWN;
 
 /// Which of its versions a file in a store is, as the store tells it.
@@ -81,19 +82,20 @@ pub enum Occupant {
     },
 }
 
-/// Sorts what is under a prefix, path by path, and refuses what the mode does not replace.
+/// Sorts what is under a prefix, path by path, and refuses what the mode does not replace or add to.
 ///
 /// Ours is what the manifest lists, what it says was replaced, and what has a name that tells a run: a run that was
 /// killed, or failed, or has just been superseded, may have completed that without a manifest.
 #[derive(Debug)]
 pub struct PrefixSurvey {
     mode: SaveMode,
-    manifest: Option<ObjectVersion>,
+    manifest: Option<StoredManifest>,
     /// What the manifest lists, and what it says was replaced.
     listed: BTreeSet<String>,
     replaced: BTreeSet<String>,
     success: bool,
-    ours: BTreeSet<String>,
+    /// Files of ours, and how long they are.
+    ours: BTreeMap<String, u64>,
     foreign: Vec<String>,
 }
 
@@ -102,24 +104,36 @@ impl PrefixSurvey {
     pub fn new(mode: SaveMode, manifest: Option<&StoredManifest>) -> Self {
         Self {
             mode,
-            manifest: manifest.map(|stored| stored.version.clone()),
+            manifest: manifest.cloned(),
             listed: manifest.map(|stored| stored.manifest.file_names()).unwrap_or_default(),
             replaced: manifest.map(|stored| stored.manifest.replaced.iter().cloned().collect()).unwrap_or_default(),
             success: false,
-            ours: BTreeSet::new(),
+            ours: BTreeMap::new(),
             foreign: Vec::new(),
         }
     }
 
+    /// Whether a file is replaced or added to. Beside a set that is added to, others may have what they like.
+    fn is_ours(&self, path: &str) -> bool {
+        match self.mode {
+            SaveMode::Error | SaveMode::Ignore => false,
+            SaveMode::Append => self.listed.contains(path),
+            SaveMode::Overwrite => {
+                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::tells_run(path)
+            }
+        }
+    }
+
     /// Takes note of a file, by its path from the prefix and its length. Breaks if nothing more needs to be known.
-    pub fn add(&mut self, path: String, _bytes: u64) -> ControlFlow<()> {
-        let is_ours = self.listed.contains(&path) || self.replaced.contains(&path) || ObjectNames::tells_run(&path);
-        if self.mode != SaveMode::Overwrite || !is_ours {
-            self.foreign.push(path);
+    pub fn add(&mut self, path: String, bytes: u64) -> ControlFlow<()> {
+        if !self.is_ours(&path) {
+            if self.mode != SaveMode::Append || self.manifest.is_none() {
+                self.foreign.push(path);
+            }
         } else if path == SUCCESS_NAME {
             self.success = true;
         } else if path != MANIFEST_NAME {
-            self.ours.insert(path);
+            self.ours.insert(path, bytes);
         }
         if self.foreign.len() < NAMES_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -127,11 +141,8 @@ impl PrefixSurvey {
     /// What is there, under the prefix `out`, which is named in errors.
     ///
     /// # Errors
-    /// [`ErrorKind::NotEmpty`] or [`ErrorKind::ForeignFiles`].
+    /// [`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`] or [`ErrorKind::NotAppendable`].
     pub fn finish(self, out: &Path) -> Result<Occupant> {
-        if matches!(self.mode, SaveMode::Append | SaveMode::Ignore) {
-            return Err(unsupported(out));
-        }
         let path = out.to_owned();
         match self.mode {
             SaveMode::Error if !self.foreign.is_empty() => {
@@ -140,20 +151,32 @@ impl PrefixSurvey {
             SaveMode::Overwrite if !self.foreign.is_empty() => {
                 Err(ErrorKind::ForeignFiles { path, files: self.foreign }.into())
             }
+            SaveMode::Ignore if !self.foreign.is_empty() => Ok(Occupant::Ignored { found: self.foreign }),
+            SaveMode::Append if !self.foreign.is_empty() => {
+                let why = format!("there is no {MANIFEST_NAME} beside {}", self.foreign.join(", "));
+                Err(ErrorKind::NotAppendable { path, why }.into())
+            }
+            SaveMode::Append => {
+                let Some(stored) = self.manifest else { return Ok(Occupant::Vacant) };
+                match stored.manifest.disagreement(|path| self.ours.get(path).copied(), self.success) {
+                    Some(disagreement) => {
+                        let why = format!("the set is not whole: {disagreement}");
+                        Err(ErrorKind::NotAppendable { path, why }.into())
+                    }
+                    None => Ok(Occupant::Standing(Box::new(stored))),
+                }
+            }
             _ if self.manifest.is_none() && self.ours.is_empty() => Ok(Occupant::Vacant),
             _ => {
                 // Listed files that are not there, too: one that is being completed at this moment, for a manifest that is
                 // about to be replaced, would be nobody's.
                 let listed = self.listed.into_iter().filter(|path| path != SUCCESS_NAME && path != MANIFEST_NAME);
-                let files = listed.chain(self.ours).collect();
-                Ok(Occupant::Ours { manifest: self.manifest, success: self.success, files })
+                let files = listed.chain(self.ours.into_keys()).collect();
+                let manifest = self.manifest.map(|stored| stored.version);
+                Ok(Occupant::Ours { manifest, success: self.success, files })
             }
         }
     }
-}
-
-fn unsupported(out: &Path) -> crate::Error {
-    ErrorKind::NotAppendable { path: out.to_owned(), why: "this mode is not supported yet".to_owned() }.into()
 }
 
 /// What must be so for a manifest to be put.
@@ -234,6 +257,10 @@ pub enum ObjectOutcome {
 pub struct ObjectPublication {
     /// Whether names tell the run, and are nobody else's.
     own_names: bool,
+    /// The set that is added to.
+    standing: Option<Box<StoredManifest>>,
+    /// The shards of this run.
+    shards: Vec<String>,
     manifest: Manifest,
     ahead: VecDeque<ObjectStep>,
     /// Steps that have been begun: to put the first manifest, to complete uploads, to put the mark of success.
@@ -244,39 +271,58 @@ pub struct ObjectPublication {
 }
 
 impl ObjectPublication {
-    /// Publishes the shards in the order of their partition and sequence. `own_names` is whether their names tell the run.
+    /// Publishes the shards in the order of their groups, partition and sequence. `own_names` is whether their names tell
+    /// the run.
     ///
     /// # Errors
-    /// When two shards claim the same place, or the prefix cannot start a file name.
+    /// When two shards claim the same place, do not stand where their groups tell, or the prefix cannot start a file name.
     pub fn new(own_names: bool, shards: Vec<StagedShard>, description: SetDescription, run: &RunId) -> Result<Self> {
-        check_prefix(&description.prefix)?;
-        let entry = |shard: StagedShard| {
-            let path = shard.staged.clone();
-            shard.into_entry(path)
-        };
-        let entries = in_order(shards)?.into_iter().map(entry).collect();
+        let entries = entries(shards, &description)?;
+        let shards = entries.iter().map(|shard| shard.path.clone()).collect();
+        Self::of(own_names, None, shards, Manifest::new(description, entries, run))
+    }
+
+    /// Adds the shards, whose names must tell the run, to the set that stood at `out` when the run began.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and when the shards cannot be added: see [`Manifest::check_append`].
+    pub fn append(
+        out: &Path,
+        standing: StoredManifest,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        run: &RunId,
+    ) -> Result<Self> {
+        standing.manifest.check_append(&description, out)?;
+        let entries = entries(shards, &description)?;
+        // They must not be written over those that are there.
+        if let Some(shard) = entries.iter().find(|shard| run_told(&shard.path) != Some(run.as_str())) {
+            let why = format!("shard {} does not tell run {run}", shard.path);
+            return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
+        }
+        let shards = entries.iter().map(|shard| shard.path.clone()).collect();
+        let manifest = standing.manifest.with_appended(description, entries, run);
+        Self::of(true, Some(Box::new(standing)), shards, manifest)
+    }
+
+    fn of(
+        own_names: bool,
+        standing: Option<Box<StoredManifest>>,
+        shards: Vec<String>,
+        manifest: Manifest,
+    ) -> Result<Self> {
+        manifest.refuse_contradiction(Path::new(""))?;
         Ok(Self {
             own_names,
-            manifest: Manifest::new(description, entries, run),
+            standing,
+            shards,
+            manifest,
             ahead: [ObjectStep::Inspect].into(),
             claims: false,
             completes: false,
             marks: false,
             committed: false,
         })
-    }
-
-    /// Adds the shards, whose names tell the run, to the set that stood there when the run began.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), and when the shards are not of the set's form ([`ErrorKind::NotAppendable`]).
-    pub fn append(
-        _standing: StoredManifest,
-        _shards: Vec<StagedShard>,
-        _description: SetDescription,
-        _run: &RunId,
-    ) -> Result<Self> {
-        Err(unsupported(Path::new("")))
     }
 
     /// What is published; all of it is known once [`ObjectStep::Inspect`] has been performed.
@@ -300,17 +346,27 @@ impl ObjectPublication {
     /// Takes note of how a step went, of a target that is named `out` in errors.
     ///
     /// # Errors
-    /// When something has come to be where there was nothing: plain names may not be used beside it
-    /// ([`ErrorKind::Superseded`]).
+    /// When something has come to be where there was nothing: plain names may not be used beside it; or when the set that
+    /// is added to has changed ([`ErrorKind::Superseded`]).
     pub fn performed(&mut self, step: &ObjectStep, outcome: ObjectOutcome, out: &Path) -> Result<()> {
-        match outcome {
-            ObjectOutcome::Done => self.committed |= self.commits(step),
-            ObjectOutcome::Found(occupant) if !self.own_names && occupant != Occupant::Vacant => {
-                return Err(ErrorKind::Superseded { path: out.to_owned() }.into());
+        let superseded = || Err(ErrorKind::Superseded { path: out.to_owned() }.into());
+        match (outcome, self.standing.take()) {
+            (ObjectOutcome::Done, standing) => {
+                self.standing = standing;
+                self.committed |= self.commits(step);
+                Ok(())
             }
-            ObjectOutcome::Found(occupant) => self.plan_for(occupant)?,
+            (ObjectOutcome::Found(Occupant::Standing(found)), Some(standing)) if found == standing => {
+                self.plan_to_append(found.version)
+            }
+            (ObjectOutcome::Found(_), Some(_)) | (ObjectOutcome::Found(Occupant::Standing(_)), None) => superseded(),
+            (ObjectOutcome::Found(Occupant::Ignored { .. }), None) => superseded(),
+            (ObjectOutcome::Found(occupant), None) if !self.own_names && occupant != Occupant::Vacant => superseded(),
+            (ObjectOutcome::Found(Occupant::Vacant), None) => self.plan_for(None, false, BTreeSet::new()),
+            (ObjectOutcome::Found(Occupant::Ours { manifest, success, files }), None) => {
+                self.plan_for(manifest, success, files)
+            }
         }
-        Ok(())
     }
 
     /// Whether readers see the new set. From here on nothing is undone.
@@ -329,12 +385,11 @@ impl ObjectPublication {
     /// The steps that take back what has been done, when one has failed before the set was committed; the first of them
     /// that fails is the last. `standing` is the manifest that is there now: where that is not known, nothing may be undone.
     pub fn undo(self, standing: Option<&Manifest>) -> Vec<ObjectStep> {
-        let is_ours = standing.is_some_and(|standing| standing.run == self.manifest.run);
+        let is_ours = standing.is_some_and(|standing| standing.last_run() == self.manifest.last_run());
         if self.committed || (is_ours && !self.claims) {
             return Vec::new();
         }
-        let shards = self.manifest.shards.into_iter().map(|shard| shard.path).filter(|_| self.completes);
-        let mut files: Vec<_> = shards.collect();
+        let mut files = if self.completes { self.shards } else { Vec::new() };
         match standing {
             Some(_) if is_ours => files.extend(self.marks.then(|| SUCCESS_NAME.to_owned())),
             // Another run that had the same names, in a store that does not refuse the second manifest.
@@ -350,13 +405,16 @@ impl ObjectPublication {
         files.into_iter().chain(manifest).collect()
     }
 
+    /// Plans the rest of adding to the set with this version of the manifest.
+    fn plan_to_append(&mut self, version: ObjectVersion) -> Result<()> {
+        let content = self.manifest.to_json()?;
+        let condition = Condition::Unchanged(version);
+        self.ahead.extend([ObjectStep::Complete, ObjectStep::PutManifest { content, condition }]);
+        Ok(())
+    }
+
     /// Plans the rest, once it is known what is there.
-    fn plan_for(&mut self, occupant: Occupant) -> Result<()> {
-        let (standing, success, mut old) = match occupant {
-            Occupant::Vacant => (None, false, BTreeSet::new()),
-            Occupant::Ours { manifest, success, files } => (manifest, success, files),
-            Occupant::Standing(_) | Occupant::Ignored { .. } => return Err(unsupported(Path::new(""))),
-        };
+    fn plan_for(&mut self, standing: Option<ObjectVersion>, success: bool, mut old: BTreeSet<String>) -> Result<()> {
         for shard in &self.manifest.shards {
             old.remove(&shard.path);
         }
@@ -383,6 +441,16 @@ impl ObjectPublication {
         }
         Ok(())
     }
+}
+
+/// What the manifest says of uploads, in order.
+fn entries(shards: Vec<StagedShard>, description: &SetDescription) -> Result<Vec<ShardEntry>> {
+    check_names(description)?;
+    let entry = |shard: StagedShard| {
+        let path = shard.staged.clone();
+        shard.into_entry(path)
+    };
+    Ok(in_order(shards, &description.splits)?.into_iter().map(entry).collect())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::filler::ShardFiller;
 use crate::finding::{Finding, FindingKind};
 use crate::form::FormDifference;
-use crate::frames::{FrameSink, OnDamage, count, read_through};
+use crate::frames::{Count, FrameSink, OnDamage, count, read_through};
 use crate::input::{InputFile, Inputs};
 use crate::local::LocalCommit;
 use crate::manifest::{MAPPING_OPTION, Manifest, SetDescription};
@@ -57,7 +57,7 @@ pub struct RewriteOptions {
     pub level: Level,
     /// What shard names start with: `part` by default.
     pub prefix: String,
-    /// What to do when the target is there already: refuse, by default.
+    /// What to do when the target is there already: refuse, by default, and with [`SaveMode::Ignore`] too.
     pub mode: SaveMode,
     /// The threads that compress: as many as there are cores if `None`. As many read.
     pub pool: Option<Arc<ThreadPool>>,
@@ -203,6 +203,9 @@ impl Rewrite<'_> {
         check_prefix(&self.options.prefix)?;
         let pool = self.options.pool.clone().map_or_else(thread_pool, Ok)?;
         let commit = LocalCommit::begin(self.out, self.options.mode, RunId::new(), self.inputs)?;
+        if let Some(standing) = commit.standing() {
+            standing.check_append(&self.describe(), commit.out())?;
+        }
         let removal = commit.removal();
         let written = self.write(commit, pool);
         if written.is_err() {
@@ -225,9 +228,15 @@ impl Rewrite<'_> {
     fn write(&self, commit: LocalCommit, pool: Arc<ThreadPool>) -> Result<(Manifest, Vec<Finding>)> {
         self.progress.expect(self.files.iter().map(|file| file.len).sum());
         let RewriteOptions { sharding, compression, level, .. } = *self.options;
-        let rule = match sharding {
-            Sharding::Count(shards) => ShardRule::Ranges(ShardRanges::new(shards, self.count(&pool)?)),
-            _ => ShardRule::new(sharding),
+        let (sharding, rule) = match sharding {
+            Sharding::Count(_) | Sharding::Hosts(_) => {
+                let Count { rows, framed_bytes } = self.count(&pool)?;
+                match sharding.resolve(framed_bytes) {
+                    counted @ Sharding::Count(shards) => (counted, ShardRule::Ranges(ShardRanges::new(shards, rows))),
+                    other => (other, ShardRule::new(other)),
+                }
+            }
+            _ => (sharding, ShardRule::new(sharding)),
         };
         let threads = pool.current_num_threads();
         let mut filler = ShardFiller::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
@@ -241,13 +250,13 @@ impl Rewrite<'_> {
         Ok((commit.publish(staged, self.describe())?, findings))
     }
 
-    fn count(&self, pool: &ThreadPool) -> Result<u64> {
+    fn count(&self, pool: &ThreadPool) -> Result<Count> {
         let count = |file| match count(file, self.on_damage, self.progress) {
             // It is told of when the file is read.
-            Err(error) if self.passes_over(&error) => Ok(0),
+            Err(error) if self.passes_over(&error) => Ok(Count::default()),
             counted => counted,
         };
-        pool.install(|| self.files.par_iter().map(count).try_reduce(|| 0, |one, other| Ok(one + other)))
+        pool.install(|| self.files.par_iter().map(count).try_reduce(Count::default, |one, other| Ok(one + other)))
     }
 
     fn passes_over(&self, error: &Error) -> bool {

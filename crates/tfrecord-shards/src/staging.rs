@@ -8,7 +8,6 @@
 //!
 //! A run holds a lock on its staging directory as long as it lives, and the system releases it when it dies.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +19,8 @@ use crate::commit::Leftover;
 use crate::error::{AtPath, Result};
 use crate::manifest::Manifest;
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
-use crate::target::Survey;
+use crate::local::remove_empty;
+use crate::survey::{Ours, Survey};
 
 /// What the names of staging directories start with. The dot hides them from globs and from other tools' listings.
 const PREFIX: &str = ".tfr-";
@@ -100,20 +100,6 @@ fn lock(path: &Path) -> Option<File> {
     Some(directory)
 }
 
-/// What runs that were killed, or are going on, have beside and in `out`.
-///
-/// # Errors
-/// When a directory cannot be listed.
-pub fn leftovers(out: impl AsRef<Path>) -> Result<Vec<Leftover>> {
-    let (out, _) = crate::target::resolve(out.as_ref())?;
-    let mut found = beside(&out)?;
-    // Tables are files.
-    if !out.is_file() {
-        found.extend(inside(&out)?);
-    }
-    Ok(found)
-}
-
 /// What runs have beside `out`, which is resolved first, so that it has a name.
 pub(crate) fn beside_of(out: &Path) -> Result<Vec<Leftover>> {
     beside(&crate::target::resolve(out)?.0)
@@ -174,52 +160,81 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
     Ok(found)
 }
 
-/// Removes what killed runs have left of `out`.
-pub(crate) fn remove_leftovers(out: &Path, run: &RunId) -> Result<()> {
-    let dead = |leftover: &Leftover| !leftover.live && leftover.run != run.as_str();
-    for Leftover { path, .. } in beside(out)?.into_iter().filter(dead) {
-        if let Some(_lock) = lock(&path) {
-            // After an exchange this is what was replaced: of that, only what it lists is ours.
-            let listed = Manifest::read(&path).map(|manifest| manifest.file_names()).unwrap_or_default();
-            remove_files(&path, listed)?;
-        }
-    }
-    remove_inside(out)
+/// What killed runs have beside and in `out`.
+pub(crate) fn dead(out: &Path) -> Result<Vec<Leftover>> {
+    let mut dead = all(out)?;
+    dead.retain(|leftover| !leftover.live);
+    Ok(dead)
 }
 
-/// Removes what killed runs have left in `out`. They have put there nothing but what is ours.
-fn remove_inside(out: &Path) -> Result<()> {
-    for Leftover { path, .. } in inside(out)? {
-        if let Some(_lock) = lock(&path) {
-            fs::remove_dir_all(&path).at("remove", &path)?;
-        }
+/// What runs have beside and in `out`.
+pub(crate) fn all(out: &Path) -> Result<Vec<Leftover>> {
+    let mut found = beside(out)?;
+    // Tables are files.
+    if !out.is_file() {
+        found.extend(inside(out)?);
     }
-    Ok(())
+    Ok(found)
+}
+
+/// Whether a directory that a run has left, or one in it, keeps a set that the run was to replace: one of another run.
+pub(crate) fn keeps_replaced(leftover: &Leftover) -> bool {
+    let Leftover { path, run, .. } = leftover;
+    let manifests = [Manifest::read(path), Manifest::read(path.join(REPLACED_NAME))];
+    manifests.into_iter().flatten().any(|manifest| manifest.last_run() != run)
+}
+
+/// Removes what killed runs have left of `out`, after `run` has replaced it.
+pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
+    dead(out)?.iter().filter(|leftover| leftover.run != run.as_str()).try_for_each(|leftover| remove(out, leftover).map(drop))
+}
+
+/// Removes what a killed run has left beside or in `out`, and tells whether it is gone.
+pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
+    let path = &leftover.path;
+    let Some(_lock) = lock(path) else { return Ok(false) };
+    if path.starts_with(out) {
+        // Runs put there nothing but what is ours.
+        fs::remove_dir_all(path).at("remove", path)?;
+    } else {
+        // After an exchange this is what was replaced: of that, only what it lists is ours.
+        let listed = Manifest::read(path).map(|manifest| manifest.file_names()).unwrap_or_default();
+        remove_files(path, listed)?;
+    }
+    Ok(!path.exists())
 }
 
 /// Removes from a staging directory the shards that are not to be kept.
 pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
-    let except: BTreeSet<_> = except.iter().cloned().collect();
+    let except = Ours::listed(except.iter().cloned().collect());
     let given_up = Survey::of(dir, &except)?.foreign;
     given_up.iter().try_for_each(|name| remove_file(&dir.join(name)))
 }
 
-/// Removes these files of a directory, shards that were staged there, and what killed runs have left in it. If anything
-/// else is there, it stays, and the directory with it.
+/// Removes these files of a directory, shards that were staged there, what killed runs have left in it, and the
+/// directories of partitions. If anything else is there, it stays, and the directories that it is in.
 pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
-    let mut files: BTreeSet<_> = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
-    files.extend(Survey::of(dir, &files)?.foreign.into_iter().filter(|name| is_shard_name(name)));
+    let listed = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
+    let ours = Ours { listed, has_manifest: true, runs: Vec::new() };
+    let Survey { ours, foreign, directories } = Survey::of(dir, &ours)?;
+    let staged = foreign.iter().filter(|name| is_shard_name(name));
+    let files = ours.iter().chain(staged).filter(|name| *name != MANIFEST_NAME);
+    files.map(|name| dir.join(name)).try_for_each(|path| remove_file(&path))?;
+    remove_empty(dir, &directories);
     // The manifest last: whoever finds a half-removed directory still knows what is ours.
-    files.remove(MANIFEST_NAME);
-    files.iter().map(String::as_str).chain([MANIFEST_NAME]).try_for_each(|name| remove_file(&dir.join(name)))?;
-    remove_inside(dir)?;
+    remove_file(&dir.join(MANIFEST_NAME))?;
+    for Leftover { path, .. } in inside(dir)? {
+        if let Some(_lock) = lock(&path) {
+            fs::remove_dir_all(&path).at("remove", &path)?;
+        }
+    }
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error).at("remove", dir),
         _ => Ok(()),
     }
 }
 
-fn remove_file(path: &Path) -> Result<()> {
+pub(crate) fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at("remove", path),
         _ => Ok(()),

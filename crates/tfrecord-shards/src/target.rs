@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::commit::{Leftover, SaveMode, SetState, Target};
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::manifest::{Manifest, ShardEntry};
-use crate::names::{RunId, SUCCESS_NAME};
+use crate::manifest::{Disagreement, Manifest, ShardEntry};
+use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
 use crate::staging;
+use crate::survey::{Ours, Survey};
 
 /// How many names a message lists.
 pub(crate) const NAMES_SHOWN: usize = 3;
@@ -59,8 +60,14 @@ pub enum Preflight {
 pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<Preflight> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
-    inspect(&out, mode, None)?;
-    Ok(Preflight::Write)
+    match inspect(&out, mode, None) {
+        Ok(Target::Standing(manifest)) => Ok(Preflight::Append(manifest)),
+        Ok(_) => Ok(Preflight::Write),
+        Err(error) => match error.into_kind() {
+            ErrorKind::NotEmpty { found, .. } if mode == SaveMode::Ignore => Ok(Preflight::Ignore { found }),
+            kind => Err(kind.into()),
+        },
+    }
 }
 
 /// Refuses a target that nothing of ours may be written to, whatever it holds, and gives its path without links: the root
@@ -122,17 +129,22 @@ fn is_mount_point(dir: &Path) -> bool {
 
 /// Some names in a directory, for a message.
 pub(crate) fn some_names(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Survey::of(dir, &BTreeSet::new())?.foreign;
+    let mut names = Survey::of(dir, &Ours::default())?.foreign;
     names.truncate(NAMES_SHOWN);
     Ok(names)
 }
 
-/// What the target holds, if it may be replaced. The staging directory of `run` itself does not count.
+/// What the target holds, if it may be replaced or added to. The staging directory of `run` itself does not count.
 pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result<Target> {
     match fs::metadata(out) {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => return Err(ErrorKind::NotADirectory { path: out.to_owned() }.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Vacant),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if mode == SaveMode::Append {
+                refuse_moved_aside(out)?;
+            }
+            return Ok(Target::Vacant);
+        }
         Err(error) => return Err(error).at("inspect", out),
     }
     let mut others = staging::inside(out)?;
@@ -140,72 +152,86 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
     if let Some(Leftover { run, .. }) = others.iter().find(|leftover| leftover.live) {
         return Err(ErrorKind::Busy { path: out.to_owned(), run: run.clone() }.into());
     }
-    if matches!(mode, SaveMode::Append | SaveMode::Ignore) {
-        let why = "this mode is not supported yet".to_owned();
-        return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
-    }
-    let listed = if mode == SaveMode::Overwrite { listed_in(out, &others)? } else { BTreeSet::new() };
-    let Survey { ours, mut foreign } = Survey::of(out, &listed)?;
-    foreign.truncate(NAMES_SHOWN);
     match mode {
-        SaveMode::Error if foreign.is_empty() => Ok(Target::Vacant),
-        SaveMode::Error => Err(ErrorKind::NotEmpty { path: out.to_owned(), found: foreign }.into()),
-        SaveMode::Overwrite if !foreign.is_empty() => {
-            Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into())
-        }
-        SaveMode::Overwrite if ours.is_empty() && others.is_empty() => Ok(Target::Vacant),
-        _ => Ok(Target::Occupied(ours)),
+        SaveMode::Error | SaveMode::Ignore => match some_names(out)? {
+            found if found.is_empty() => Ok(Target::Vacant),
+            found => Err(ErrorKind::NotEmpty { path: out.to_owned(), found }.into()),
+        },
+        SaveMode::Overwrite => replaceable(out, &others),
+        SaveMode::Append => match appendable(out, &others)? {
+            Target::Vacant => refuse_moved_aside(out).map(|()| Target::Vacant),
+            target => Ok(target),
+        },
     }
 }
 
-/// The paths that manifests say are ours: the one in `out`, and those of runs that were killed while they replaced it.
-fn listed_in(out: &Path, leftovers: &[Leftover]) -> Result<BTreeSet<String>> {
-    let mut listed = match Manifest::read(out) {
-        Ok(manifest) => manifest.file_names(),
-        Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => BTreeSet::new(),
-        Err(error) => return Err(error),
-    };
-    for Leftover { path, .. } in leftovers {
+/// What [`SaveMode::Overwrite`] replaces.
+fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
+    let manifest = Manifest::read_if_any(out)?;
+    let mut ours = Ours { listed: BTreeSet::new(), has_manifest: manifest.is_some(), runs: Vec::new() };
+    ours.listed.extend(manifest.iter().flat_map(Manifest::file_names));
+    for Leftover { path, .. } in others {
         // A run that was killed while it wrote its manifest has published nothing yet.
         for manifest in [Manifest::read(path), Manifest::read(path.join(staging::REPLACED_NAME))].into_iter().flatten()
         {
-            listed.extend(manifest.file_names());
+            ours.has_manifest = true;
+            ours.listed.extend(manifest.file_names());
         }
     }
-    Ok(listed)
-}
-
-/// What is in a directory, staging directories aside.
-#[derive(Debug, Default)]
-pub(crate) struct Survey {
-    /// Names of files that are listed.
-    pub(crate) ours: Vec<String>,
-    /// Names of everything else. Those of directories end with `/`.
-    pub(crate) foreign: Vec<String>,
-}
-
-impl Survey {
-    /// Sorts what is in `dir`. Links are not followed.
-    pub(crate) fn of(dir: &Path, listed: &BTreeSet<String>) -> Result<Self> {
-        let mut survey = Self::default();
-        for entry in fs::read_dir(dir).at("list", dir)? {
-            let entry = entry.at("list", dir)?;
-            let is_dir = entry.file_type().at("inspect", &entry.path())?.is_dir();
-            // A name that is not UTF-8 becomes one that no manifest of ours lists.
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if is_dir && staging::run_inside(&entry.file_name()).is_some() {
-                continue;
-            }
-            match (is_dir, listed.contains(&name)) {
-                (true, _) => survey.foreign.push(name + "/"),
-                (false, true) => survey.ours.push(name),
-                (false, false) => survey.foreign.push(name),
-            }
-        }
-        survey.ours.sort();
-        survey.foreign.sort();
-        Ok(survey)
+    ours.runs.extend(staging::dead(out)?.into_iter().map(|leftover| leftover.run));
+    let Survey { ours: files, mut foreign, directories } = Survey::of(out, &ours)?;
+    foreign.truncate(NAMES_SHOWN);
+    if !foreign.is_empty() {
+        return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into());
     }
+    if files.is_empty() && directories.is_empty() && others.is_empty() {
+        return Ok(Target::Vacant);
+    }
+    Ok(Target::Occupied { manifest: manifest.map(Box::new), files, directories })
+}
+
+/// What [`SaveMode::Append`] adds to.
+fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
+    let not = |why| Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
+    let Some(manifest) = Manifest::read_if_any(out)? else {
+        if let Some(Leftover { run, .. }) = others.first() {
+            return not(format!("run {run}, which was killed, has not published its shards"));
+        }
+        let found = some_names(out)?;
+        if !found.is_empty() {
+            return not(format!("there is no {MANIFEST_NAME} beside {}", found.join(", ")));
+        }
+        return Ok(Target::Vacant);
+    };
+    match missing(out, &manifest)? {
+        Some(disagreement) => not(format!("the set is not whole: {disagreement}")),
+        None => Ok(Target::Standing(Box::new(manifest))),
+    }
+}
+
+/// Refuses to write anew where a killed run has moved a set aside that it was about to replace.
+fn refuse_moved_aside(out: &Path) -> Result<()> {
+    match staging::dead(out)?.into_iter().find(|leftover| staging::keeps_replaced(leftover)) {
+        Some(Leftover { path, run, .. }) => {
+            let why = format!("run {run}, which was killed while it replaced the set, has left that in {}", path.display());
+            Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is missing for the set in `dir` to be whole.
+fn missing(dir: &Path, manifest: &Manifest) -> Result<Option<Disagreement>> {
+    let mut sizes = BTreeMap::new();
+    for ShardEntry { path, .. } in &manifest.shards {
+        match fs::metadata(dir.join(path)) {
+            Ok(metadata) => drop(sizes.insert(path.as_str(), metadata.len())),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error).at("inspect", &dir.join(path)),
+        }
+    }
+    let success = dir.join(SUCCESS_NAME).is_file();
+    Ok(manifest.disagreement(|path| sizes.get(path).copied(), success))
 }
 
 /// Tells whether a directory is a whole set: a `_SUCCESS`, a manifest, and every file that it lists, as long as it says.
@@ -234,16 +260,7 @@ pub fn check(dir: impl AsRef<Path>) -> Result<SetState> {
         }
         Err(error) => return Err(error),
     };
-    let mut sizes = BTreeMap::new();
-    for ShardEntry { path, .. } in &manifest.shards {
-        match fs::metadata(dir.join(path)) {
-            Ok(metadata) => drop(sizes.insert(path.as_str(), metadata.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).at("inspect", &dir.join(path)),
-        }
-    }
-    let success = dir.join(SUCCESS_NAME).is_file();
-    if let Some(disagreement) = manifest.disagreement(|path| sizes.get(path).copied(), success) {
+    if let Some(disagreement) = missing(dir, &manifest)? {
         return incomplete(disagreement.to_string());
     }
     Ok(SetState::Whole(Box::new(manifest)))

@@ -20,6 +20,7 @@ use crate::local::LocalCommit;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::sharding::{ShardRule, Sharding};
+use crate::target::{Preflight, preflight};
 
 /// Framed bytes to encode in one job: long against the price of a job, short enough for the second-level cache and for
 /// some jobs a thread.
@@ -124,13 +125,21 @@ impl ShardedWriterBuilder {
     /// Begins a set in the directory `out`. Its parent directories are made if need be.
     ///
     /// # Errors
-    /// When a column cannot be mapped, or the target cannot be written to: see [`LocalCommit::begin`].
+    /// When a column cannot be mapped, or the target cannot be written to: see [`LocalCommit::begin`]. When rows are to be
+    /// added to a set of another form: see [`Manifest::check_append`]. [`ErrorKind::UnknownLength`] for
+    /// [`Sharding::Hosts`].
     pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
+        if matches!(self.sharding, Sharding::Hosts(_)) {
+            return Err(ErrorKind::UnknownLength.into());
+        }
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
         let description = self.describe(&mapping)?;
+        if let Some(standing) = commit.standing() {
+            standing.check_append(&description, commit.out())?;
+        }
         let rule = (self.sharding, ShardRule::new(self.sharding));
         let shards = ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, (self.compression, self.level))?;
         Ok(ShardedWriter {
@@ -147,6 +156,36 @@ impl ShardedWriterBuilder {
             description,
             failed: false,
         })
+    }
+
+    /// [`build`](Self::build), or `None` if [`SaveMode::Ignore`] is set and something is there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    /// use tfrecord_shards::{SaveMode, ShardedWriterBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let out = dir.path().join("shards");
+    /// # let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1])) as ArrayRef)])?;
+    /// let builder = ShardedWriterBuilder::new(batch.schema()).with_mode(SaveMode::Ignore);
+    /// let mut writer = builder.clone().build_or_ignore(&out)?.ok_or("nothing is there")?;
+    /// writer.write(&batch)?;
+    /// writer.finish()?;
+    /// assert!(builder.build_or_ignore(&out)?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_or_ignore(self, out: impl AsRef<Path>) -> Result<Option<ShardedWriter>> {
+        let out = out.as_ref();
+        match preflight(out, self.mode, &self.inputs)? {
+            Preflight::Ignore { .. } => Ok(None),
+            Preflight::Write | Preflight::Append(_) => self.build(out).map(Some),
+        }
     }
 
     fn describe(&self, mapping: &Mapping) -> Result<SetDescription> {
@@ -230,7 +269,8 @@ impl ShardedWriter {
         self.unless_failed(|writer| writer.encode(batch))
     }
 
-    /// Writes what is left and publishes the set.
+    /// Writes what is left and publishes the set, or adds it to the one that is there. The manifest is that of the whole
+    /// set.
     ///
     /// # Errors
     /// As [`write`](Self::write), or when the set cannot be published. The target is as before then.
