@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -20,15 +20,15 @@ pub trait SpillStore: Send + Sync + fmt::Debug {
 
 /// A temporary file. Dropped, it is gone, and its room on the disk is free.
 ///
-/// Several threads read and write at the same time, though never the same bytes.
+/// It is written first, from its start to its end, and then read, by several threads at once.
 pub trait SpillFile: Send + Sync + fmt::Debug {
-    /// Writes all bytes at a place, which may lie past the end.
+    /// Adds bytes at the end: about a MiB at a time. They can be read once this has returned.
     ///
     /// # Errors
     /// When not all of them could be written.
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills `bytes` from a place.
+    /// Fills `bytes` from a place, counted from the start of the file.
     ///
     /// # Errors
     /// When the file cannot be read, or ends before.
@@ -36,8 +36,8 @@ pub trait SpillFile: Send + Sync + fmt::Debug {
 }
 
 impl SpillFile for File {
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        FileExt::write_all_at(self, bytes, offset)
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
