@@ -111,7 +111,7 @@ impl Function {
     }
 
     /// A text that argument `index` cannot be.
-    fn invalid(self, index: usize, text: &str, reason: String) -> Error {
+    pub(super) fn invalid(self, index: usize, text: &str, reason: String) -> Error {
         ErrorKind::Text { function: self.0, number: index + 1, text: text.to_owned(), reason }.into()
     }
 }

@@ -1,4 +1,4 @@
-//! SQL functions: records, tensors and images as values of a query.
+//! SQL functions: records, tensors, splits and images as values of a query.
 //!
 //! | function | of | gives |
 //! |---|---|---|
@@ -7,6 +7,7 @@
 //! | `tf_parse`, `tf_parse_sequence_example` | one of these | a struct |
 //! | `serialize_tensor` | a number, a string, a list | a serialized `TensorProto` |
 //! | `parse_tensor` | one of these | a value or a list |
+//! | `tf_split` | the columns of a key | the name of its split |
 //! | `image_info`, `try_image_info` | the bytes of an image | its format, width, height and channels |
 //!
 //! All of them work on whole batches. What is the same for all rows (what a column becomes, the columns of a record) is
@@ -30,6 +31,7 @@ mod error;
 mod example;
 mod image;
 mod parse;
+mod split;
 mod tensor;
 
 use std::sync::Arc;
@@ -53,6 +55,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         Arc::new(parse::Parse::of_sequences().into()),
         Arc::new(tensor::SerializeTensor::default().into()),
         Arc::new(tensor::ParseTensor::default().into()),
+        Arc::new(split::Split::default().into()),
         Arc::new(image::ImageInfo::default().into()),
         Arc::new(image::ImageInfo::or_null().into()),
     ]
