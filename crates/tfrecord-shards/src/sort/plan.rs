@@ -1,6 +1,6 @@
 //! [`ShardPlan`]: where shards begin.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -113,10 +113,12 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
     let SortedRecords { chunks, tallies, groups } = sorted;
     let mut begins = Vec::new();
     let mut sought = Vec::new();
+    let mut keys = None;
     let mut groups_begin = Vec::with_capacity(groups.len());
     for (totals, tallies) in groups.iter().zip(tallies.chunk_by(|one, next| one.group == next.group)) {
         groups_begin.push(begins.len());
-        let mut group = GroupCut { chunks: &chunks, totals, tallies, begins: &mut begins, sought: &mut sought };
+        let (begins, sought, keys) = (&mut begins, &mut sought, &mut keys);
+        let mut group = GroupCut { chunks: &chunks, totals, tallies, begins, sought, keys };
         match rule(totals) {
             Sharding::Count(count) => {
                 let count = count.get() as u64;
@@ -160,6 +162,8 @@ struct GroupCut<'a> {
     tallies: &'a [Tally],
     begins: &'a mut Vec<Begin>,
     sought: &'a mut Vec<Sought>,
+    /// What was read last.
+    keys: &'a mut Option<ChunkKeys>,
 }
 
 impl GroupCut<'_> {
@@ -202,10 +206,9 @@ impl GroupCut<'_> {
                 before.bytes += tally.bytes;
                 continue;
             }
-            each_record(self.chunks, tally.chunk, start.key, |start, len| {
-                if start.key.group() != self.totals.group {
-                    return ControlFlow::Break(());
-                }
+            let mut keys = ChunkKeys::seek(self.chunks, tally.chunk, start.key, self.keys.take())?;
+            for _ in 0..tally.rows {
+                let (start, len) = keys.next()?.ok_or_else(|| self.chunks.set.damaged("records are missing"))?;
                 if shard_bytes > 0 && shard_bytes + len > max {
                     self.begins.push(Begin { start, ..before });
                     shard_bytes = 0;
@@ -213,8 +216,8 @@ impl GroupCut<'_> {
                 shard_bytes += len;
                 before.rows += 1;
                 before.bytes += len;
-                ControlFlow::Continue(())
-            })?;
+            }
+            *self.keys = Some(keys);
         }
         Ok(())
     }
@@ -225,12 +228,14 @@ fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> 
     let by_chunk: Vec<_> = sought.chunk_by(|one, next| one.chunk == next.chunk).collect();
     let in_chunk = |sought: &&[Sought]| {
         let mut found = Vec::with_capacity(sought.len());
-        let mut left = sought.iter().peekable();
         let Some(first) = sought.first() else { return Ok(found) };
         let from = SortKey::new(first.group, 0);
         let from = chunks.start(first.chunk).map_or(from, |start| start.max(from));
+        let mut keys = ChunkKeys::seek(chunks, first.chunk, from, None)?;
         let (mut group, mut row, mut bytes) = (first.group, 0, 0);
-        each_record(chunks, first.chunk, from, |start, len| {
+        let mut left = sought.iter().peekable();
+        while left.peek().is_some() {
+            let (start, len) = keys.next()?.ok_or_else(|| chunks.set.damaged("records are missing"))?;
             if start.key.group() != group {
                 (group, row, bytes) = (start.key.group(), 0, 0);
             }
@@ -239,10 +244,6 @@ fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> 
             }
             row += 1;
             bytes += len;
-            if left.peek().is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        if left.peek().is_some() {
-            return Err(chunks.set.damaged("records are missing"));
         }
         Ok(found)
     };
@@ -256,27 +257,49 @@ fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> 
     Ok(())
 }
 
-/// Goes through the records of a chunk in order: the place before each, and its length.
-fn each_record(
-    chunks: &Chunks,
+/// Goes through the records of a chunk in order.
+struct ChunkKeys {
     chunk: usize,
-    from: SortKey,
-    mut each: impl FnMut(Start, u64) -> ControlFlow<()>,
-) -> Result<()> {
-    let mut walk = Walk::at(chunks, Some(from), chunk..chunk + 1, true)?;
-    let mut window = Window::default();
-    while walk.next(&mut window)? {
-        window.sort();
-        let mut start = Start::default();
-        for (at, place) in window.order.iter().enumerate() {
-            let item = window.item(place.1);
-            let key = item.key();
-            start =
-                if at > 0 && key == start.key { Start { key, ties: start.ties + 1 } } else { Start { key, ties: 0 } };
-            if each(start, u64::from(item.len)).is_break() {
-                return Ok(());
+    walk: Walk,
+    window: Window,
+    /// The record that comes next in the window's order, and where it is.
+    next: usize,
+    start: Start,
+}
+
+impl ChunkKeys {
+    /// From a key in a chunk. Uses what `before` has read, if the place lies ahead of it.
+    fn seek(chunks: &Chunks, chunk: usize, from: SortKey, before: Option<Self>) -> Result<Self> {
+        if let Some(mut before) = before
+            && before.chunk == chunk
+            && before.start.key < from
+        {
+            let Self { next, window, .. } = &mut before;
+            let rest = window.order.get(*next..).unwrap_or_default();
+            *next += rest.partition_point(|place| window.item(place.1).key() < from);
+            if *next < window.order.len() {
+                return Ok(before);
             }
         }
+        let walk = Walk::at(chunks, Some(from), chunk..chunk + 1, true)?;
+        Ok(Self { chunk, walk, window: Window::default(), next: 0, start: Start::default() })
     }
-    Ok(())
+
+    /// The next record: the place before it, and its length.
+    fn next(&mut self) -> Result<Option<(Start, u64)>> {
+        if self.next == self.window.order.len() {
+            if !self.walk.next(&mut self.window)? {
+                return Ok(None);
+            }
+            self.window.sort();
+            self.next = 0;
+        }
+        let item = self.window.order.get(self.next).map(|place| self.window.item(place.1)).unwrap_or_default();
+        let key = item.key();
+        // Those with the same key are all in one window.
+        let ties = if self.next > 0 && key == self.start.key { self.start.ties + 1 } else { 0 };
+        self.start = Start { key, ties };
+        self.next += 1;
+        Ok(Some((self.start, u64::from(item.len))))
+    }
 }

@@ -1,5 +1,6 @@
 //! [`Run`]: sorted records in memory or in a temporary file.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +12,18 @@ use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::sharding::partition_point;
 
-/// Bytes of an entry in a file: group, count, both halves of the key, and the end of the record, little-endian.
+/// Bytes of an entry in a file: group, count, both halves of the key, the end of the record, and a checksum,
+/// little-endian.
 pub(super) const ENTRY_LEN: usize = 32;
+
+/// Bytes of the end of a record, 256 TiB at most; two are left for the checksum.
+const END_LEN: usize = 6;
 
 /// Samples of a run, at most.
 const MAX_SAMPLES: u64 = 512;
+
+/// Entries that are read in one go rather than halved again: a page of a file.
+const SEEK_ENTRIES: u64 = 128;
 
 /// Bytes of records and entries between samples, at least, if the run is long.
 const SAMPLE_BYTES: u64 = 64 << 10;
@@ -200,23 +208,34 @@ pub(super) struct FileEntry {
 
 impl FileEntry {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let mut bytes = [0; ENTRY_LEN];
-        bytes[..4].copy_from_slice(&self.key.group.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.count.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.key.high.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.key.low.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.end.to_le_bytes());
-        out.extend_from_slice(&bytes);
+        let start = out.len();
+        out.extend_from_slice(&self.key.group.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.key.high.to_le_bytes());
+        out.extend_from_slice(&self.key.low.to_le_bytes());
+        out.extend(self.end.to_le_bytes().into_iter().take(END_LEN));
+        let checksum = checksum(out.get(start..).unwrap_or_default());
+        out.extend_from_slice(&checksum.to_le_bytes());
     }
 
+    /// Nothing if the bytes are not those of an entry.
     #[inline]
-    pub(super) fn decode(bytes: &[u8; ENTRY_LEN]) -> Self {
-        let (words, _) = bytes.as_chunks::<8>();
-        let word = |at: usize| words.get(at).copied().map_or(0, u64::from_le_bytes);
-        let first = word(0);
-        let key = SortKey { group: first as u32, high: word(1), low: word(2) };
-        Self { key, count: (first >> 32) as u32, end: word(3) }
+    pub(super) fn decode(bytes: &[u8; ENTRY_LEN]) -> Option<Self> {
+        let [first, high, low, last] = *bytes.as_chunks::<8>().0.first_chunk()?;
+        let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
+        let key = SortKey { group: first as u32, high: u64::from_le_bytes(high), low: u64::from_le_bytes(low) };
+        let end = last & ((1 << (8 * END_LEN)) - 1);
+        let found = (last >> (8 * END_LEN)) as u16;
+        let sound = found == checksum(bytes.get(..ENTRY_LEN - size_of::<u16>())?);
+        sound.then_some(Self { key, count: (first >> 32) as u32, end })
     }
+}
+
+/// Half of a CRC is enough to find a page of the file that was not written, or written by somebody else. It is not that of
+/// zeros for zeros.
+#[inline]
+fn checksum(entry: &[u8]) -> u16 {
+    crc32c::crc32c(entry) as u16
 }
 
 /// All runs, and where those of them are that are not in memory.
@@ -237,26 +256,42 @@ impl RunSet {
             Stored::File(file) => file,
         };
         let mut entries = run.sample_before(key)..run.sample_after(key);
-        while !entries.is_empty() {
+        let mut raw = Vec::new();
+        while entries.end - entries.start > SEEK_ENTRIES {
             let middle = entries.start + (entries.end - entries.start) / 2;
-            if self.read_entry(file, middle)?.key < *key {
+            let mut before = false;
+            self.read_entries(file, middle..middle + 1, &mut raw, |entry| before = entry.key < *key)?;
+            if before {
                 entries.start = middle + 1;
             } else {
                 entries.end = middle;
             }
         }
-        let entry = entries.start;
-        let start = match entry.checked_sub(1) {
-            Some(before) => self.read_entry(file, before)?.end,
-            None => 0,
-        };
-        Ok((entry, start))
+        // The record starts where the one before it ends.
+        let first = entries.start.saturating_sub(1);
+        let (mut found, mut start) = (first, 0);
+        self.read_entries(file, first..entries.end, &mut raw, |entry| {
+            if entry.key < *key {
+                (found, start) = (found + 1, entry.end);
+            }
+        })?;
+        Ok((found, start))
     }
 
-    fn read_entry(&self, file: &FileRun, entry: u64) -> Result<FileEntry> {
-        let mut bytes = [0; ENTRY_LEN];
-        self.read(file, &mut bytes, file.records_len + entry * ENTRY_LEN as u64)?;
-        Ok(FileEntry::decode(&bytes))
+    /// Reads some entries of a run.
+    fn read_entries(
+        &self,
+        file: &FileRun,
+        entries: Range<u64>,
+        raw: &mut Vec<u8>,
+        mut each: impl FnMut(FileEntry),
+    ) -> Result<()> {
+        raw.resize((entries.end - entries.start) as usize * ENTRY_LEN, 0);
+        self.read(file, raw, file.records_len + entries.start * ENTRY_LEN as u64)?;
+        for bytes in raw.as_chunks::<ENTRY_LEN>().0 {
+            each(FileEntry::decode(bytes).ok_or_else(|| self.damaged("a key has another checksum"))?);
+        }
+        Ok(())
     }
 
     /// Fills `bytes` from a place in a run.
@@ -376,7 +411,7 @@ impl Cursor {
         Ok(())
     }
 
-    fn take_memory(&mut self, memory: &MemoryRun, entries: std::ops::Range<usize>) {
+    fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {
         let counts = memory.counts.get(entries.clone()).unwrap_or_default();
         let counts = counts.iter().copied().chain(std::iter::repeat(1));
         let entries = memory.entries.get(entries).unwrap_or_default();
@@ -387,23 +422,20 @@ impl Cursor {
         self.last = entries.last().map(Entry::key);
     }
 
-    fn read_file(&mut self, set: &RunSet, file: &FileRun, entries: std::ops::Range<u64>) -> Result<()> {
-        self.raw.resize((entries.end - entries.start) as usize * ENTRY_LEN, 0);
-        set.read(file, &mut self.raw, file.records_len + entries.start * ENTRY_LEN as u64)?;
-        let mut last = self.last.unwrap_or_default();
-        for bytes in self.raw.as_chunks::<ENTRY_LEN>().0 {
-            let FileEntry { key, count, end } = FileEntry::decode(bytes);
-            let len = end.checked_sub(self.start).and_then(|len| u32::try_from(len).ok());
-            let Some(len) = len.filter(|_| key >= last && end <= file.records_len && count > 0) else {
-                return Err(set.damaged("its keys are not in order"));
-            };
+    fn read_file(&mut self, set: &RunSet, file: &FileRun, entries: Range<u64>) -> Result<()> {
+        let Self { run, start, last, items, raw, .. } = self;
+        let mut before = last.unwrap_or_default();
+        let mut in_order = true;
+        set.read_entries(file, entries, raw, |FileEntry { key, count, end }| {
+            let len = end.checked_sub(*start).and_then(|len| u32::try_from(len).ok()).unwrap_or_default();
+            in_order &= key >= before && len > 0 && end <= file.records_len && count > 0;
             let SortKey { group, high, low } = key;
-            self.items.push(Item { group, run: self.run, high, low, place: self.start, len, count });
-            self.start = end;
-            last = key;
-        }
-        self.last = Some(last);
-        Ok(())
+            items.push(Item { group, run: *run, high, low, place: *start, len, count });
+            *start = end;
+            before = key;
+        })?;
+        *last = Some(before);
+        if in_order { Ok(()) } else { Err(set.damaged("keys are not in order")) }
     }
 
     /// Moves items to `out`: those before `limit`, and if `inclusive`, those at it; all if there is no limit.

@@ -38,22 +38,19 @@ pub(super) struct Tally {
 
 /// Counts the records, by group and chunk, in order.
 pub(super) fn count(chunks: &Chunks) -> Result<Vec<Tally>> {
-    scan(chunks, true, |_| Ok(()))
+    scan(chunks, true, || (), |(), _| Ok(()), |()| Ok(()))
 }
 
 /// Counts the records as [`count`] does, and makes copies of those that stand for several. Where there are copies, the
 /// counts are of no use.
 pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
     let many = Mutex::new(Vec::new());
-    let tallies = scan(chunks, false, |window| {
-        let mut spread = Spread { chunks, copies, block: CopyBlock::default(), many: Vec::new() };
-        spread.window(window)?;
-        spread.block.flush(copies)?;
-        if !spread.many.is_empty() {
-            many.lock().unwrap_or_else(PoisonError::into_inner).append(&mut spread.many);
-        }
-        Ok(())
-    })?;
+    let begin = || Spread { chunks, copies, block: CopyBlock::default(), many: Vec::new(), loaded: Default::default() };
+    let end = |mut spread: Spread<'_>| {
+        many.lock().unwrap_or_else(PoisonError::into_inner).append(&mut spread.many);
+        spread.block.flush(copies)
+    };
+    let tallies = scan(chunks, false, begin, Spread::window, end)?;
     for (item, number) in many.into_inner().unwrap_or_else(PoisonError::into_inner) {
         copy_many(&chunks.set, &item, number, copies)?;
     }
@@ -61,17 +58,25 @@ pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
 }
 
 /// Goes through all windows, several at a time.
-fn scan(chunks: &Chunks, live: bool, visit: impl Fn(&mut Window) -> Result<()> + Sync) -> Result<Vec<Tally>> {
+fn scan<S>(
+    chunks: &Chunks,
+    live: bool,
+    begin: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, &mut Window) -> Result<()> + Sync,
+    end: impl Fn(S) -> Result<()> + Sync,
+) -> Result<Vec<Tally>> {
     let parts = (PARTS_PER_THREAD * rayon::current_num_threads()).min(chunks.len());
     let parts: Vec<_> = (0..parts).map(|at| at * chunks.len() / parts..(at + 1) * chunks.len() / parts).collect();
     let scan_part = |part: Range<usize>| {
         let mut tallies = Vec::new();
         let mut window = Window::default();
         let mut walk = Walk::new(chunks, part, live)?;
+        let mut state = begin();
         while walk.next(&mut window)? {
             tally(&window, &mut tallies);
-            visit(&mut window)?;
+            visit(&mut state, &mut window)?;
         }
+        end(state)?;
         Ok(tallies)
     };
     let tallies: Vec<Vec<Tally>> = parts.into_par_iter().map(scan_part).collect::<Result<_>>()?;
@@ -103,7 +108,9 @@ struct Spread<'a> {
     chunks: &'a Chunks,
     copies: &'a Copies,
     block: CopyBlock,
+    /// Records of which there are to be many copies, and how many.
     many: Vec<(Item, u64)>,
+    loaded: LoadedRecords,
 }
 
 impl Spread<'_> {
@@ -126,7 +133,6 @@ impl Spread<'_> {
         } else {
             window.ties(false).collect()
         };
-        let mut loaded = LoadedRecords::default();
         let mut batch: Vec<Range<usize>> = Vec::new();
         let mut batch_bytes = 0;
         for tie in ties {
@@ -137,19 +143,24 @@ impl Spread<'_> {
                 continue;
             }
             if batch_bytes + bytes > self.chunks.chunk_bytes {
-                self.batch(window, &batch, &mut loaded)?;
+                self.batch(window, &batch)?;
                 batch.clear();
                 batch_bytes = 0;
             }
             batch.push(tie);
             batch_bytes += bytes;
         }
-        self.batch(window, &batch, &mut loaded)
+        self.batch(window, &batch)
     }
 
     /// Ties that can be loaded together.
-    fn batch(&mut self, window: &Window, ties: &[Range<usize>], loaded: &mut LoadedRecords) -> Result<()> {
+    fn batch(&mut self, window: &Window, ties: &[Range<usize>]) -> Result<()> {
+        if ties.is_empty() {
+            return Ok(());
+        }
         let set = &*self.chunks.set;
+        self.loaded.shrink(2 * self.chunks.chunk_bytes);
+        let mut loaded = std::mem::take(&mut self.loaded);
         let order = |tie: &Range<usize>| window.order.get(tie.clone()).unwrap_or_default();
         let mut places: Vec<_> = ties.iter().flat_map(order).copied().collect();
         loaded.load(set, window, &places)?;
@@ -171,6 +182,7 @@ impl Spread<'_> {
                 }
             }
         }
+        self.loaded = loaded;
         Ok(())
     }
 

@@ -133,7 +133,7 @@ fn reads_fail() {
     run(Arc::clone(&sound)).unwrap();
     let reads = sound.reads.load(Ordering::Relaxed);
     assert!(reads > 50);
-    for number in 0..reads {
+    for number in (0..reads).step_by(reads.div_ceil(150)) {
         let error = run(Disk::new(Fault::Read(number))).unwrap_err();
         assert_eq!(error.to_string(), "/scratch: cannot read a temporary file", "read {number} of {reads}");
     }
