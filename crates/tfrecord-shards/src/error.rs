@@ -261,6 +261,21 @@ pub enum ErrorKind {
         found: u64,
     },
 
+    /// What is to be sorted cannot be.
+    #[error("cannot sort records: {problem}")]
+    SortInput {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A temporary file does not hold what was written to it.
+    #[error("{}: a temporary file does not hold what was written to it: {problem}", path.display())]
+    SpillDamaged {
+        /// Where temporary files are.
+        path: PathBuf,
+        /// What differs.
+        problem: String,
+    },
+
     /// There is no manifest.
     #[error("{}: there is no manifest", path.display())]
     NoManifest {
@@ -413,6 +428,7 @@ impl Error {
             }
             ErrorKind::UnknownLength => "ask for a number of shards, or for rows or bytes of a shard",
             ErrorKind::TooManyShards => "make shards larger",
+            ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
             ErrorKind::Prefix { .. } => {
                 "use a short one without slashes and control characters that starts with a letter or a digit"
             }

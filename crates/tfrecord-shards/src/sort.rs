@@ -16,18 +16,30 @@
 //! from, on the order within inputs, or on what was spilled when: records are ordered by group, then key, then length,
 //! then bytes.
 
+mod input;
 mod key;
+mod load;
+mod plan;
+mod read;
+mod run;
+mod scan;
 mod spill;
+mod walk;
 
-use std::ops::Range;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_tfrecord::RecordBuffer;
+use crate::error::{ErrorKind, Result};
+use crate::sharding::Sharding;
 
-use crate::error::Result;
-use crate::sharding::{Piece, ShardCut, ShardRanges, ShardRule, Sharding};
+use run::{Run, RunSet};
+use scan::{Copies, Tally};
+use walk::Chunks;
 
+pub use input::{SorterInput, Spilled};
 pub use key::SortKey;
+pub use plan::{PlannedShard, ShardPlan};
+pub use read::{SortedBlock, TaskRecords};
 pub use spill::{SpillFile, SpillStats, SpillStore, TempDirSpill};
 
 /// What becomes of equal records: those whose group, key and bytes are equal.
@@ -93,7 +105,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    entries: Vec<(SortKey, Vec<u8>)>,
+    /// Inputs that have not been finished.
+    inputs: usize,
+    /// What those that have been have left.
+    runs: Vec<Arc<Run>>,
+    rows: u64,
+    finished: bool,
     stats: SpillStats,
 }
 
@@ -103,9 +120,16 @@ impl RecordSorter {
         Self(Arc::new(Shared { options, state: Mutex::default() }))
     }
 
-    /// One more input. Every input must be [finished](SorterInput::finish).
+    /// One more input. Every input must be [finished](SorterInput::finish) before the sorter is.
     pub fn input(&self) -> SorterInput {
-        SorterInput { sorter: self.clone(), buffers: Vec::new(), memory: 0 }
+        self.state().inputs += 1;
+        SorterInput::new(self.clone(), false)
+    }
+
+    /// An input for copies of records.
+    fn copies(&self) -> SorterInput {
+        self.state().inputs += 1;
+        SorterInput::new(self.clone(), true)
     }
 
     /// What has been spilled so far.
@@ -121,88 +145,75 @@ impl RecordSorter {
     /// # Errors
     /// When an input has not been finished, or a temporary file fails.
     pub fn finish(self) -> Result<SortedRecords> {
-        let _ = self.0.options.equal;
-        let mut entries = std::mem::take(&mut self.state().entries);
-        entries.sort_unstable();
-        let mut groups: Vec<GroupTotals> = Vec::new();
-        for (key, frame) in &entries {
-            if groups.last().is_none_or(|last| last.group != key.group()) {
-                groups.push(GroupTotals { group: key.group(), rows: 0, bytes: 0 });
+        let (mut runs, rows) = {
+            let mut state = self.state();
+            let problem = match state.inputs {
+                _ if state.finished => Some("the sorter has been finished before".to_owned()),
+                0 => None,
+                inputs => Some(format!("inputs that have not been finished: {inputs}")),
+            };
+            if let Some(problem) = problem {
+                return Err(ErrorKind::SortInput { problem }.into());
             }
-            if let Some(last) = groups.last_mut() {
-                last.rows += 1;
-                last.bytes += frame.len() as u64;
+            (mem::take(&mut state.runs), mem::take(&mut state.rows))
+        };
+        let options = &self.0.options;
+        let chunks = |runs: &[Arc<Run>]| {
+            let set = RunSet { runs: runs.to_vec(), path: options.spill.path().to_owned() };
+            Chunks::new(Arc::new(set), options.chunk_bytes)
+        };
+        let mut sorted = chunks(&runs);
+        let tallies = match options.equal {
+            EqualRecords::Keep => scan::count(&sorted)?,
+            EqualRecords::Spread { seed } => {
+                let copies = Copies::new(self.clone(), seed);
+                let tallies = scan::spread(&sorted, &copies)?;
+                if copies.finish()? {
+                    runs.append(&mut self.state().runs);
+                    sorted = chunks(&runs);
+                    scan::count(&sorted)?
+                } else {
+                    tallies
+                }
             }
+        };
+        self.state().finished = true;
+        let found: u64 = tallies.iter().map(|tally| tally.rows).sum();
+        if found != rows {
+            return Err(sorted.set.damaged(format!("expected {rows} records, found {found}")));
         }
-        Ok(SortedRecords { entries, groups, chunk_bytes: self.0.options.chunk_bytes })
+        let total = |tallies: &[Tally]| {
+            let group = tallies.first().map_or(0, |first| first.group);
+            let rows = tallies.iter().map(|tally| tally.rows).sum();
+            GroupTotals { group, rows, bytes: tallies.iter().map(|tally| tally.bytes).sum() }
+        };
+        let groups = tallies.chunk_by(|one, next| one.group == next.group).map(total).collect();
+        Ok(SortedRecords { chunks: sorted, tallies, groups })
+    }
+
+    /// Takes what an input has left.
+    fn end_input(&self, runs: Vec<Run>, rows: u64) -> Result<()> {
+        let mut state = self.state();
+        if state.finished {
+            let problem = "the sorter has been finished before".to_owned();
+            return Err(ErrorKind::SortInput { problem }.into());
+        }
+        state.inputs -= 1;
+        state.runs.extend(runs.into_iter().map(Arc::new));
+        state.rows += rows;
+        Ok(())
+    }
+
+    fn options(&self) -> &SorterOptions {
+        &self.0.options
+    }
+
+    fn note(&self, change: impl FnOnce(&mut SpillStats)) {
+        change(&mut self.state().stats);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes the records of one input.
-#[derive(Debug)]
-pub struct SorterInput {
-    sorter: RecordSorter,
-    buffers: Vec<(Vec<SortKey>, RecordBuffer)>,
-    memory: usize,
-}
-
-/// What [`SorterInput::spill`] did.
-#[derive(Debug, Default)]
-pub struct Spilled {
-    /// Records that went to disk.
-    pub rows: u64,
-    /// Bytes written.
-    pub bytes: u64,
-    /// The buffers that held them, cleared, to be used again or dropped.
-    pub buffers: Vec<RecordBuffer>,
-}
-
-impl SorterInput {
-    /// Takes records and a key for each. The buffer is kept as it is until it is spilled or read.
-    ///
-    /// # Errors
-    /// When there are not as many keys as records.
-    pub fn push(&mut self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
-        self.memory += records.capacity() + keys.capacity() * size_of::<SortKey>();
-        self.buffers.push((keys, records));
-        Ok(())
-    }
-
-    /// Bytes that the input holds on to, with what spilling or finishing takes beside.
-    pub fn memory(&self) -> usize {
-        self.memory
-    }
-
-    /// Sorts what is in memory and writes it to disk, on the rayon pool that the call runs in. Nothing is held
-    /// afterwards.
-    ///
-    /// # Errors
-    /// When the temporary file fails. The sorter is of no use then.
-    pub fn spill(&mut self) -> Result<Spilled> {
-        let mut spilled = Spilled::default();
-        let mut state = self.sorter.state();
-        for (keys, mut records) in self.buffers.drain(..) {
-            for (index, key) in keys.into_iter().enumerate() {
-                state.entries.push((key, records.slice(index..index + 1).to_vec()));
-                spilled.rows += 1;
-            }
-            records.clear();
-            spilled.buffers.push(records);
-        }
-        self.memory = 0;
-        Ok(spilled)
-    }
-
-    /// Ends the input. What has not been spilled stays in memory, sorted.
-    ///
-    /// # Errors
-    /// None so far.
-    pub fn finish(mut self) -> Result<()> {
-        self.spill().map(drop)
     }
 }
 
@@ -220,9 +231,9 @@ pub struct GroupTotals {
 /// All records, counted.
 #[derive(Debug)]
 pub struct SortedRecords {
-    entries: Vec<(SortKey, Vec<u8>)>,
+    chunks: Chunks,
+    tallies: Vec<Tally>,
     groups: Vec<GroupTotals>,
-    chunk_bytes: usize,
 }
 
 impl SortedRecords {
@@ -234,138 +245,15 @@ impl SortedRecords {
     /// Cuts every group into shards. [`Sharding::Count`] gives contiguous ranges that differ by a row at most, and
     /// empty shards where there are more shards than rows.
     ///
-    /// Works on the rayon pool that the call runs in.
+    /// Works on the rayon pool that the call runs in, with up to [`reader_memory`](ShardPlan::reader_memory) for each of
+    /// its threads.
     ///
     /// # Errors
     /// When a temporary file fails, or there are too many shards.
-    pub fn cut(self, mut rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
-        let mut shards = Vec::new();
-        let mut entries = self.entries.iter();
-        for totals in &self.groups {
-            let sharding = rule(totals);
-            let mut rule = match sharding {
-                Sharding::Count(count) => ShardRule::Ranges(ShardRanges::new(count, totals.rows)),
-                Sharding::Rows(max) => ShardRule::Cut(ShardCut::at_rows(max)),
-                Sharding::Bytes(max) => ShardRule::Cut(ShardCut::at_bytes(max)),
-                Sharding::Hosts(_) => ShardRule::new(sharding.resolve(totals.bytes)),
-            };
-            let mut group: Vec<PlannedShard> = Vec::new();
-            let mut push = |shard: usize, len: usize| {
-                while group.len() <= shard {
-                    let index = group.len() as u32;
-                    group.push(PlannedShard { group: totals.group, index, of: 0, rows: 0, bytes: 0 });
-                }
-                if let Some(shard) = group.get_mut(shard) {
-                    shard.rows += u64::from(len > 0);
-                    shard.bytes += len as u64;
-                }
-            };
-            for (_, frame) in entries.by_ref().take(totals.rows as usize) {
-                rule.place(1, |_| frame.len()).into_iter().for_each(|piece| push(piece.shard, frame.len()));
-            }
-            if let Sharding::Count(count) = sharding {
-                push(count.get() - 1, 0);
-            }
-            let of = group.len() as u32;
-            shards.extend(group.into_iter().map(|shard| PlannedShard { of, ..shard }));
-        }
-        Ok(ShardPlan(Arc::new(Plan { entries: self.entries, shards, chunk_bytes: self.chunk_bytes })))
+    pub fn cut(self, rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
+        plan::cut(self, rule)
     }
 }
 
-/// A shard that is to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlannedShard {
-    /// Whose records it holds.
-    pub group: u32,
-    /// Its number in the group, from 0.
-    pub index: u32,
-    /// Shards of the group.
-    pub of: u32,
-    /// Its rows. None in a shard of a group that was to be cut into more shards than it has rows.
-    pub rows: u64,
-    /// Bytes of its records with their frames.
-    pub bytes: u64,
-}
-
-/// Where shards begin, and the way to their records. Clones are the same plan; temporary files live as long as one of
-/// them or of its readers.
-#[derive(Debug, Clone)]
-pub struct ShardPlan(Arc<Plan>);
-
-#[derive(Debug)]
-struct Plan {
-    entries: Vec<(SortKey, Vec<u8>)>,
-    shards: Vec<PlannedShard>,
-    chunk_bytes: usize,
-}
-
-impl ShardPlan {
-    /// Every shard, by group, then index. Their numbers here are those of the pieces of a [`SortedBlock`].
-    pub fn shards(&self) -> &[PlannedShard] {
-        &self.0.shards
-    }
-
-    /// Number of tasks. A task is a run of neighbouring whole shards, of about a chunk at least; together they are all
-    /// shards, in order.
-    pub fn tasks(&self) -> usize {
-        self.0.shards.len()
-    }
-
-    /// The shards of a task; none for a task that is not there. Those without rows have no pieces in any block, and are
-    /// for the caller to make.
-    pub fn task_shards(&self, task: usize) -> Range<usize> {
-        if task < self.tasks() { task..task + 1 } else { 0..0 }
-    }
-
-    /// Bytes that one reader holds, about and beside single records that are longer than a chunk.
-    pub fn reader_memory(&self) -> usize {
-        3 * self.0.chunk_bytes
-    }
-
-    /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
-    pub fn read(&self, task: usize) -> TaskRecords {
-        TaskRecords { plan: Arc::clone(&self.0), shards: self.task_shards(task) }
-    }
-}
-
-/// Some records of a task.
-#[derive(Debug, Clone, Default)]
-pub struct SortedBlock {
-    /// The records, framed.
-    pub records: RecordBuffer,
-    /// Which of them go to which shard of [`ShardPlan::shards`]: in order, all of them, none of it empty.
-    pub pieces: Vec<Piece>,
-}
-
-/// The records of a task, in order, block by block.
-///
-/// After an error there is nothing more.
-#[derive(Debug)]
-pub struct TaskRecords {
-    plan: Arc<Plan>,
-    shards: Range<usize>,
-}
-
-impl TaskRecords {
-    /// Hands back a buffer, which is used for a block to come.
-    pub fn recycle(&mut self, records: RecordBuffer) {
-        drop(records);
-    }
-}
-
-impl Iterator for TaskRecords {
-    type Item = Result<SortedBlock>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let shard = self.shards.find(|&shard| self.plan.shards.get(shard).is_some_and(|shard| shard.rows > 0))?;
-        let first: u64 = self.plan.shards.iter().take(shard).map(|shard| shard.rows).sum();
-        let rows = self.plan.shards.get(shard)?.rows as usize;
-        let mut block = SortedBlock::default();
-        for (_, frame) in self.plan.entries.iter().skip(first as usize).take(rows) {
-            block.records.push_frame(frame);
-        }
-        block.pieces.push(Piece { shard, records: 0..rows });
-        Some(Ok(block))
-    }
-}
+#[cfg(test)]
+mod tests;

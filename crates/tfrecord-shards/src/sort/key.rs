@@ -7,9 +7,9 @@ use std::fmt;
 pub struct SortKey {
     // The order of the fields is the order of keys. Halves, since a `u128` would be aligned to 16 bytes, and the whole
     // be 32 bytes long.
-    group: u32,
-    high: u64,
-    low: u64,
+    pub(super) group: u32,
+    pub(super) high: u64,
+    pub(super) low: u64,
 }
 
 impl SortKey {
@@ -32,5 +32,35 @@ impl SortKey {
 impl fmt::Debug for SortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{:032x}", self.group, self.key())
+    }
+}
+
+/// What 64 bits can tell of keys that lie between two others: the keys' order, as far as it goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Prefix {
+    /// All keys are of one group.
+    InGroup { first: u128, shift: u32 },
+    /// The groups take this many bits.
+    Groups { first: u32, bits: u32 },
+}
+
+impl Prefix {
+    /// For keys from `first` to `last`.
+    pub(super) fn new(first: SortKey, last: SortKey) -> Self {
+        if first.group == last.group {
+            let span = last.key().wrapping_sub(first.key());
+            Self::InGroup { first: first.key(), shift: 64u32.saturating_sub(span.leading_zeros()) }
+        } else {
+            let span = last.group.wrapping_sub(first.group);
+            Self::Groups { first: first.group, bits: 32 - span.leading_zeros() }
+        }
+    }
+
+    #[inline]
+    pub(super) fn of(self, key: SortKey) -> u64 {
+        match self {
+            Self::InGroup { first, shift } => (key.key().wrapping_sub(first) >> shift) as u64,
+            Self::Groups { first, bits } => u64::from(key.group.wrapping_sub(first)) << (64 - bits) | key.high >> bits,
+        }
     }
 }

@@ -1,0 +1,305 @@
+//! [`ShardPlan`]: where shards begin.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::key::SortKey;
+use super::read::TaskRecords;
+use super::scan::Tally;
+use super::walk::{Chunks, Walk, Window};
+use super::{GroupTotals, SortedRecords};
+use crate::error::{ErrorKind, Result};
+use crate::sharding::Sharding;
+
+/// A shard that is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedShard {
+    /// Whose records it holds.
+    pub group: u32,
+    /// Its number in the group, from 0.
+    pub index: u32,
+    /// Shards of the group.
+    pub of: u32,
+    /// Its rows. None in a shard of a group that was to be cut into more shards than it has rows.
+    pub rows: u64,
+    /// Bytes of its records with their frames.
+    pub bytes: u64,
+}
+
+/// Where shards begin, and the way to their records. Clones are the same plan; temporary files live as long as one of
+/// them, or one of their readers.
+#[derive(Debug, Clone)]
+pub struct ShardPlan(pub(super) Arc<Plan>);
+
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) chunks: Chunks,
+    pub(super) shards: Vec<PlannedShard>,
+    tasks: Vec<Task>,
+}
+
+/// Neighbouring shards.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    /// The first.
+    shard: usize,
+    start: Start,
+}
+
+/// A place between two records: before the first one with this key, or so many behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Start {
+    pub(super) key: SortKey,
+    pub(super) ties: u64,
+}
+
+impl ShardPlan {
+    /// Every shard, by group, then index. Their numbers here are those of the pieces of a
+    /// [`SortedBlock`](super::SortedBlock).
+    pub fn shards(&self) -> &[PlannedShard] {
+        &self.0.shards
+    }
+
+    /// Number of tasks. A task is a run of neighbouring whole shards, of about a chunk at least; together they are all
+    /// shards, in order.
+    pub fn tasks(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    /// The shards of a task; none for a task that is not there. Those without rows have no pieces in any block, and are
+    /// for the caller to make.
+    pub fn task_shards(&self, task: usize) -> Range<usize> {
+        let first = |task: usize| self.0.tasks.get(task).map_or(self.0.shards.len(), |task| task.shard);
+        first(task)..first(task.saturating_add(1))
+    }
+
+    /// Bytes that one reader holds, about and beside single records that are longer than a chunk.
+    pub fn reader_memory(&self) -> usize {
+        3 * self.0.chunks.chunk_bytes
+    }
+
+    /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
+    pub fn read(&self, task: usize) -> TaskRecords {
+        TaskRecords::new(self.clone(), task)
+    }
+
+    /// Where a task begins.
+    pub(super) fn task_start(&self, task: usize) -> Option<Start> {
+        self.0.tasks.get(task).map(|task| task.start)
+    }
+}
+
+/// A shard as it is found: where it begins, and what lies before it in its group.
+#[derive(Debug, Clone, Copy)]
+struct Begin {
+    start: Start,
+    rows: u64,
+    bytes: u64,
+}
+
+/// A beginning of a shard that lies within a chunk, and is not found yet.
+struct Sought {
+    /// Which one it is.
+    begin: usize,
+    group: u32,
+    chunk: usize,
+    /// Rows of the group in the chunk that lie before it.
+    row: u64,
+}
+
+pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
+    let SortedRecords { chunks, tallies, groups } = sorted;
+    let mut begins = Vec::new();
+    let mut sought = Vec::new();
+    let mut keys = None;
+    let mut groups_begin = Vec::with_capacity(groups.len());
+    for (totals, tallies) in groups.iter().zip(tallies.chunk_by(|one, next| one.group == next.group)) {
+        groups_begin.push(begins.len());
+        let (begins, sought, keys) = (&mut begins, &mut sought, &mut keys);
+        let mut group = GroupCut { chunks: &chunks, totals, tallies, begins, sought, keys };
+        match rule(totals) {
+            Sharding::Count(count) => {
+                let count = count.get() as u64;
+                let rank = |shard| (u128::from(totals.rows) * u128::from(shard) / u128::from(count)) as u64;
+                group.at_rows((0..count).map(rank));
+            }
+            Sharding::Rows(max) => group.at_rows((0..totals.rows).step_by(max.max(1).try_into().unwrap_or(usize::MAX))),
+            Sharding::Bytes(max) => group.at_bytes(max)?,
+        }
+    }
+    u32::try_from(begins.len()).map_err(|_| ErrorKind::TooManyShards)?;
+    find(&chunks, &sought, &mut begins)?;
+
+    let mut shards = Vec::with_capacity(begins.len());
+    let ends = groups_begin.iter().skip(1).copied().chain([begins.len()]);
+    for ((totals, &from), until) in groups.iter().zip(&groups_begin).zip(ends) {
+        let group = begins.get(from..until).unwrap_or_default();
+        let ends = group.iter().skip(1).map(|begin| (begin.rows, begin.bytes)).chain([(totals.rows, totals.bytes)]);
+        for ((index, begin), (rows, bytes)) in (0..).zip(group).zip(ends) {
+            let (rows, bytes) = (rows - begin.rows, bytes - begin.bytes);
+            shards.push(PlannedShard { group: totals.group, index, of: group.len() as u32, rows, bytes });
+        }
+    }
+    let mut tasks = Vec::new();
+    let mut bytes = 0;
+    for (shard, (planned, begin)) in shards.iter().zip(&begins).enumerate() {
+        if tasks.is_empty() || bytes >= chunks.chunk_bytes as u64 {
+            tasks.push(Task { shard, start: begin.start });
+            bytes = 0;
+        }
+        bytes += planned.bytes;
+    }
+    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks })))
+}
+
+/// Cuts one group.
+struct GroupCut<'a> {
+    chunks: &'a Chunks,
+    totals: &'a GroupTotals,
+    /// The group's records in each chunk that has any.
+    tallies: &'a [Tally],
+    begins: &'a mut Vec<Begin>,
+    sought: &'a mut Vec<Sought>,
+    /// What was read last.
+    keys: &'a mut Option<ChunkKeys>,
+}
+
+impl GroupCut<'_> {
+    /// The place before the first record of the group in a chunk.
+    fn start(&self, chunk: usize) -> Start {
+        let group = SortKey::new(self.totals.group, 0);
+        Start { key: self.chunks.start(chunk).map_or(group, |start| start.max(group)), ties: 0 }
+    }
+
+    /// Shards begin at these rows, which do not decrease.
+    fn at_rows(&mut self, rows: impl Iterator<Item = u64>) {
+        let mut before = Begin { start: Start::default(), rows: 0, bytes: 0 };
+        let mut tallies = self.tallies.iter().peekable();
+        for row in rows {
+            while let Some(tally) = tallies.next_if(|tally| row >= before.rows + tally.rows) {
+                before.rows += tally.rows;
+                before.bytes += tally.bytes;
+            }
+            let chunk = tallies.peek().map_or(0, |tally| tally.chunk);
+            if row > before.rows {
+                let (begin, row) = (self.begins.len(), row - before.rows);
+                self.sought.push(Sought { begin, group: self.totals.group, chunk, row });
+            }
+            self.begins.push(Begin { start: self.start(chunk), rows: row, bytes: before.bytes });
+        }
+    }
+
+    /// Shards are as long as they can be.
+    fn at_bytes(&mut self, max: u64) -> Result<()> {
+        let mut before = Begin { start: Start::default(), rows: 0, bytes: 0 };
+        let mut shard_bytes = 0;
+        for tally in self.tallies {
+            let start = self.start(tally.chunk);
+            if before.rows == 0 {
+                self.begins.push(Begin { start, ..before });
+            }
+            if shard_bytes + tally.bytes <= max {
+                shard_bytes += tally.bytes;
+                before.rows += tally.rows;
+                before.bytes += tally.bytes;
+                continue;
+            }
+            let mut keys = ChunkKeys::seek(self.chunks, tally.chunk, start.key, self.keys.take())?;
+            for _ in 0..tally.rows {
+                let (start, len) = keys.next()?.ok_or_else(|| self.chunks.set.damaged("records are missing"))?;
+                if shard_bytes > 0 && shard_bytes + len > max {
+                    self.begins.push(Begin { start, ..before });
+                    shard_bytes = 0;
+                }
+                shard_bytes += len;
+                before.rows += 1;
+                before.bytes += len;
+            }
+            *self.keys = Some(keys);
+        }
+        Ok(())
+    }
+}
+
+/// Finds beginnings of shards, in several chunks at a time.
+fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> {
+    let by_chunk: Vec<_> = sought.chunk_by(|one, next| one.chunk == next.chunk).collect();
+    let in_chunk = |sought: &&[Sought]| {
+        let mut found = Vec::with_capacity(sought.len());
+        let Some(first) = sought.first() else { return Ok(found) };
+        let from = SortKey::new(first.group, 0);
+        let from = chunks.start(first.chunk).map_or(from, |start| start.max(from));
+        let mut keys = ChunkKeys::seek(chunks, first.chunk, from, None)?;
+        let (mut group, mut row, mut bytes) = (first.group, 0, 0);
+        let mut left = sought.iter().peekable();
+        while left.peek().is_some() {
+            let (start, len) = keys.next()?.ok_or_else(|| chunks.set.damaged("records are missing"))?;
+            if start.key.group() != group {
+                (group, row, bytes) = (start.key.group(), 0, 0);
+            }
+            while let Some(sought) = left.next_if(|sought| sought.group == group && sought.row == row) {
+                found.push((sought.begin, start, bytes));
+            }
+            row += 1;
+            bytes += len;
+        }
+        Ok(found)
+    };
+    let found: Vec<Vec<_>> = by_chunk.par_iter().map(in_chunk).collect::<Result<_>>()?;
+    for (begin, start, bytes) in found.into_iter().flatten() {
+        if let Some(begin) = begins.get_mut(begin) {
+            begin.start = start;
+            begin.bytes += bytes;
+        }
+    }
+    Ok(())
+}
+
+/// Goes through the records of a chunk in order.
+struct ChunkKeys {
+    chunk: usize,
+    walk: Walk,
+    window: Window,
+    /// The record that comes next in the window's order, and where it is.
+    next: usize,
+    start: Start,
+}
+
+impl ChunkKeys {
+    /// From a key in a chunk. Uses what `before` has read, if the place lies ahead of it.
+    fn seek(chunks: &Chunks, chunk: usize, from: SortKey, before: Option<Self>) -> Result<Self> {
+        if let Some(mut before) = before
+            && before.chunk == chunk
+            && before.start.key < from
+        {
+            let Self { next, window, .. } = &mut before;
+            let rest = window.order.get(*next..).unwrap_or_default();
+            *next += rest.partition_point(|place| window.item(place.1).key() < from);
+            if *next < window.order.len() {
+                return Ok(before);
+            }
+        }
+        let walk = Walk::at(chunks, Some(from), chunk..chunk + 1, true)?;
+        Ok(Self { chunk, walk, window: Window::default(), next: 0, start: Start::default() })
+    }
+
+    /// The next record: the place before it, and its length.
+    fn next(&mut self) -> Result<Option<(Start, u64)>> {
+        if self.next == self.window.order.len() {
+            if !self.walk.next(&mut self.window)? {
+                return Ok(None);
+            }
+            self.window.sort();
+            self.next = 0;
+        }
+        let item = self.window.order.get(self.next).map(|place| self.window.item(place.1)).unwrap_or_default();
+        let key = item.key();
+        // Those with the same key are all in one window.
+        let ties = if self.next > 0 && key == self.start.key { self.start.ties + 1 } else { 0 };
+        self.start = Start { key, ties };
+        self.next += 1;
+        Ok(Some((self.start, u64::from(item.len))))
+    }
+}

@@ -1,0 +1,232 @@
+//! [`TaskRecords`]: the records of a task, in order.
+
+use std::ops::Range;
+
+use arrow_tfrecord::RecordBuffer;
+use tfrecord_framing::{Position, frame_len};
+
+use super::load::{Comparison, LoadedRecords, fetch};
+use super::plan::ShardPlan;
+use super::run::RunSet;
+use super::walk::{Walk, Window};
+use crate::error::Result;
+use crate::sharding::Piece;
+
+/// Some records of a task.
+#[derive(Debug, Clone, Default)]
+pub struct SortedBlock {
+    /// The records, framed.
+    pub records: RecordBuffer,
+    /// Which of them go to which shard of [`ShardPlan::shards`]: in order, all of them, none of it empty.
+    pub pieces: Vec<Piece>,
+}
+
+/// The records of a task, in order, block by block.
+///
+/// After an error there is nothing more.
+#[derive(Debug)]
+pub struct TaskRecords {
+    plan: ShardPlan,
+    task: usize,
+    /// The shards that are not complete.
+    shards: Range<usize>,
+    /// What has been read of the first of them.
+    rows: u64,
+    bytes: u64,
+    reading: Option<Reading>,
+    spare: Option<RecordBuffer>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    walk: Walk,
+    window: Window,
+    loaded: LoadedRecords,
+    /// Records of the window's order that have been handed out, or passed over.
+    next: usize,
+    /// Those that are loaded.
+    until: usize,
+    /// Records at the start that are the task's before.
+    skip: u64,
+}
+
+impl TaskRecords {
+    pub(super) fn new(plan: ShardPlan, task: usize) -> Self {
+        let shards = plan.task_shards(task);
+        Self { plan, task, shards, rows: 0, bytes: 0, reading: None, spare: None }
+    }
+
+    /// Hands back a buffer, which is used for a block to come.
+    pub fn recycle(&mut self, mut records: RecordBuffer) {
+        if records.capacity() <= 2 * self.plan.0.chunks.chunk_bytes {
+            records.clear();
+            self.spare = Some(records);
+        }
+    }
+
+    fn next_block(&mut self) -> Result<Option<SortedBlock>> {
+        self.pass_complete()?;
+        if self.shards.is_empty() {
+            return Ok(None);
+        }
+        let mut reading = match self.reading.take() {
+            Some(reading) => reading,
+            None => self.begin()?,
+        };
+        let set = self.plan.0.chunks.set.clone();
+        let chunk_bytes = self.plan.0.chunks.chunk_bytes;
+        while reading.next == reading.window.order.len() {
+            if !reading.next_window(&set, chunk_bytes)? {
+                return Err(set.damaged("records are missing"));
+            }
+        }
+        if reading.next == reading.until {
+            reading.load(&set, chunk_bytes)?;
+        }
+        let block = self.fill(&mut reading, &set)?;
+        self.reading = Some(reading);
+        self.pass_complete()?;
+        Ok(Some(block))
+    }
+
+    fn begin(&self) -> Result<Reading> {
+        let chunks = &self.plan.0.chunks;
+        let start = self.plan.task_start(self.task).unwrap_or_default();
+        let chunk = chunks.bounds.partition_point(|bound| *bound <= start.key);
+        let mut walk = Walk::at(chunks, Some(start.key), chunk..chunks.len(), true)?;
+        if let Some(next) = self.plan.task_start(self.task + 1) {
+            walk.set_fence(next.key);
+        }
+        let (window, loaded) = Default::default();
+        Ok(Reading { walk, window, loaded, next: 0, until: 0, skip: start.ties })
+    }
+
+    /// Passes over the shards that have all their rows.
+    fn pass_complete(&mut self) -> Result<()> {
+        while let Some(shard) = self.plan.shards().get(self.shards.start).filter(|_| !self.shards.is_empty()) {
+            if self.rows < shard.rows {
+                return Ok(());
+            }
+            if self.bytes != shard.bytes {
+                return Err(self.plan.0.chunks.set.damaged("records have other lengths"));
+            }
+            self.shards.start += 1;
+            (self.rows, self.bytes) = (0, 0);
+        }
+        Ok(())
+    }
+
+    /// Some of the records that are loaded.
+    fn fill(&mut self, reading: &mut Reading, set: &RunSet) -> Result<SortedBlock> {
+        let Reading { window, loaded, next, until, .. } = reading;
+        let mut block = SortedBlock { records: self.spare.take().unwrap_or_default(), pieces: Vec::new() };
+        let most = (self.plan.0.chunks.chunk_bytes / BLOCKS_PER_CHUNK) as u64;
+        let mut filled = 0;
+        let mut records = 0;
+        let mut at = *next;
+        while !self.shards.is_empty() && at < *until {
+            let planned = self.plan.shards().get(self.shards.start).map_or(0, |shard| shard.rows);
+            let first = records;
+            while self.rows < planned
+                && at < *until
+                && let Some(item) = window.order.get(at).map(|place| window.item(place.1))
+                && (records == 0 || filled + u64::from(item.len) <= most)
+            {
+                filled += u64::from(item.len);
+                self.bytes += u64::from(item.len);
+                self.rows += 1;
+                records += 1;
+                at += 1;
+            }
+            if records > first {
+                block.pieces.push(Piece { shard: self.shards.start, records: first..records });
+            }
+            if self.rows < planned {
+                break;
+            }
+            self.pass_complete()?;
+        }
+        let places = window.order.get(*next..at).unwrap_or_default();
+        let mut sound = true;
+        let frames = places.iter().map(|place| loaded.frame(set, place.1, &window.item(place.1)));
+        fetch(frames, |frame| {
+            let len = frame.first_chunk().map(|header| frame_len(header, Position::default()));
+            sound &= matches!(len, Some(Ok(len)) if len == frame.len());
+            block.records.push_frame(frame);
+        });
+        if !sound {
+            return Err(set.damaged("a record has another length"));
+        }
+        *next = at;
+        Ok(block)
+    }
+}
+
+/// Blocks that are made of a chunk: what is written next is in the cache still.
+const BLOCKS_PER_CHUNK: usize = 4;
+
+impl Reading {
+    fn next_window(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<bool> {
+        (self.next, self.until) = (0, 0);
+        if !self.walk.next(&mut self.window)? {
+            return Ok(false);
+        }
+        self.window.sort();
+        self.sort_ties(set, chunk_bytes)?;
+        let skip = self.skip.min(self.window.order.len() as u64);
+        self.skip -= skip;
+        self.next = skip as usize;
+        self.until = self.next;
+        Ok(true)
+    }
+
+    /// Brings records of equal keys and lengths in the order of their bytes.
+    fn sort_ties(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
+        let Self { window, loaded, .. } = self;
+        let ties: Vec<_> = window.ties(true).collect();
+        for tie in ties {
+            let mut places = window.order.get(tie.clone()).unwrap_or_default().to_vec();
+            let bytes = places.iter().map(|place| window.item(place.1).len as usize).sum::<usize>();
+            if bytes <= chunk_bytes {
+                loaded.load(set, window, &places)?;
+                let frame = |place: &(u64, u32)| loaded.frame(set, place.1, &window.item(place.1));
+                places.sort_unstable_by(|one, other| frame(one).cmp(frame(other)));
+            } else {
+                Comparison::default().sort(set, &window.items, &mut places)?;
+            }
+            window.order.get_mut(tie).unwrap_or_default().copy_from_slice(&places);
+        }
+        Ok(())
+    }
+
+    /// Loads about a chunk of the records that come next.
+    fn load(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
+        let Self { window, loaded, next, until, .. } = self;
+        // Chunks are not exactly of the length that they should have; a little rest would be a read of each run.
+        let most = chunk_bytes as u64 * 3 / 2;
+        let mut bytes = 0;
+        let len = |place: &(u64, u32)| u64::from(window.item(place.1).len);
+        let places = window.order.get(*next..).unwrap_or_default();
+        let fit = places.iter().map(len).take_while(|len| {
+            bytes += len;
+            bytes <= most
+        });
+        let fit = fit.count().max(1).min(places.len());
+        loaded.shrink(2 * chunk_bytes);
+        loaded.load(set, window, places.get(..fit).unwrap_or_default())?;
+        *until = *next + fit;
+        Ok(())
+    }
+}
+
+impl Iterator for TaskRecords {
+    type Item = Result<SortedBlock>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let block = self.next_block();
+        if block.is_err() {
+            self.shards = 0..0;
+        }
+        block.transpose()
+    }
+}

@@ -1,0 +1,452 @@
+//! [`Run`]: sorted records in memory or in a temporary file.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow_tfrecord::RecordBuffer;
+
+use super::key::SortKey;
+use super::spill::SpillFile;
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::sharding::partition_point;
+
+/// Bytes of an entry in a file: group, count, both halves of the key, the end of the record, and a checksum,
+/// little-endian.
+pub(super) const ENTRY_LEN: usize = 32;
+
+/// Bytes of the end of a record, 256 TiB at most; two are left for the checksum.
+const END_LEN: usize = 6;
+
+/// Samples of a run, at most.
+const MAX_SAMPLES: u64 = 512;
+
+/// Entries that are read in one go rather than halved again: a page of a file.
+const SEEK_ENTRIES: u64 = 128;
+
+/// Bytes of records and entries between samples, at least, if the run is long.
+const SAMPLE_BYTES: u64 = 64 << 10;
+
+/// One record of a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Item {
+    pub(super) group: u32,
+    /// The run, by its number in the [`RunSet`].
+    pub(super) run: u32,
+    pub(super) high: u64,
+    pub(super) low: u64,
+    /// Where the frame is in the run.
+    pub(super) place: u64,
+    /// Bytes of the frame.
+    pub(super) len: u32,
+    /// Equal records that it stands for, until they are spread.
+    pub(super) count: u32,
+}
+
+impl Item {
+    #[inline]
+    pub(super) fn key(&self) -> SortKey {
+        SortKey { group: self.group, high: self.high, low: self.low }
+    }
+}
+
+/// A record in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) high: u64,
+    pub(super) low: u64,
+    /// Number of the buffer, then [`OFFSET_BITS`] bits of the offset in it.
+    pub(super) place: u64,
+    pub(super) group: u32,
+    /// Bytes of the frame.
+    pub(super) len: u32,
+}
+
+/// Bits of an offset in a buffer of a [`MemoryRun`]: 1 TiB. As many as are left over number the buffers: 16 million.
+pub(super) const OFFSET_BITS: u32 = 40;
+
+impl Entry {
+    #[inline]
+    pub(super) fn key(&self) -> SortKey {
+        SortKey { group: self.group, high: self.high, low: self.low }
+    }
+
+    /// The frame, in the buffers of its input.
+    #[inline]
+    pub(super) fn frame<'a>(&self, buffers: &'a [RecordBuffer]) -> &'a [u8] {
+        frame(buffers, self.place, self.len)
+    }
+}
+
+#[inline]
+fn frame(buffers: &[RecordBuffer], place: u64, len: u32) -> &[u8] {
+    let offset = (place & ((1 << OFFSET_BITS) - 1)) as usize;
+    let buffer = buffers.get((place >> OFFSET_BITS) as usize);
+    buffer.and_then(|buffer| buffer.bytes().get(offset..offset + len as usize)).unwrap_or_default()
+}
+
+/// A record of a run that is known without reading it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) key: SortKey,
+    /// Number of the entry.
+    pub(super) entry: u64,
+    /// Bytes of the records and entries before it.
+    pub(super) weight: u64,
+}
+
+/// Takes samples of a run as it is gone through.
+#[derive(Debug)]
+pub(super) struct Sampling {
+    samples: Vec<Sample>,
+    interval: u64,
+    next: u64,
+    weight: u64,
+    entries: u64,
+}
+
+impl Sampling {
+    /// For a run of about so many bytes of records and entries.
+    pub(super) fn new(weight: u64, interval: u64) -> Self {
+        let interval = (weight / MAX_SAMPLES).max(SAMPLE_BYTES.min(interval)).max(1);
+        Self { samples: Vec::new(), interval, next: 0, weight: 0, entries: 0 }
+    }
+
+    #[inline]
+    pub(super) fn pass(&mut self, key: SortKey, len: u32) {
+        if self.weight >= self.next {
+            self.samples.push(Sample { key, entry: self.entries, weight: self.weight });
+            self.next = self.weight + self.interval;
+        }
+        self.entries += 1;
+        self.weight += u64::from(len) + ENTRY_LEN as u64;
+    }
+
+    pub(super) fn finish(self) -> Vec<Sample> {
+        self.samples
+    }
+}
+
+/// Sorted records: by key, then length, then bytes.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) stored: Stored,
+    pub(super) entries: u64,
+    pub(super) samples: Vec<Sample>,
+    /// A bit for each entry: those that an equal record of another run stands for. Made when there is one.
+    dropped: OnceLock<Box<[AtomicU64]>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Stored {
+    Memory(MemoryRun),
+    File(FileRun),
+}
+
+/// Sorted records in memory, in the buffers that they came in.
+#[derive(Debug)]
+pub(super) struct MemoryRun {
+    pub(super) entries: Vec<Entry>,
+    /// How many equal records each entry stands for; nothing if it is one each.
+    pub(super) counts: Vec<u32>,
+    pub(super) buffers: Vec<RecordBuffer>,
+}
+
+/// Sorted records in a file: first all frames, then all entries.
+#[derive(Debug)]
+pub(super) struct FileRun {
+    pub(super) file: Arc<dyn SpillFile>,
+    pub(super) records_at: u64,
+    pub(super) records_len: u64,
+}
+
+impl Run {
+    pub(super) fn new(stored: Stored, entries: u64, samples: Vec<Sample>) -> Self {
+        Self { stored, entries, samples, dropped: OnceLock::new() }
+    }
+
+    /// Notes that another record stands for this entry.
+    pub(super) fn drop_entry(&self, entry: u64) {
+        let words = || (0..self.entries.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        if let Some(word) = self.dropped.get_or_init(words).get((entry / 64) as usize) {
+            word.fetch_or(1 << (entry % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether another record stands for any entry.
+    pub(super) fn has_dropped(&self) -> bool {
+        self.dropped.get().is_some()
+    }
+
+    pub(super) fn is_dropped(&self, entry: u64) -> bool {
+        let word = self.dropped.get().and_then(|words| words.get((entry / 64) as usize));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (entry % 64) & 1 == 1)
+    }
+
+    /// An entry before which every key is less than this one, and not many entries before the first that is not.
+    pub(super) fn sample_before(&self, key: &SortKey) -> u64 {
+        let at = self.samples.partition_point(|sample| sample.key < *key);
+        at.checked_sub(1).and_then(|before| self.samples.get(before)).map_or(0, |sample| sample.entry)
+    }
+
+    /// An entry from which no key is less than this one, and not many entries behind the first.
+    pub(super) fn sample_after(&self, key: &SortKey) -> u64 {
+        let at = self.samples.partition_point(|sample| sample.key < *key);
+        self.samples.get(at).map_or(self.entries, |sample| sample.entry)
+    }
+}
+
+/// An entry of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileEntry {
+    pub(super) key: SortKey,
+    pub(super) count: u32,
+    /// Where the record ends in the run.
+    pub(super) end: u64,
+}
+
+impl FileEntry {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.key.group.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.key.high.to_le_bytes());
+        out.extend_from_slice(&self.key.low.to_le_bytes());
+        out.extend(self.end.to_le_bytes().into_iter().take(END_LEN));
+        let checksum = checksum(out.get(start..).unwrap_or_default());
+        out.extend_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Nothing if the bytes are not those of an entry.
+    #[inline]
+    pub(super) fn decode(bytes: &[u8; ENTRY_LEN]) -> Option<Self> {
+        let [first, high, low, last] = *bytes.as_chunks::<8>().0.first_chunk()?;
+        let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
+        let key = SortKey { group: first as u32, high: u64::from_le_bytes(high), low: u64::from_le_bytes(low) };
+        let end = last & ((1 << (8 * END_LEN)) - 1);
+        let found = (last >> (8 * END_LEN)) as u16;
+        let sound = found == checksum(bytes.get(..ENTRY_LEN - size_of::<u16>())?);
+        sound.then_some(Self { key, count: (first >> 32) as u32, end })
+    }
+}
+
+/// Half of a CRC is enough to find a page of the file that was not written, or written by somebody else. It is not that of
+/// zeros for zeros.
+#[inline]
+fn checksum(entry: &[u8]) -> u16 {
+    crc32c::crc32c(entry) as u16
+}
+
+/// All runs, and where those of them are that are not in memory.
+#[derive(Debug)]
+pub(super) struct RunSet {
+    pub(super) runs: Vec<Arc<Run>>,
+    pub(super) path: PathBuf,
+}
+
+impl RunSet {
+    /// The first entry of a run whose key is not less than this one, and where its record starts.
+    pub(super) fn seek(&self, run: &Run, key: &SortKey) -> Result<(u64, u64)> {
+        let file = match &run.stored {
+            Stored::Memory(memory) => {
+                let entry = memory.entries.partition_point(|entry| entry.key() < *key);
+                return Ok((entry as u64, 0));
+            }
+            Stored::File(file) => file,
+        };
+        let mut entries = run.sample_before(key)..run.sample_after(key);
+        let mut raw = Vec::new();
+        while entries.end - entries.start > SEEK_ENTRIES {
+            let middle = entries.start + (entries.end - entries.start) / 2;
+            let mut before = false;
+            self.read_entries(file, middle..middle + 1, &mut raw, |entry| before = entry.key < *key)?;
+            if before {
+                entries.start = middle + 1;
+            } else {
+                entries.end = middle;
+            }
+        }
+        // The record starts where the one before it ends.
+        let first = entries.start.saturating_sub(1);
+        let (mut found, mut start) = (first, 0);
+        self.read_entries(file, first..entries.end, &mut raw, |entry| {
+            if entry.key < *key {
+                (found, start) = (found + 1, entry.end);
+            }
+        })?;
+        Ok((found, start))
+    }
+
+    /// Reads some entries of a run.
+    fn read_entries(
+        &self,
+        file: &FileRun,
+        entries: Range<u64>,
+        raw: &mut Vec<u8>,
+        mut each: impl FnMut(FileEntry),
+    ) -> Result<()> {
+        raw.resize((entries.end - entries.start) as usize * ENTRY_LEN, 0);
+        self.read(file, raw, file.records_len + entries.start * ENTRY_LEN as u64)?;
+        for bytes in raw.as_chunks::<ENTRY_LEN>().0 {
+            each(FileEntry::decode(bytes).ok_or_else(|| self.damaged("a key has another checksum"))?);
+        }
+        Ok(())
+    }
+
+    /// Fills `bytes` from a place in a run.
+    pub(super) fn read(&self, file: &FileRun, bytes: &mut [u8], place: u64) -> Result<()> {
+        file.file.read_exact_at(bytes, file.records_at + place).at("read a temporary file", &self.path)
+    }
+
+    /// Fills `bytes` from a record, beginning at its byte `from`.
+    pub(super) fn read_part(&self, item: &Item, from: u64, bytes: &mut [u8]) -> Result<()> {
+        match self.stored(item) {
+            Some(Stored::File(file)) => self.read(file, bytes, item.place + from),
+            Some(Stored::Memory(_)) | None => {
+                let frame = self.memory_frame(item).unwrap_or_default();
+                let part = frame.get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
+                bytes.copy_from_slice(part.ok_or_else(|| self.damaged("a record is cut short"))?);
+                Ok(())
+            }
+        }
+    }
+
+    /// The frame of a record, if it is in memory.
+    #[inline]
+    pub(super) fn memory_frame(&self, item: &Item) -> Option<&[u8]> {
+        match self.stored(item)? {
+            Stored::Memory(memory) => Some(frame(&memory.buffers, item.place, item.len)),
+            Stored::File(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn stored(&self, item: &Item) -> Option<&Stored> {
+        self.runs.get(item.run as usize).map(|run| &run.stored)
+    }
+
+    /// What was read is not what was written.
+    pub(super) fn damaged(&self, problem: impl Into<String>) -> crate::Error {
+        ErrorKind::SpillDamaged { path: self.path.clone(), problem: problem.into() }.into()
+    }
+}
+
+/// Reads the entries of one run in order, and keeps those that are read and not yet taken.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    run: u32,
+    /// The entry to read next, and where its record starts.
+    next: u64,
+    start: u64,
+    /// The key of the last entry read.
+    last: Option<SortKey>,
+    items: Vec<Item>,
+    /// How many of `items` have been taken.
+    taken: usize,
+    raw: Vec<u8>,
+}
+
+/// Entries that are decoded at a time: what stays in the second-level cache.
+const DECODE_ENTRIES: u64 = 4096;
+
+impl Cursor {
+    /// At the first entry whose key is not less than `from`.
+    pub(super) fn new(set: &RunSet, run: usize, from: Option<&SortKey>) -> Result<Self> {
+        let (next, start) = match (from, set.runs.get(run)) {
+            (Some(from), Some(stored)) => set.seek(stored, from)?,
+            _ => (0, 0),
+        };
+        Ok(Self { run: run as u32, next, start, ..Self::default() })
+    }
+
+    /// Items that are read and not taken.
+    pub(super) fn waiting(&self) -> &[Item] {
+        self.items.get(self.taken..).unwrap_or_default()
+    }
+
+    /// The number of the entry that is the first of those waiting, if none was left out.
+    pub(super) fn first_waiting(&self) -> u64 {
+        self.next - self.waiting().len() as u64
+    }
+
+    /// The last key that has been read, if there is more to read behind it.
+    pub(super) fn read_to(&self, run: &Run) -> Option<SortKey> {
+        (self.next < run.entries).then(|| self.last.unwrap_or_default())
+    }
+
+    /// Reads on, up to the first entry that is known not to lie before `until`, but no more than `max` entries.
+    pub(super) fn read(&mut self, set: &RunSet, until: Option<&SortKey>, max: u64, live: bool) -> Result<()> {
+        let Some(run) = set.runs.get(self.run as usize) else { return Ok(()) };
+        self.items.drain(..self.taken);
+        self.taken = 0;
+        let wanted = until.map_or(run.entries, |until| match &run.stored {
+            Stored::Memory(memory) => memory.entries.partition_point(|entry| entry.key() < *until) as u64,
+            Stored::File(_) => run.sample_after(until),
+        });
+        let until = (wanted.max(self.next) + 1).min(self.next.saturating_add(max)).min(run.entries);
+        let live = live && run.has_dropped();
+        self.items.reserve(until.saturating_sub(self.next) as usize);
+        while self.next < until {
+            let entries = self.next..until.min(self.next + DECODE_ENTRIES);
+            match &run.stored {
+                Stored::Memory(memory) => self.take_memory(memory, entries.start as usize..entries.end as usize),
+                Stored::File(file) => self.read_file(set, file, entries.clone())?,
+            }
+            if live {
+                let new = self.items.len() - (entries.end - entries.start) as usize;
+                let mut entry = entries.start;
+                let mut kept = new;
+                for at in new..self.items.len() {
+                    if !run.is_dropped(entry) {
+                        self.items.swap(kept, at);
+                        kept += 1;
+                    }
+                    entry += 1;
+                }
+                self.items.truncate(kept);
+            }
+            self.next = entries.end;
+        }
+        Ok(())
+    }
+
+    fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {
+        let counts = memory.counts.get(entries.clone()).unwrap_or_default();
+        let counts = counts.iter().copied().chain(std::iter::repeat(1));
+        let entries = memory.entries.get(entries).unwrap_or_default();
+        self.items.extend(entries.iter().zip(counts).map(|(entry, count)| {
+            let Entry { high, low, place, group, len } = *entry;
+            Item { group, run: self.run, high, low, place, len, count }
+        }));
+        self.last = entries.last().map(Entry::key);
+    }
+
+    fn read_file(&mut self, set: &RunSet, file: &FileRun, entries: Range<u64>) -> Result<()> {
+        let Self { run, start, last, items, raw, .. } = self;
+        let mut before = last.unwrap_or_default();
+        let mut in_order = true;
+        set.read_entries(file, entries, raw, |FileEntry { key, count, end }| {
+            let len = end.checked_sub(*start).and_then(|len| u32::try_from(len).ok()).unwrap_or_default();
+            in_order &= key >= before && len > 0 && end <= file.records_len && count > 0;
+            let SortKey { group, high, low } = key;
+            items.push(Item { group, run: *run, high, low, place: *start, len, count });
+            *start = end;
+            before = key;
+        })?;
+        *last = Some(before);
+        if in_order { Ok(()) } else { Err(set.damaged("keys are not in order")) }
+    }
+
+    /// Moves items to `out`: those before `limit`, and if `inclusive`, those at it; all if there is no limit.
+    pub(super) fn take(&mut self, limit: Option<&SortKey>, inclusive: bool, out: &mut Vec<Item>) {
+        let rest = self.taken..self.items.len();
+        let until = limit.map_or(rest.end, |limit| {
+            partition_point(rest.clone(), |at| {
+                self.items.get(at).is_some_and(|item| item.key() < *limit || inclusive && item.key() == *limit)
+            })
+        });
+        out.extend_from_slice(self.items.get(rest.start..until).unwrap_or_default());
+        self.taken = until;
+    }
+}

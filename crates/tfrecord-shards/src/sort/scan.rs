@@ -1,0 +1,320 @@
+//! The scan of keys: rows and bytes are counted, and equal records told apart.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::prelude::*;
+use twox_hash::XxHash3_128;
+
+use super::RecordSorter;
+use super::input::SorterInput;
+use super::key::SortKey;
+use super::load::{Comparison, LoadedRecords};
+use super::run::{Item, RunSet};
+use super::walk::{Chunks, Walk, Window};
+use crate::error::Result;
+
+/// Parts that the chunks are scanned in, for each thread: enough for all threads to end at about the same time.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Bytes of copies that are made at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Copies of one record that are left for several threads to make.
+const MANY_COPIES: u64 = 1 << 12;
+
+/// Makes another hash of the shuffle's seed: "tfrcopy".
+const COPY_SEED: u64 = 0x74_6672_636f_7079;
+
+/// The records of one group in one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) group: u32,
+    pub(super) chunk: usize,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+/// Counts the records, by group and chunk, in order.
+pub(super) fn count(chunks: &Chunks) -> Result<Vec<Tally>> {
+    scan(chunks, true, || (), |(), _| Ok(()), |()| Ok(()))
+}
+
+/// Counts the records as [`count`] does, and makes copies of those that stand for several. Where there are copies, the
+/// counts are of no use.
+pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
+    let many = Mutex::new(Vec::new());
+    let begin = || Spread { chunks, copies, block: CopyBlock::default(), many: Vec::new(), loaded: Default::default() };
+    let end = |mut spread: Spread<'_>| {
+        many.lock().unwrap_or_else(PoisonError::into_inner).append(&mut spread.many);
+        spread.block.flush(copies)
+    };
+    let tallies = scan(chunks, false, begin, Spread::window, end)?;
+    for (item, number) in many.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        copy_many(&chunks.set, &item, number, copies)?;
+    }
+    Ok(tallies)
+}
+
+/// Goes through all windows, several at a time.
+fn scan<S>(
+    chunks: &Chunks,
+    live: bool,
+    begin: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, &mut Window) -> Result<()> + Sync,
+    end: impl Fn(S) -> Result<()> + Sync,
+) -> Result<Vec<Tally>> {
+    let parts = (PARTS_PER_THREAD * rayon::current_num_threads()).min(chunks.len());
+    let parts: Vec<_> = (0..parts).map(|at| at * chunks.len() / parts..(at + 1) * chunks.len() / parts).collect();
+    let scan_part = |part: Range<usize>| {
+        let mut tallies = Vec::new();
+        let mut window = Window::default();
+        let mut walk = Walk::new(chunks, part, live)?;
+        let mut state = begin();
+        while walk.next(&mut window)? {
+            tally(&window, &mut tallies);
+            visit(&mut state, &mut window)?;
+        }
+        end(state)?;
+        Ok(tallies)
+    };
+    let tallies: Vec<Vec<Tally>> = parts.into_par_iter().map(scan_part).collect::<Result<_>>()?;
+    Ok(tallies.concat())
+}
+
+fn tally(window: &Window, tallies: &mut Vec<Tally>) {
+    let mut groups = Vec::new();
+    for part in window.parts() {
+        for same in part.chunk_by(|one, next| one.group == next.group) {
+            let bytes = same.iter().map(|item| u64::from(item.len)).sum::<u64>();
+            groups.extend(same.first().map(|first| (first.group, same.len() as u64, bytes)));
+        }
+    }
+    groups.sort_unstable();
+    for (group, rows, bytes) in groups {
+        match tallies.last_mut() {
+            Some(last) if last.group == group && last.chunk == window.chunk => {
+                last.rows += rows;
+                last.bytes += bytes;
+            }
+            _ => tallies.push(Tally { group, chunk: window.chunk, rows, bytes }),
+        }
+    }
+}
+
+/// Tells equal records of a window apart.
+struct Spread<'a> {
+    chunks: &'a Chunks,
+    copies: &'a Copies,
+    block: CopyBlock,
+    /// Records of which there are to be many copies, and how many.
+    many: Vec<(Item, u64)>,
+    loaded: LoadedRecords,
+}
+
+impl Spread<'_> {
+    fn window(&mut self, window: &mut Window) -> Result<()> {
+        window.sort();
+        let stand_for_many = window.items.iter().any(|item| item.count > 1);
+        let ties: Vec<Range<usize>> = if stand_for_many {
+            let alone = |at: &usize| window.order.get(*at).is_some_and(|place| window.item(place.1).count > 1);
+            let mut ties = window.ties(false).collect::<Vec<_>>();
+            let mut next = 0;
+            let mut gaps = Vec::new();
+            for tie in &ties {
+                gaps.extend((next..tie.start).filter(alone));
+                next = tie.end;
+            }
+            gaps.extend((next..window.order.len()).filter(alone));
+            ties.extend(gaps.into_iter().map(|at| at..at + 1));
+            ties.sort_unstable_by_key(|tie| tie.start);
+            ties
+        } else {
+            window.ties(false).collect()
+        };
+        let mut batch: Vec<Range<usize>> = Vec::new();
+        let mut batch_bytes = 0;
+        for tie in ties {
+            let places = window.order.get(tie.clone()).unwrap_or_default();
+            let bytes = places.iter().map(|place| window.item(place.1).len as usize).sum::<usize>();
+            if bytes > self.chunks.chunk_bytes {
+                self.long(window, places.to_vec())?;
+                continue;
+            }
+            if batch_bytes + bytes > self.chunks.chunk_bytes {
+                self.batch(window, &batch)?;
+                batch.clear();
+                batch_bytes = 0;
+            }
+            batch.push(tie);
+            batch_bytes += bytes;
+        }
+        self.batch(window, &batch)
+    }
+
+    /// Ties that can be loaded together.
+    fn batch(&mut self, window: &Window, ties: &[Range<usize>]) -> Result<()> {
+        if ties.is_empty() {
+            return Ok(());
+        }
+        let set = &*self.chunks.set;
+        self.loaded.shrink(2 * self.chunks.chunk_bytes);
+        let mut loaded = std::mem::take(&mut self.loaded);
+        let order = |tie: &Range<usize>| window.order.get(tie.clone()).unwrap_or_default();
+        let mut places: Vec<_> = ties.iter().flat_map(order).copied().collect();
+        loaded.load(set, window, &places)?;
+        let mut rest = places.as_mut_slice();
+        for tie in ties {
+            let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
+            rest = later;
+            let frame = |place: &(u64, u32)| {
+                let item = window.item(place.1);
+                (item.len, loaded.frame(set, place.1, &item))
+            };
+            same.sort_unstable_by(|one, other| frame(one).cmp(&frame(other)));
+            for equal in same.chunk_by(|one, next| frame(one) == frame(next)) {
+                let Some((item, copies)) = self.keep_first(window, equal) else { continue };
+                if copies >= MANY_COPIES {
+                    self.many.push((item, copies));
+                } else if let Some(place) = equal.first() {
+                    self.block.push(self.copies, item.key(), 1..copies + 1, frame(place).1)?;
+                }
+            }
+        }
+        self.loaded = loaded;
+        Ok(())
+    }
+
+    /// A tie of records that are too long, or too many, to be loaded together.
+    fn long(&mut self, window: &Window, mut places: Vec<(u64, u32)>) -> Result<()> {
+        let set = &*self.chunks.set;
+        let mut comparison = Comparison::default();
+        comparison.sort(set, &window.items, &mut places)?;
+        let mut rest = places.as_slice();
+        while let Some(first) = rest.first() {
+            let mut equal = 1;
+            while let Some(next) = rest.get(equal)
+                && comparison.compare(set, &window.item(first.1), &window.item(next.1))?.is_eq()
+            {
+                equal += 1;
+            }
+            let (same, later) = rest.split_at(equal);
+            self.many.extend(self.keep_first(window, same));
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Of equal records the first stands for all. Tells it, and how many copies there are to be, if there are any.
+    fn keep_first(&self, window: &Window, equal: &[(u64, u32)]) -> Option<(Item, u64)> {
+        let (first, others) = equal.split_first()?;
+        let first = window.item(first.1);
+        let mut rows = u64::from(first.count);
+        for place in others {
+            let item = window.item(place.1);
+            rows += u64::from(item.count);
+            if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
+                run.drop_entry(window.entry(place.1));
+            }
+        }
+        (rows > 1).then_some((first, rows - 1))
+    }
+}
+
+/// Makes copies of one record, several at a time.
+fn copy_many(set: &RunSet, item: &Item, number: u64, copies: &Copies) -> Result<()> {
+    let mut frame = vec![0; item.len as usize];
+    set.read_part(item, 0, &mut frame)?;
+    let at_once = (COPY_BYTES as u64 / u64::from(item.len).max(1)).max(1);
+    let block = |block: u64| {
+        let from = 1 + block * at_once;
+        let mut made = CopyBlock::default();
+        made.push(copies, item.key(), from..(from + at_once).min(number + 1), &frame)?;
+        made.flush(copies)
+    };
+    let blocks = 0..number.div_ceil(at_once);
+    if frame.len() > COPY_BYTES {
+        // One after the other, since each takes that much memory.
+        blocks.into_iter().try_for_each(block)
+    } else {
+        blocks.into_par_iter().try_for_each(block)
+    }
+}
+
+/// Copies that are not sorted yet.
+#[derive(Default)]
+struct CopyBlock {
+    keys: Vec<SortKey>,
+    records: RecordBuffer,
+}
+
+impl CopyBlock {
+    /// Copies of a record, by their numbers.
+    fn push(&mut self, copies: &Copies, key: SortKey, numbers: Range<u64>, frame: &[u8]) -> Result<()> {
+        for number in numbers {
+            self.keys.push(copies.key(key, number));
+            self.records.push_frame(frame);
+            if self.records.bytes().len() >= COPY_BYTES {
+                self.flush(copies)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, copies: &Copies) -> Result<()> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        copies.push(std::mem::take(&mut self.keys), std::mem::take(&mut self.records))
+    }
+}
+
+/// Takes the copies of equal records, and sorts them as the records of one more input for each thread.
+#[derive(Debug)]
+pub(super) struct Copies {
+    sorter: RecordSorter,
+    seed: u64,
+    /// Bytes that one of the inputs may hold.
+    input_bytes: usize,
+    idle: Mutex<Vec<SorterInput>>,
+}
+
+impl Copies {
+    pub(super) fn new(sorter: RecordSorter, seed: u64) -> Self {
+        let input_bytes = sorter.options().copy_bytes / rayon::current_num_threads().max(1);
+        Self { sorter, seed: seed ^ COPY_SEED, input_bytes, idle: Mutex::default() }
+    }
+
+    /// The key of a copy, from 1 on: uniform, and the same whatever the other records.
+    fn key(&self, key: SortKey, number: u64) -> SortKey {
+        let mut bytes = [0; 24];
+        bytes[..16].copy_from_slice(&key.key().to_le_bytes());
+        bytes[16..].copy_from_slice(&number.to_le_bytes());
+        SortKey::new(key.group(), XxHash3_128::oneshot_with_seed(self.seed, &bytes))
+    }
+
+    fn push(&self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut input = idle.unwrap_or_else(|| self.sorter.copies());
+        input.push(keys, records)?;
+        if input.memory() > self.input_bytes {
+            input.spill()?;
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        Ok(())
+    }
+
+    /// Whether there are any.
+    pub(super) fn finish(self) -> Result<bool> {
+        let inputs = self.idle.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let any = !inputs.is_empty();
+        inputs.into_par_iter().try_for_each(|mut input| {
+            if input.has_spilled() {
+                input.spill()?;
+            }
+            input.finish()
+        })?;
+        Ok(any)
+    }
+}

@@ -1,0 +1,253 @@
+//! The sorter against an oracle that has everything in memory, and against disks that fail.
+
+mod faults;
+mod oracle;
+mod spread;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow_tfrecord::RecordBuffer;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use self::oracle::{Cut, Record, expected_shards};
+use super::*;
+
+/// How records come to the sorter, none of which may show.
+#[derive(Debug, Clone)]
+struct Delivery {
+    /// Which input takes the next buffer, how many records are in it, and whether the input is spilled then.
+    pushes: Vec<(usize, usize, bool)>,
+    chunk_bytes: usize,
+    copy_bytes: usize,
+}
+
+fn options(equal: EqualRecords, delivery: &Delivery) -> SorterOptions {
+    SorterOptions::new(Arc::new(TempDirSpill::default()))
+        .with_equal(equal)
+        .with_chunk_bytes(delivery.chunk_bytes)
+        .with_copy_bytes(delivery.copy_bytes)
+}
+
+fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> Result<()> {
+    let mut inputs: BTreeMap<usize, SorterInput> = BTreeMap::new();
+    let mut pushes = delivery.pushes.iter().cycle();
+    let mut rest = records;
+    while !rest.is_empty() {
+        let &(input, len, spill) = pushes.next().unwrap();
+        let (now, later) = rest.split_at(len.clamp(1, rest.len()));
+        rest = later;
+        let mut buffer = RecordBuffer::default();
+        now.iter().for_each(|record| buffer.push_frame(&record.frame));
+        let input = inputs.entry(input).or_insert_with(|| sorter.input());
+        input.push(now.iter().map(|record| record.key).collect(), buffer)?;
+        if spill {
+            let spilled = input.spill()?;
+            assert!(spilled.rows > 0 && spilled.buffers.iter().all(RecordBuffer::is_empty));
+            assert_eq!(input.memory(), 0);
+        }
+    }
+    inputs.into_values().try_for_each(SorterInput::finish)
+}
+
+/// The bytes of every shard, all tasks read and their blocks held against the plan.
+fn shards(plan: &ShardPlan) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
+    let mut shards: Vec<_> = plan.shards().iter().map(|shard| (*shard, Vec::new())).collect();
+    let mut next = 0;
+    for task in (0..plan.tasks()).rev() {
+        let range = plan.task_shards(task);
+        let mut last = range.start;
+        let mut records = plan.read(task);
+        while let Some(block) = records.next() {
+            let block = block?;
+            let mut record = 0;
+            assert!(!block.records.is_empty());
+            for piece in &block.pieces {
+                assert!(range.contains(&piece.shard) && piece.shard >= last && piece.records.start == record);
+                assert!(!piece.records.is_empty());
+                last = piece.shard;
+                record = piece.records.end;
+                shards[piece.shard].1.extend_from_slice(block.records.slice(piece.records.clone()));
+            }
+            assert_eq!(record, block.records.len());
+            records.recycle(block.records);
+        }
+        next += range.len();
+    }
+    assert_eq!(next, shards.len(), "every shard is of one task");
+    assert!(plan.task_shards(plan.tasks()).is_empty());
+    Ok(shards)
+}
+
+fn sort(
+    records: &[Record],
+    equal: EqualRecords,
+    cut: Cut,
+    delivery: &Delivery,
+) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
+    let sorter = RecordSorter::new(options(equal, delivery));
+    push_all(&sorter, records, delivery)?;
+    let sorted = sorter.finish()?;
+    let mut groups: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for record in records {
+        let totals = groups.entry(record.key.group()).or_default();
+        *totals = (totals.0 + 1, totals.1 + record.frame.len() as u64);
+    }
+    let groups: Vec<_> = groups.into_iter().map(|(group, (rows, bytes))| GroupTotals { group, rows, bytes }).collect();
+    assert_eq!(sorted.groups(), groups);
+    shards(&sorted.cut(|totals| cut.sharding(totals.group))?)
+}
+
+fn check(records: &[Record], equal: EqualRecords, cut: Cut, delivery: &Delivery) {
+    let found = sort(records, equal, cut, delivery).unwrap();
+    let expected = expected_shards(records, equal, cut);
+    let planned: Vec<_> = found.iter().map(|(shard, _)| *shard).collect();
+    let wanted: Vec<_> = expected.iter().map(|(shard, _)| *shard).collect();
+    assert_eq!(planned, wanted);
+    for ((shard, found), (_, expected)) in found.iter().zip(&expected) {
+        assert_eq!(found, expected, "{shard:?}");
+    }
+}
+
+fn delivery() -> impl Strategy<Value = Delivery> {
+    let pushes = vec((0..4usize, 1..60usize, any::<bool>()), 1..8);
+    (pushes, select(vec![1, 40, 400, 3000, 8 << 20]), select(vec![0, 500, 64 << 20]))
+        .prop_map(|(pushes, chunk_bytes, copy_bytes)| Delivery { pushes, chunk_bytes, copy_bytes })
+}
+
+fn cuts() -> impl Strategy<Value = Cut> {
+    prop_oneof![
+        (1..12usize).prop_map(|count| Cut::new(Sharding::Count(NonZeroUsize::new(count).unwrap()))),
+        (0..40u64).prop_map(|rows| Cut::new(Sharding::Rows(rows))),
+        (0..900u64).prop_map(|bytes| Cut::new(Sharding::Bytes(bytes))),
+    ]
+}
+
+/// Payloads of few or many distinct values, of lengths that differ or do not.
+fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop_oneof![
+        vec(vec(0..2u8, 0..3), 0..300),
+        vec(vec(any::<u8>(), 4..40), 0..300),
+        vec(vec(0..2u8, 8), 0..300),
+        (vec(any::<u8>(), 0..2000), 0..150usize).prop_map(|(payload, count)| vec![payload; count]),
+    ]
+}
+
+/// What is made of a hash to get a key: some of these collide.
+const KEYS: [fn(u128) -> u128; 5] = [|hash| hash, |hash| hash & 3, |_| 0, |_| u128::MAX, |hash| hash & (7 << 64)];
+
+/// What is made of a hash to get a group.
+const GROUPS: [fn(u64) -> u32; 4] = [|_| 0, |hash| (hash % 3) as u32, |hash| hash as u32, |_| u32::MAX];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Whatever comes in whatever way: the shards are those of the oracle, byte for byte.
+    #[test]
+    fn sorts_as_if_all_were_in_memory(
+        payloads in payloads(),
+        key in select(KEYS.to_vec()),
+        group in select(GROUPS.to_vec()),
+        equal in prop_oneof![Just(EqualRecords::Keep), any::<u64>().prop_map(|seed| EqualRecords::Spread { seed })],
+        cut in cuts(),
+        delivery in delivery(),
+    ) {
+        let records: Vec<_> = payloads.iter().map(|payload| Record::hashed(payload, key, group)).collect();
+        check(&records, equal, cut, &delivery);
+    }
+
+    /// Keys that tell the order of the input keep it, in every group.
+    #[test]
+    fn keeps_the_order_of_rows(rows in vec((0..3u32, 0..30usize), 0..400), cut in cuts(), delivery in delivery()) {
+        let records: Vec<_> = (0..)
+            .zip(&rows)
+            .map(|(row, &(group, len))| Record::new(SortKey::new(group, 7 << 64 | row), &vec![row as u8; len]))
+            .collect();
+        check(&records, EqualRecords::Keep, cut, &delivery);
+    }
+}
+
+/// Spills everything, in this many inputs, at every push.
+fn spilling(inputs: usize, rows: usize, chunk_bytes: usize) -> Delivery {
+    Delivery { pushes: (0..inputs).map(|input| (input, rows, true)).collect(), chunk_bytes, copy_bytes: 1 << 20 }
+}
+
+#[test]
+fn many_runs_take_few_files() {
+    let records: Vec<_> = (0..3000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
+    let delivery = spilling(2, 3, 8 << 10);
+    let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
+    push_all(&sorter, &records, &delivery).unwrap();
+    let frames: u64 = records.iter().map(|record| record.frame.len() as u64).sum();
+    assert_eq!(sorter.stats(), SpillStats { files: 2, runs: 1000, bytes: frames + 3000 * run::ENTRY_LEN as u64 });
+    let cut = Cut::new(Sharding::Bytes(2000));
+    let found = shards(&sorter.finish().unwrap().cut(|_| cut.sharding(0)).unwrap()).unwrap();
+    assert_eq!(found, expected_shards(&records, EqualRecords::Keep, cut));
+}
+
+#[test]
+fn many_groups_of_a_row() {
+    let records: Vec<_> = (0..20_000u32).map(|row| Record::new(SortKey::new(row * 7, 1), &row.to_le_bytes())).collect();
+    let delivery = spilling(3, 5000, 1 << 16);
+    check(&records, EqualRecords::Keep, Cut::new(Sharding::Count(NonZeroUsize::MIN)), &delivery);
+    check(&records, EqualRecords::Spread { seed: 3 }, Cut::new(Sharding::Bytes(10)), &delivery);
+}
+
+#[test]
+fn long_records_among_short_ones() {
+    let payload = |row: usize| vec![row as u8; if row % 50 == 7 { 300_000 } else { 10 }];
+    let records: Vec<_> = (0..400).map(|row| Record::hashed(&payload(row % 200), |hash| hash, |_| 0)).collect();
+    for delivery in [spilling(2, 30, 1 << 10), spilling(2, 100, 1 << 20)] {
+        check(&records, EqualRecords::Spread { seed: 1 }, Cut::new(Sharding::Bytes(500_000)), &delivery);
+        check(&records, EqualRecords::Keep, Cut::new(Sharding::Rows(90)), &delivery);
+    }
+}
+
+#[test]
+fn tasks_are_runs_of_shards_of_about_a_chunk() {
+    let records: Vec<_> = (0..5000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
+    let delivery = spilling(1, 1000, 10 << 10);
+    let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
+    push_all(&sorter, &records, &delivery).unwrap();
+    let plan = sorter.finish().unwrap().cut(|_| Sharding::Rows(10)).unwrap();
+    // Rows of 20 framed bytes: shards of 200.
+    assert_eq!(plan.shards().len(), 500);
+    assert_eq!(plan.task_shards(0), 0..52);
+    assert_eq!(plan.tasks(), 10);
+}
+
+#[test]
+fn tasks_can_be_read_at_the_same_time() {
+    let records: Vec<_> = (0..20_000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
+    let delivery = spilling(2, 1000, 20 << 10);
+    let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
+    push_all(&sorter, &records, &delivery).unwrap();
+    let cut = Cut::new(Sharding::Count(NonZeroUsize::new(16).unwrap()));
+    let plan = sorter.finish().unwrap().cut(|_| cut.sharding(0)).unwrap();
+    let alone = shards(&plan).unwrap();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| shards(&plan).unwrap())).collect();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), alone);
+        }
+    });
+    assert_eq!(alone, expected_shards(&records, EqualRecords::Keep, cut));
+}
+
+#[test]
+fn nothing_to_sort() {
+    let delivery = spilling(1, 1, 1 << 20);
+    let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
+    let mut input = sorter.input();
+    input.push(Vec::new(), RecordBuffer::default()).unwrap();
+    assert_eq!(input.spill().unwrap().rows, 0);
+    input.finish().unwrap();
+    let sorted = sorter.finish().unwrap();
+    assert!(sorted.groups().is_empty());
+    let plan = sorted.cut(|_| Sharding::Rows(1)).unwrap();
+    assert_eq!((plan.shards().len(), plan.tasks()), (0, 0));
+    assert!(plan.read(0).next().is_none());
+}

@@ -1,0 +1,198 @@
+//! Disks that fail: every failure is an error that tells what failed, none is a panic, none loses a record.
+
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::error::ErrorKind;
+
+/// What is wrong with the disk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    Create,
+    /// The append of this number fails, after half of its bytes.
+    Append(usize),
+    /// The read of this number fails.
+    Read(usize),
+    /// What is appended from this byte on is lost.
+    Truncate(usize),
+    /// A bit of this byte is another one when it is read.
+    Flip(usize),
+}
+
+#[derive(Debug)]
+struct Disk {
+    fault: Fault,
+    appends: AtomicUsize,
+    reads: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    fault: Fault,
+    appends: usize,
+    reads: Arc<AtomicUsize>,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Disk {
+    fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Self { fault, appends: AtomicUsize::new(0), reads: Arc::default() })
+    }
+}
+
+impl SpillStore for Disk {
+    fn create(&self) -> io::Result<Box<dyn SpillFile>> {
+        if self.fault == Fault::Create {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let appends = self.appends.load(Ordering::Relaxed);
+        Ok(Box::new(DiskFile { fault: self.fault, appends, reads: Arc::clone(&self.reads), bytes: Mutex::default() }))
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("/scratch")
+    }
+}
+
+impl SpillFile for DiskFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = self.bytes.get_mut().unwrap();
+        self.appends += 1;
+        match self.fault {
+            Fault::Append(number) if number + 1 == self.appends => {
+                file.extend_from_slice(&bytes[..bytes.len() / 2]);
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Fault::Truncate(len) => file.extend(bytes.iter().take(len.saturating_sub(file.len()))),
+            _ => file.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.fault == Fault::Read(self.reads.fetch_add(1, Ordering::Relaxed)) {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        let file = self.bytes.lock().unwrap();
+        let range = offset as usize..offset as usize + bytes.len();
+        bytes.copy_from_slice(file.get(range.clone()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        match self.fault {
+            Fault::Flip(at) if range.contains(&at) => bytes[at - range.start] ^= 0x10,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn records() -> Vec<Record> {
+    (0..300u32).map(|row| Record::hashed(&(row % 250).to_le_bytes(), |hash| hash, |_| 0)).collect()
+}
+
+fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
+    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 1 << 10, copy_bytes: 0 };
+    let options = SorterOptions::new(disk).with_equal(EqualRecords::Spread { seed: 1 });
+    let sorter = RecordSorter::new(options.with_chunk_bytes(delivery.chunk_bytes).with_copy_bytes(0));
+    push_all(&sorter, &records(), &delivery)?;
+    shards(&sorter.finish()?.cut(|_| Sharding::Rows(70))?)
+}
+
+fn expected() -> Vec<(PlannedShard, Vec<u8>)> {
+    expected_shards(&records(), EqualRecords::Spread { seed: 1 }, Cut::new(Sharding::Rows(70)))
+}
+
+#[test]
+fn a_sound_disk() {
+    assert_eq!(run(Disk::new(Fault::None)).unwrap(), expected());
+}
+
+#[test]
+fn no_file_can_be_made() {
+    let error = run(Disk::new(Fault::Create)).unwrap_err();
+    assert_eq!(error.to_string(), "/scratch: cannot create a temporary file");
+}
+
+#[test]
+fn the_disk_is_full() {
+    // Five runs in one file, of two appends each; and those of the copies.
+    for number in 0..10 {
+        let error = run(Disk::new(Fault::Append(number))).unwrap_err();
+        assert_eq!(error.to_string(), "/scratch: cannot write to a temporary file");
+        let ErrorKind::Io { source, .. } = error.kind() else { panic!("{error:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+        assert!(error.hint().is_some());
+    }
+}
+
+#[test]
+fn reads_fail() {
+    let sound = Disk::new(Fault::None);
+    run(Arc::clone(&sound)).unwrap();
+    let reads = sound.reads.load(Ordering::Relaxed);
+    assert!(reads > 50);
+    for number in (0..reads).step_by(reads.div_ceil(150)) {
+        let error = run(Disk::new(Fault::Read(number))).unwrap_err();
+        assert_eq!(error.to_string(), "/scratch: cannot read a temporary file", "read {number} of {reads}");
+    }
+}
+
+#[test]
+fn files_are_cut_short() {
+    // The last run's entries reach up to 5 * 60 * (20 + 32) bytes.
+    for len in (0..300 * 52).step_by(97) {
+        let error = run(Disk::new(Fault::Truncate(len))).unwrap_err();
+        let ErrorKind::Io { source, path, .. } = error.kind() else { panic!("{len}: {error:?}") };
+        assert_eq!((source.kind(), path.as_path()), (io::ErrorKind::UnexpectedEof, Path::new("/scratch")));
+    }
+}
+
+/// A bit of a payload is caught by the checksum that the record takes along, to whoever reads the set. All else is
+/// caught here, or does no harm: records are where they should not be, but none is lost.
+#[test]
+fn a_bit_is_another_one() {
+    let expected = expected();
+    let lens = |shards: &[(PlannedShard, Vec<u8>)]| shards.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+    let mut caught = 0;
+    for at in (0..300 * 52).step_by(13) {
+        match run(Disk::new(Fault::Flip(at))) {
+            Ok(found) => assert_eq!(lens(&found), lens(&expected), "byte {at}"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::SpillDamaged { .. }), "byte {at}: {error:?}");
+                assert!(
+                    error.to_string().starts_with("/scratch: a temporary file does not hold what was written to it")
+                );
+                caught += 1;
+            }
+        }
+    }
+    assert!(caught > 100, "{caught}");
+}
+
+#[test]
+fn keys_and_records_do_not_go_together() {
+    let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
+    let mut buffer = RecordBuffer::default();
+    buffer.push_frame(&records()[0].frame);
+    let error = sorter.input().push(Vec::new(), buffer).unwrap_err();
+    assert_eq!(error.to_string(), "cannot sort records: expected a key for each of 1 records, found 0 keys");
+}
+
+#[test]
+fn an_input_that_is_not_finished_is_not_forgotten() {
+    let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
+    drop(sorter.input());
+    let error = sorter.clone().finish().unwrap_err();
+    assert_eq!(error.to_string(), "cannot sort records: inputs that have not been finished: 1");
+}
+
+#[test]
+fn a_sorter_is_finished_once() {
+    let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
+    sorter.clone().finish().unwrap();
+    let problem = "cannot sort records: the sorter has been finished before";
+    assert_eq!(sorter.input().finish().unwrap_err().to_string(), problem);
+    assert_eq!(sorter.finish().unwrap_err().to_string(), problem);
+}

@@ -1,0 +1,97 @@
+//! What the sorter must do, written down with everything in memory.
+
+use std::collections::BTreeMap;
+
+use tfrecord_framing::append_record;
+use twox_hash::{XxHash3_64, XxHash3_128};
+
+use super::super::{EqualRecords, PlannedShard, SortKey};
+use crate::sharding::{ShardCut, ShardRanges, ShardRule, Sharding};
+
+/// A record and its key.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) key: SortKey,
+    pub(super) frame: Vec<u8>,
+}
+
+impl Record {
+    pub(super) fn new(key: SortKey, payload: &[u8]) -> Self {
+        let mut frame = Vec::new();
+        append_record(&mut frame, |out| {
+            out.extend_from_slice(payload);
+            Ok::<_, std::convert::Infallible>(())
+        })
+        .unwrap();
+        Self { key, frame }
+    }
+
+    /// With a key and a group that are made of hashes of the payload.
+    pub(super) fn hashed(payload: &[u8], key: impl Fn(u128) -> u128, group: impl Fn(u64) -> u32) -> Self {
+        let key = key(XxHash3_128::oneshot(payload));
+        Self::new(SortKey::new(group(XxHash3_64::oneshot(payload)), key), payload)
+    }
+}
+
+/// Every other group is cut by rows, so that rules differ between groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut(Sharding);
+
+impl Cut {
+    pub(super) fn new(sharding: Sharding) -> Self {
+        Self(sharding)
+    }
+
+    pub(super) fn sharding(self, group: u32) -> Sharding {
+        if group % 2 == 1 { Sharding::Rows(5) } else { self.0 }
+    }
+}
+
+/// All records in their final order.
+pub(super) fn sorted(records: &[Record], equal: EqualRecords) -> Vec<Record> {
+    let mut records = records.to_vec();
+    if let EqualRecords::Spread { seed } = equal {
+        let mut seen: BTreeMap<(SortKey, Vec<u8>), u64> = BTreeMap::new();
+        for record in &mut records {
+            let number = seen.entry((record.key, record.frame.clone())).or_default();
+            if *number > 0 {
+                let bytes = [record.key.key().to_le_bytes().as_slice(), &number.to_le_bytes()].concat();
+                let seed = seed ^ u64::from_be_bytes(*b"\0tfrcopy");
+                record.key = SortKey::new(record.key.group(), XxHash3_128::oneshot_with_seed(seed, &bytes));
+            }
+            *number += 1;
+        }
+    }
+    records.sort_by(|one, other| {
+        (one.key, one.frame.len(), &one.frame).cmp(&(other.key, other.frame.len(), &other.frame))
+    });
+    records
+}
+
+/// Every shard with its bytes.
+pub(super) fn expected_shards(records: &[Record], equal: EqualRecords, cut: Cut) -> Vec<(PlannedShard, Vec<u8>)> {
+    let sorted = sorted(records, equal);
+    let mut shards = Vec::new();
+    for records in sorted.chunk_by(|one, next| one.key.group() == next.key.group()) {
+        let group = records[0].key.group();
+        let (mut rule, shards_at_least) = match cut.sharding(group) {
+            Sharding::Count(count) => (ShardRule::Ranges(ShardRanges::new(count, records.len() as u64)), count.get()),
+            Sharding::Rows(max) => (ShardRule::Cut(ShardCut::at_rows(max)), 1),
+            Sharding::Bytes(max) => (ShardRule::Cut(ShardCut::at_bytes(max)), 1),
+        };
+        let mut bytes = vec![(0, Vec::new()); shards_at_least];
+        for record in records {
+            let piece = rule.place(1, |_| record.frame.len()).remove(0);
+            bytes.resize(bytes.len().max(piece.shard + 1), (0, Vec::new()));
+            bytes[piece.shard].0 += 1;
+            bytes[piece.shard].1.extend_from_slice(&record.frame);
+        }
+        let of = bytes.len() as u32;
+        shards.extend(
+            (0..).zip(bytes).map(|(index, (rows, bytes))| {
+                (PlannedShard { group, index, of, rows, bytes: bytes.len() as u64 }, bytes)
+            }),
+        );
+    }
+    shards
+}

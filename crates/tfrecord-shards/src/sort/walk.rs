@@ -1,0 +1,227 @@
+//! [`Walk`]: all runs at once, in the order of keys, a window of them at a time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::key::{Prefix, SortKey};
+use super::run::{Cursor, Item, RunSet};
+use crate::error::Result;
+
+/// Entries that a run is read by, at least: where there are so many runs that a chunk has few of each.
+const MIN_READ: u64 = 16;
+
+/// The keys at which chunks end and the next ones begin, such that each chunk is of about the given length.
+pub(super) fn chunk_bounds(set: &RunSet, chunk_bytes: u64) -> Vec<SortKey> {
+    let mut samples = Vec::new();
+    for run in &set.runs {
+        let mut before = 0;
+        for sample in &run.samples {
+            samples.push((sample.key, sample.weight - before));
+            before = sample.weight;
+        }
+    }
+    samples.sort_unstable();
+    let mut bounds: Vec<SortKey> = Vec::new();
+    let mut weight = 0;
+    for (key, more) in samples {
+        weight += more;
+        if weight >= chunk_bytes {
+            if bounds.last() != Some(&key) {
+                bounds.push(key);
+            }
+            weight = 0;
+        }
+    }
+    bounds
+}
+
+/// The runs, and the chunks that they are read in.
+#[derive(Debug, Clone)]
+pub(super) struct Chunks {
+    pub(super) set: Arc<RunSet>,
+    pub(super) bounds: Arc<[SortKey]>,
+    pub(super) chunk_bytes: usize,
+}
+
+impl Chunks {
+    pub(super) fn new(set: Arc<RunSet>, chunk_bytes: usize) -> Self {
+        let bounds = chunk_bounds(&set, chunk_bytes as u64).into();
+        Self { set, bounds, chunk_bytes }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bounds.len() + 1
+    }
+
+    /// Where a chunk begins, unless it is the first.
+    pub(super) fn start(&self, chunk: usize) -> Option<SortKey> {
+        chunk.checked_sub(1).and_then(|before| self.bounds.get(before)).copied()
+    }
+}
+
+/// Goes through the records of all runs, from a key to another.
+#[derive(Debug)]
+pub(super) struct Walk {
+    chunks: Chunks,
+    cursors: Vec<Cursor>,
+    /// The chunk that the walk is in.
+    chunk: usize,
+    /// No window reaches over this key.
+    fence: Option<SortKey>,
+    /// The walk ends before the chunk of this number.
+    end: usize,
+    /// Whether entries are left out that another record stands for.
+    live: bool,
+}
+
+/// Neighbouring records, of one chunk. All records with the same key are in the same window.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// The records, by run, in order within each run.
+    pub(super) items: Vec<Item>,
+    /// For each run: where its items begin, and the number of the first one's entry.
+    parts: Vec<(usize, u64)>,
+    /// The records in order: what 64 bits tell of the key, and the number of the item.
+    pub(super) order: Vec<(u64, u32)>,
+    /// The chunk that they are of.
+    pub(super) chunk: usize,
+}
+
+impl Walk {
+    /// Through these chunks.
+    pub(super) fn new(chunks: &Chunks, range: Range<usize>, live: bool) -> Result<Self> {
+        Self::at(chunks, chunks.start(range.start), range, live)
+    }
+
+    /// Through these chunks, from a key in the first of them.
+    pub(super) fn at(chunks: &Chunks, from: Option<SortKey>, range: Range<usize>, live: bool) -> Result<Self> {
+        let cursors = 0..chunks.set.runs.len();
+        let cursors = cursors.map(|run| Cursor::new(&chunks.set, run, from.as_ref())).collect::<Result<_>>()?;
+        Ok(Self { chunks: chunks.clone(), cursors, chunk: range.start, fence: None, end: range.end, live })
+    }
+
+    /// Ends a window before this key, so that not much is read of what follows.
+    pub(super) fn set_fence(&mut self, key: SortKey) {
+        self.fence = Some(key);
+    }
+
+    /// The next window that is not empty; false at the end.
+    pub(super) fn next(&mut self, window: &mut Window) -> Result<bool> {
+        window.clear();
+        let chunks = self.chunks.clone();
+        let set = &*chunks.set;
+        while self.chunk < self.end.min(chunks.len()) {
+            let bound = chunks.bounds.get(self.chunk).copied();
+            let fence = self.fence.filter(|fence| bound.is_none_or(|bound| *fence < bound));
+            let until = fence.or(bound);
+            self.read(set, until)?;
+            // What lies before all that has not been read is complete.
+            let read_to = self.cursors.iter().zip(&set.runs).filter_map(|(cursor, run)| cursor.read_to(run)).min();
+            let short = read_to.filter(|read_to| until.is_none_or(|until| *read_to < until));
+            window.chunk = self.chunk;
+            window.take(&mut self.cursors, short.or(until).as_ref(), false);
+            match short {
+                Some(key) if window.items.is_empty() => {
+                    // Many records have this key. They cannot be told from one another without having them all.
+                    for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
+                        let mut more = MIN_READ;
+                        while cursor.read_to(run).is_some_and(|read_to| read_to <= key) {
+                            cursor.read(set, None, more, self.live)?;
+                            more *= 2;
+                        }
+                    }
+                    window.take(&mut self.cursors, Some(&key), true);
+                }
+                Some(_) => {}
+                None if fence.is_some() => self.fence = None,
+                None => self.chunk += 1,
+            }
+            if !window.items.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads the keys before `until`, as far as memory goes.
+    fn read(&mut self, set: &RunSet, until: Option<SortKey>) -> Result<()> {
+        // Entries that a chunk of empty records would have, about.
+        let most = (self.chunks.chunk_bytes / size_of::<Item>()) as u64;
+        let mut left = most.saturating_sub(self.cursors.iter().map(|cursor| cursor.waiting().len() as u64).sum());
+        for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
+            let is_short = cursor.read_to(run).is_some_and(|read_to| until.is_none_or(|until| read_to < until));
+            if is_short && (left > 0 || cursor.waiting().is_empty()) {
+                let before = cursor.waiting().len();
+                cursor.read(set, until.as_ref(), left.max(MIN_READ), self.live)?;
+                left = left.saturating_sub((cursor.waiting().len() - before) as u64);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    fn clear(&mut self) {
+        self.items.clear();
+        self.order.clear();
+        self.parts.clear();
+    }
+
+    fn take(&mut self, cursors: &mut [Cursor], limit: Option<&SortKey>, inclusive: bool) {
+        self.parts.clear();
+        for cursor in cursors {
+            self.parts.push((self.items.len(), cursor.first_waiting()));
+            cursor.take(limit, inclusive, &mut self.items);
+        }
+    }
+
+    pub(super) fn item(&self, number: u32) -> Item {
+        self.items.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The number that an item has in its run, if none was left out.
+    pub(super) fn entry(&self, number: u32) -> u64 {
+        let run = self.item(number).run as usize;
+        self.parts.get(run).map_or(0, |(start, first)| first + (number as u64 - *start as u64))
+    }
+
+    /// The items of every run, in order each.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[Item]> {
+        let ends = self.parts.iter().skip(1).map(|part| part.0).chain([self.items.len()]);
+        self.parts.iter().zip(ends).map(|(part, end)| self.items.get(part.0..end).unwrap_or_default())
+    }
+
+    /// Puts the records in order: by key, then length. Those that are equal in both are in the order of their items.
+    pub(super) fn sort(&mut self) {
+        let first = self.parts().filter_map(|part| part.first().map(Item::key)).min().unwrap_or_default();
+        let last = self.parts().filter_map(|part| part.last().map(Item::key)).max().unwrap_or_default();
+        let prefix = Prefix::new(first, last);
+        let Self { items, order, .. } = self;
+        order.clear();
+        order.extend((0..).zip(items.iter()).map(|(number, item)| (prefix.of(item.key()), number)));
+        // Stable, since that sort makes use of the order which the parts have.
+        order.sort_by_key(|place| place.0);
+        let key = |place: &(u64, u32)| items.get(place.1 as usize).map(|item| (item.key(), item.len));
+        for same in order.chunk_by_mut(|one, next| one.0 == next.0) {
+            if same.len() > 1 {
+                same.sort_by_key(key);
+            }
+        }
+    }
+
+    /// The records in order that have the same key and, if asked for, the same length: two or more.
+    pub(super) fn ties(&self, same_len: bool) -> impl Iterator<Item = Range<usize>> {
+        let same = move |one: &(u64, u32), next: &(u64, u32)| {
+            one.0 == next.0 && {
+                let (one, next) = (self.item(one.1), self.item(next.1));
+                one.key() == next.key() && (!same_len || one.len == next.len)
+            }
+        };
+        let mut start = 0;
+        self.order.chunk_by(same).filter_map(move |same| {
+            let range = start..start + same.len();
+            start = range.end;
+            (same.len() > 1).then_some(range)
+        })
+    }
+}
