@@ -78,6 +78,7 @@ pub use form::FormDifference;
 pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use index::{Index, IndexName, Indexing, index};
 pub use input::{files, is_sidecar};
+pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
@@ -92,7 +93,6 @@ pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
-pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};
