@@ -3,7 +3,7 @@
 mod options;
 mod rules;
 
-pub use rules::{parse_columns, parse_rule, parse_rules, set_mapping_option};
+pub use rules::{DEFAULT_SEED, parse_columns, parse_rule, parse_rules, parse_split_shards, set_mapping_option};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -65,13 +65,20 @@ const EXTENSION: &str = "tfrecord";
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `tfrecord.shards` | exactly this many shards | |
+/// | `tfrecord.shards` | exactly this many shards of each split, or of some: `train=256, val=16` | |
 /// | `tfrecord.shard_size` | at most this many framed bytes a shard: `64MiB`, `1000000` | `128MiB` |
 /// | `tfrecord.shard_rows` | at most this many rows a shard | |
-/// | `tfrecord.prefix` | what names start with | `part` |
+/// | `tfrecord.hosts` | shards for so many hosts that read: 10 a host, none under 100 MiB | |
+/// | `tfrecord.shuffle` | `true` shuffles all rows | `false` |
+/// | `tfrecord.seed` | the shuffle that is done: a number | `0` |
+/// | `tfrecord.split` | splits and the fractions of keys that they get: `train=0.9, val=0.1` | |
+/// | `tfrecord.split_by` | the columns of the key: `user, day` | the whole record |
+/// | `tfrecord.partition_by` | columns whose values become directories; `PARTITIONED BY (day)` says the same | |
+/// | `tfrecord.keep_partition_columns` | `true` keeps these columns in the records, too | `false` |
+/// | `tfrecord.prefix` | what names start with, unless there are splits | `part` |
 /// | `tfrecord.compression` | `none`, `gzip`, `zlib` | `none` |
 /// | `tfrecord.level` | 0 to 9 | `6` |
-/// | `tfrecord.mode` | `error`, `overwrite` | `error` |
+/// | `tfrecord.mode` | `error`, `overwrite`, `append`, `ignore` | `error` |
 /// | `tfrecord.record_type` | `example`, `sequence-example`, `bytes` | `example` |
 /// | `tfrecord.null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` | `absent` |
 /// | `tfrecord.map` | rules for some columns or parts of them: `price: string, id: wrap, null=mask` | |
@@ -206,15 +213,19 @@ impl FileFormat for TfRecordFormat {
             let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
             return Err(ErrorKind::Unsupported { what: "INSERT INTO", instead }.into());
         }
-        if !sink.table_partition_cols.is_empty() {
-            let instead = "write one set for each value, with WHERE in the query";
-            return Err(ErrorKind::Unsupported { what: "PARTITIONED BY", instead }.into());
-        }
-        let options = WriteOptions {
+        let mut options = WriteOptions {
             out: WriteTarget::parse(&sink.original_url)?,
             ordered: order.is_some() && is_sorted(&input),
             ..self.write.clone()
         };
+        if !sink.table_partition_cols.is_empty() {
+            if !options.partition_by.is_empty() {
+                let (first, second) = ("tfrecord.partition_by".to_owned(), "PARTITIONED BY".to_owned());
+                return Err(ErrorKind::ConflictingOptions { first, second }.into());
+            }
+            options.partition_by = sink.table_partition_cols.into_iter().map(|(column, _)| column).collect();
+            options.keep_partition_columns |= sink.keep_partition_by_columns;
+        }
         Ok(plan_write(input, options, session)?)
     }
 

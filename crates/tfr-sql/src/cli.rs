@@ -4,6 +4,7 @@
 //! already of the types that the crates below use, so a bad size, choice or level is refused here, with exit code 2 and
 //! before anything is opened. Defaults are the library's.
 
+mod arrangement;
 mod display;
 mod index;
 mod query;
@@ -24,6 +25,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
+pub use arrangement::ArrangementArgs;
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
 pub use query::{MappingArgs, Output, QueryArgs, QuerySource, Resources, RowFormat};
@@ -49,6 +51,10 @@ Examples:
 
   Look at the data; without --out the rows are printed:
     tfr-sql \"SELECT label, count(*) AS n FROM 'shards/' GROUP BY label ORDER BY n\"
+
+  Shuffled shards for training and validation, no user in both:
+    tfr-sql \"SELECT * FROM 'events/'\" --out train/ --shuffle --seed 7 \\
+      --split train=0.9,val=0.1 --split-by user_id --shards train=256,val=16
 
   And back: shards become a table:
     tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet
@@ -101,10 +107,17 @@ pub enum Tool {
 }
 
 /// Options that say how shards or records are written; alone they would do nothing.
-const WRITING: [&str; 14] = [
+const WRITING: [&str; 21] = [
     "shards",
     "shard_size",
     "shard_rows",
+    "hosts",
+    "shuffle",
+    "seed",
+    "splits",
+    "split_by",
+    "partition_by",
+    "keep_partition_columns",
     "prefix",
     "compression",
     "level",

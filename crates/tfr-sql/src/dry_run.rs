@@ -7,47 +7,51 @@ use std::fmt;
 
 use arrow::datatypes::DataType;
 use arrow_tfrecord::{
-    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions, NullPolicy,
-    NullRule, RecordType,
+    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
 };
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
-use datafusion_tfrecord::write::WriteTarget;
+use datafusion_tfrecord::write::record_schema;
+use datafusion_tfrecord::{SplitOptions, WriteOptions};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
-use tfrecord_shards::{ObjectNames, ShardName, Sharding};
+use tfrecord_shards::{ObjectNames, ShardName, Sharding, Splits};
 
-use crate::cli::{Output, QueryArgs, Target};
 use crate::error::Result;
 use crate::printer::{bytes, counted, grouped};
 use crate::query::Query;
+use crate::session::Limits;
 
 /// The plan of a write, which prints itself.
 pub struct DryRun {
     mapping: Mapping,
-    sharding: Sharding,
-    first_shard: String,
-    ordered: bool,
+    options: WriteOptions,
     rows: Precision<usize>,
     /// Whether files are read.
     has_files: bool,
     size: SizeEstimate,
+    /// Bytes of memory that there are to sort in.
+    memory: u64,
 }
 
 impl DryRun {
-    /// Plans what `args` ask for with the rows of `query`.
-    pub fn new(args: &QueryArgs, query: &Query, options: &MappingOptions) -> Result<Self> {
-        let mapping = Mapping::try_new(&query.physical.schema(), options)?;
-        let statistics = query.statistics()?;
+    /// Plans to write the rows of `query`.
+    pub fn new(options: &WriteOptions, query: &Query, limits: Limits) -> Result<Self> {
+        let rows = query.physical.schema();
+        let records = record_schema(&rows, options)?;
+        let mapping = Mapping::try_new(&records, &options.mapping)?;
+        let mut statistics = Statistics::clone(query.statistics()?.as_ref());
+        let mut columns = rows.fields().iter();
+        statistics
+            .column_statistics
+            .retain(|_| columns.next().is_none_or(|field| records.index_of(field.name()).is_ok()));
         let size = SizeEstimate::of(&mapping, &statistics);
-        let sharding = args.output.shards.sharding();
         Ok(Self {
-            first_shard: first_shard(&args.output, sharding),
-            ordered: query.is_ordered(),
+            mapping,
+            options: options.clone(),
             rows: statistics.num_rows,
             has_files: !query.inputs.is_empty(),
-            mapping,
-            sharding,
             size,
+            memory: limits.memory,
         })
     }
 }
@@ -64,33 +68,119 @@ impl fmt::Display for DryRun {
         };
         writeln!(f, "rows    {rows}")?;
         writeln!(f, "size    {}", self.size)?;
-        let order = if self.ordered { ", in the query's order" } else { "" };
-        writeln!(f, "shards  {}{order}: {} ...", self.shards(), self.first_shard)
+        let options = &self.options;
+        if let Some(seed) = options.shuffle {
+            writeln!(f, "order   shuffled with seed {seed}")?;
+        }
+        if let Some(SplitOptions { splits, by }) = &options.splits {
+            let key = if by.is_empty() { "the whole record".to_owned() } else { by.join(", ") };
+            writeln!(f, "splits  {}, by hash of {key}", self.splits(splits))?;
+        }
+        if !options.partition_by.is_empty() {
+            let paths = options.partition_by.iter().map(|column| format!("{column}=.../"));
+            writeln!(f, "paths   {}", paths.collect::<String>())?;
+        }
+        if self.is_sorted() {
+            writeln!(f, "memory  {} for the query and its rows, and files in --temp-dir for more", bytes(self.memory))?;
+        }
+        let order = if options.ordered { ", in the query's order" } else { "" };
+        let each = if options.partition_by.is_empty() { "" } else { " in each directory" };
+        let Some(SplitOptions { splits, .. }) = &options.splits else {
+            let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
+            return writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard());
+        };
+        for (index, (name, fraction)) in splits.iter().enumerate() {
+            let label = if index == 0 { "shards" } else { "" };
+            let sharding = options.split_shards.get(name).map_or(options.sharding, |shards| Sharding::Count(*shards));
+            let group = Group { plan: self, fraction, sharding, prefix: name };
+            writeln!(f, "{label:8}{}{each}{order}: {} ...", group.shards(), group.first_shard())?;
+        }
+        Ok(())
     }
 }
 
 impl DryRun {
+    /// Whether all rows are taken in before one is written.
+    fn is_sorted(&self) -> bool {
+        let WriteOptions { shuffle, splits, partition_by, sharding, .. } = &self.options;
+        shuffle.is_some() || splits.is_some() || !partition_by.is_empty() || matches!(sharding, Sharding::Hosts(_))
+    }
+
+    fn splits(&self, splits: &Splits) -> String {
+        let split = |(name, fraction): (&str, f64)| match self.rows.get_value() {
+            Some(rows) => {
+                format!("{name} {fraction} (about {})", counted((*rows as f64 * fraction).round() as u64, "row"))
+            }
+            None => format!("{name} {fraction}"),
+        };
+        splits.iter().map(split).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Rows that have shards of their own: all of them, or those of a split.
+struct Group<'a> {
+    plan: &'a DryRun,
+    /// How many of all rows they are, more or less.
+    fraction: f64,
+    sharding: Sharding,
+    prefix: &'a str,
+}
+
+impl Group<'_> {
+    fn share(&self, of: u64) -> u64 {
+        if self.fraction == 1.0 { of } else { (of as f64 * self.fraction).round() as u64 }
+    }
+
     fn shards(&self) -> String {
+        // Directories have some of the rows each, nobody knows how many.
+        let is_divided = !self.plan.options.partition_by.is_empty();
+        let rows = self.plan.rows.get_value().filter(|_| !is_divided).map(|rows| self.share(*rows as u64));
+        let size = &self.plan.size;
+        let least = size.least.filter(|_| !is_divided).map(|bytes| self.share(bytes));
+        let most = size.most.filter(|_| size.unknown.is_empty() && !is_divided).map(|bytes| self.share(bytes));
         match self.sharding {
-            Sharding::Count(shards) => match self.rows.get_value() {
+            Sharding::Count(shards) => match rows {
                 Some(rows) => {
-                    let each = (*rows as u64).div_ceil(shards.get() as u64);
+                    let each = rows.div_ceil(shards.get() as u64);
                     format!("{}, about {} each", counted(shards.get() as u64, "shard"), counted(each, "row"))
                 }
                 None => counted(shards.get() as u64, "shard"),
             },
             Sharding::Rows(limit) => {
-                let about = self.rows.get_value().map(|rows| (*rows as u64).div_ceil(limit).max(1));
+                let about = rows.map(|rows| rows.div_ceil(limit).max(1));
                 format!("{}at most {} each", about_shards(about, about), counted(limit, "row"))
             }
             Sharding::Bytes(limit) => {
                 let shards = |bytes: u64| bytes.div_ceil(limit).max(1);
-                let least = self.size.least.map(shards);
-                let most = self.size.most.filter(|_| self.size.unknown.is_empty()).map(shards);
-                format!("{}at most {} each", about_shards(least, most), bytes(limit))
+                format!("{}at most {} each", about_shards(least.map(shards), most.map(shards)), bytes(limit))
+            }
+            Sharding::Hosts(hosts) => {
+                let shards = |bytes| match self.sharding.resolve(bytes) {
+                    Sharding::Count(shards) => shards.get() as u64,
+                    _ => 1,
+                };
+                let about = about_shards(least.map(shards), most.map(shards));
+                let hosts = counted(hosts.get() as u64, "host");
+                format!("{about}for {hosts}: 10 a host at most, none under 100 MiB")
             }
             _ => String::new(),
         }
+    }
+
+    fn first_shard(&self) -> String {
+        let WriteOptions { out, compression, partition_by, .. } = &self.plan.options;
+        let (prefix, compression) = (self.prefix.to_owned(), *compression);
+        let name = match self.sharding {
+            Sharding::Count(total) if partition_by.is_empty() => {
+                ShardName { prefix, index: 0, total: total.get(), compression }.to_string()
+            }
+            // In an object store a name is final before the number of shards is known, but where all rows are there first.
+            _ if out.local().is_none() && !self.plan.is_sorted() => {
+                ObjectNames { prefix, total: None, compression, run: None }.name(0, 0)
+            }
+            _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
+        };
+        partition_by.iter().map(|column| format!("{column}=.../")).chain([name]).collect()
     }
 }
 
@@ -100,17 +190,6 @@ fn about_shards(least: Option<u64>, most: Option<u64>) -> String {
         (Some(least), Some(most)) => format!("{} to {}, ", grouped(least), counted(most, "shard")),
         (Some(least), None) => format!("{} or more, ", counted(least, "shard")),
         _ => String::new(),
-    }
-}
-
-fn first_shard(output: &Output, sharding: Sharding) -> String {
-    let (prefix, compression) = (output.shards.prefix.clone(), output.shards.compression);
-    let is_stored = matches!(output.target(), Some(Target::Shards(WriteTarget::Store(_))));
-    match sharding {
-        Sharding::Count(total) => ShardName { prefix, index: 0, total: total.get(), compression }.to_string(),
-        // In an object store a name is final before the number of shards is known.
-        _ if is_stored => ObjectNames { prefix, total: None, compression, run: None }.name(0, 0),
-        _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
     }
 }
 

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use arrow::datatypes::Schema;
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Column, SchemaError, Span, TableReference};
 use datafusion::error::DataFusionError;
@@ -343,6 +344,13 @@ impl Missing<'_> {
 /// `name` in quotes, in the place of `replaced`.
 fn quoted(name: &str, replaced: &Ident) -> Ident {
     Ident::with_quote_and_span('"', replaced.span, name)
+}
+
+/// The column of `schema` that `typed` names: itself, or the only one that differs by case alone.
+pub fn column(typed: &str, schema: &Schema) -> String {
+    let known: BTreeSet<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let found = if known.contains(typed) { None } else { sole_match(typed, &known) };
+    found.unwrap_or(typed).to_owned()
 }
 
 /// The one known name that is `name` but for its case.

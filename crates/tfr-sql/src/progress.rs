@@ -89,24 +89,32 @@ struct Counters {
     scanned: f64,
     /// Bytes of all input files.
     input: f64,
+    /// All rows, once they are taken in and sorted, and only then written.
+    sorted: Option<u64>,
 }
 
 impl Counters {
     fn read(plan: &dyn ExecutionPlan) -> Self {
         let mut read = Self::default();
-        let mut written = None;
+        let mut writes = None;
         let mut nodes = vec![plan];
         while let Some(node) = nodes.pop() {
             nodes.extend(node.children().into_iter().map(Arc::as_ref));
             if let Some(scan) = node.downcast_ref::<DataSourceExec>() {
                 read.add_scan(scan);
             } else if let (Some(_), Some(metrics)) = (node.downcast_ref::<TfRecordWriteExec>(), node.metrics()) {
-                written = Some((count(&metrics, "rows_written"), count(&metrics, "bytes_written")));
+                let (written, taken_in) = (count(&metrics, "rows_written"), count(&metrics, "rows_encoded"));
+                writes = Some((written, taken_in, count(&metrics, "bytes_written")));
             }
         }
-        if let Some((rows, bytes)) = written {
-            read.rows = rows;
-            read.bytes = bytes;
+        match writes {
+            // Rows that are to be sorted come in first.
+            Some((0, taken_in, _)) if taken_in > 0 => read.rows = taken_in,
+            Some((written, taken_in, bytes)) => {
+                (read.rows, read.bytes) = (written, bytes);
+                read.sorted = (taken_in > 0).then_some(taken_in);
+            }
+            None => {}
         }
         read
     }
@@ -137,6 +145,11 @@ impl Counters {
     /// The line beside the bar, which is moved to the share of the input.
     fn message(&self, elapsed: Duration, bar: &ProgressBar) -> String {
         let seconds = elapsed.as_secs_f64().max(0.001);
+        if let Some(sorted) = self.sorted {
+            let share = ratio(self.rows, sorted);
+            bar.set_position((share * 100.0) as u64);
+            return format!("{} rows sorted, {:.0} % of them written", grouped(sorted), share * 100.0);
+        }
         let speed = bytes((self.bytes as f64 / seconds) as u64);
         let mut message = format!("{} rows, {speed}/s", grouped(self.rows));
         if self.input > 0.0 {

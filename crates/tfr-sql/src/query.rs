@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Statistics, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
@@ -112,6 +112,14 @@ impl Query {
             }
         }
         sorted(&self.logical)
+    }
+
+    /// Whether the order that the user asked for has no say in which rows there are, as it has with a LIMIT.
+    pub fn is_sorted_in_full(&self) -> bool {
+        let limits = |plan: &LogicalPlan| {
+            matches!(plan, LogicalPlan::Limit(_)) || matches!(plan, LogicalPlan::Sort(sort) if sort.fetch.is_some())
+        };
+        self.is_ordered() && !self.logical.exists(|plan| Ok(limits(plan))).unwrap_or(true)
     }
 
     /// Whether it may yield another number of rows each time: what selects them is above or has an expression such as

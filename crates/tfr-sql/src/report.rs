@@ -1,12 +1,13 @@
 //! What a run did: the summary for a person, and `--report json` for a program.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use tfrecord_shards::Manifest;
+use tfrecord_shards::{Manifest, ShardEntry};
 
-use crate::printer::{bytes, counted};
+use crate::printer::{bytes, counted, grouped};
 
 /// Version of the report's form: it changes when a reader of the earlier form would go wrong.
 const VERSION: u32 = 1;
@@ -36,6 +37,8 @@ pub enum Outcome {
     Shards(ShardsReport),
     /// A query's rows as a table.
     Table(TableReport),
+    /// Nothing, for something was there.
+    Ignored(IgnoredReport),
     /// What is wrong with files.
     Verify(VerifyReport),
     /// What was saved of damaged files.
@@ -53,12 +56,53 @@ pub struct ShardsReport {
     pub rows: u64,
     /// Shards written.
     pub shards: u64,
+    /// Those of them without a row.
+    #[serde(skip)]
+    empty: u64,
+    /// What each split got, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<SplitReport>,
+    /// Partition directories written to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<u64>,
     /// Bytes of framed records, before compression.
     pub framed_bytes: u64,
     /// Bytes of the shards on disk.
     pub file_bytes: u64,
+    /// The set that the shards were added to, with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<SetReport>,
     /// What the user was warned of.
     pub warnings: Vec<String>,
+}
+
+/// A set that has grown.
+#[derive(Debug, Serialize)]
+pub struct SetReport {
+    /// Records in it.
+    pub rows: u64,
+    /// Shards of it.
+    pub shards: u64,
+}
+
+/// What a split got.
+#[derive(Debug, Serialize)]
+pub struct SplitReport {
+    /// Its name.
+    pub name: String,
+    /// Records written.
+    pub rows: u64,
+    /// Shards written.
+    pub shards: u64,
+}
+
+/// An output that was left as it was.
+#[derive(Debug, Serialize)]
+pub struct IgnoredReport {
+    /// The output, as the user wrote it.
+    pub out: String,
+    /// Some of what is there.
+    pub found: Vec<String>,
 }
 
 /// A published table.
@@ -126,18 +170,40 @@ pub struct FindingReport {
 }
 
 impl ShardsReport {
-    /// The set that `manifest` describes.
+    /// What the run that ended with `manifest` has written.
     pub fn new(out: &Path, manifest: &Manifest, warnings: Vec<String>) -> Self {
         let totals = manifest.totals;
+        // Those of the runs before stand before them.
+        let before = match manifest.appended.last() {
+            Some(last) => totals.shards.saturating_sub(last.shards),
+            None => 0,
+        };
+        let shards = || manifest.shards.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
+        let sum = |figure: fn(&ShardEntry) -> u64| shards().map(figure).sum();
+        let directories: BTreeSet<_> = shards().map(|shard| &shard.partition_values).collect();
+        let split = |name: &str| {
+            let shards = shards().filter(|shard| shard.split.as_deref() == Some(name));
+            let (rows, shards) = shards.fold((0, 0), |(rows, shards), shard| (rows + shard.rows, shards + 1));
+            SplitReport { name: name.to_owned(), rows, shards }
+        };
         Self {
             out: out.display().to_string(),
-            run: manifest.run.clone(),
-            rows: totals.rows,
-            shards: totals.shards,
-            framed_bytes: totals.framed_bytes,
-            file_bytes: totals.file_bytes,
+            run: manifest.appended.last().map_or(&manifest.run, |last| &last.run).clone(),
+            rows: sum(|shard| shard.rows),
+            shards: sum(|_| 1),
+            empty: sum(|shard| u64::from(shard.rows == 0)),
+            splits: manifest.splits.iter().map(|described| split(&described.name)).collect(),
+            partitions: manifest.partition_columns.is_some().then_some(directories.len() as u64),
+            framed_bytes: sum(|shard| shard.framed_bytes),
+            file_bytes: sum(|shard| shard.file_bytes),
+            set: (!manifest.appended.is_empty()).then_some(SetReport { rows: totals.rows, shards: totals.shards }),
             warnings,
         }
+    }
+
+    /// How many of the shards hold no row although there are some.
+    pub fn empty_shards(&self) -> u64 {
+        if self.rows == 0 { 0 } else { self.empty }
     }
 
     /// What was written, for a person.
@@ -146,7 +212,22 @@ impl ShardsReport {
             true => bytes(self.file_bytes),
             false => format!("{} ({} before compression)", bytes(self.file_bytes), bytes(self.framed_bytes)),
         };
-        format!("{} in {}, {size}", counted(self.rows, rows), counted(self.shards, "shard"))
+        let splits: Vec<_> =
+            self.splits.iter().map(|split| format!("{} {}", split.name, grouped(split.rows))).collect();
+        let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
+        let directories = match self.partitions {
+            Some(1) => " in 1 directory".to_owned(),
+            Some(directories) => format!(" in {} directories", grouped(directories)),
+            None => String::new(),
+        };
+        format!("{}{splits} in {}{directories}, {size}", counted(self.rows, rows), counted(self.shards, "shard"))
+    }
+}
+
+impl IgnoredReport {
+    /// An output with something in it.
+    pub fn new(out: &Path, found: Vec<String>) -> Self {
+        Self { out: out.display().to_string(), found }
     }
 }
 
@@ -167,8 +248,24 @@ impl Report {
             Outcome::Shards(shards) => shards.rows == 0,
             Outcome::Table(table) => table.rows == 0,
             Outcome::Salvage(salvage) => salvage.shards.rows == 0,
+            Outcome::Ignored(_) => false,
             Outcome::Verify(verify) => verify.files == 0,
         }
+    }
+
+    /// What is worth a word beside the summary.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.is_empty() {
+            notes.push("the query yields no rows".to_owned());
+        }
+        if let Outcome::Shards(shards) = &self.outcome
+            && shards.empty_shards() > 0
+        {
+            let (empty, all) = (grouped(shards.empty_shards()), counted(shards.shards, "shard"));
+            notes.push(format!("{empty} of {all} are empty: there are not more rows"));
+        }
+        notes
     }
 
     /// One JSON object on one line.
@@ -180,7 +277,19 @@ impl Report {
     pub fn summary(&self) -> String {
         let seconds = self.seconds;
         match &self.outcome {
-            Outcome::Shards(shards) => format!("{}, {seconds:.1} s: {}", shards.written("row"), shards.out),
+            Outcome::Shards(shards) => {
+                let set = match &shards.set {
+                    Some(set) => {
+                        format!(", now {} in {}", counted(set.rows, "row"), counted(set.shards, "shard"))
+                    }
+                    None => String::new(),
+                };
+                format!("{}, {seconds:.1} s: {}{set}", shards.written("row"), shards.out)
+            }
+            Outcome::Ignored(ignored) => match ignored.found.as_slice() {
+                [] => format!("kept what is there: {}", ignored.out),
+                found => format!("kept what is there: {} holds {}", ignored.out, found.join(", ")),
+            },
             Outcome::Table(table) => {
                 let files =
                     if table.files == 1 { String::new() } else { format!(" in {}", counted(table.files, "file")) };

@@ -1,19 +1,23 @@
 //! `reshard`: the records of files as a new set, as they are.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tfrecord_shards::{Reshard, RewriteOptions, reshard};
+use tfrecord_shards::{Preflight, Reshard, RewriteOptions, preflight, reshard};
 
-use crate::cli::{ReshardArgs, ShardArgs};
+use crate::cli::{ReportFormat, ReshardArgs, ShardArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
-use crate::report::{Outcome, Report, ShardsReport};
+use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::tool::Work;
 
 /// Moves the records.
 pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let paths = inputs::expand(&args.paths)?;
+    if let Some(kept) = kept(&args.out, &args.shards, &paths)? {
+        return tell(kept, args.report, &work);
+    }
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let moved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
@@ -29,9 +33,22 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let warnings: Vec<_> = findings.iter().map(ToString::to_string).collect();
     warnings.iter().for_each(|warning| work.printer.warning(warning));
     let outcome = Outcome::Shards(ShardsReport::new(&args.out, &manifest, warnings));
+    tell(outcome, args.report, &work)
+}
+
+/// What is left as it is, for `--mode ignore`.
+pub fn kept(out: &Path, shards: &ShardArgs, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
+    Ok(match preflight(out, shards.mode(), inputs)? {
+        Preflight::Ignore { found } => Some(Outcome::Ignored(IgnoredReport::new(out, found))),
+        _ => None,
+    })
+}
+
+/// Tells what came of it.
+pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> Result<ExitStatus> {
     let report = Report::new(outcome, work.started.elapsed());
     work.printer.note(report.summary());
-    if args.report.is_some() {
+    if format.is_some() {
         work.printer.data(report.to_json().as_bytes()).map_err(Error::Stdout)?;
     }
     Ok(ExitStatus::Done)

@@ -82,17 +82,25 @@ async fn run(
     for note in &query.notes {
         printer.note(note);
     }
+    if args.output.arrangement.shuffle().is_some() && query.is_sorted_in_full() {
+        printer.note("--shuffle undoes the ORDER BY of the query");
+    }
     if args.output.dry_run {
         let schema = query.physical.schema();
-        let options = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
-        if let Some(Target::Shards(out)) = args.output.target() {
-            let options = write::options(args, limits, &query, out, options.clone());
-            tokio::select! {
-                checked = write::check(&context, &query, options) => checked?,
-                status = interrupt.received() => return Ok(status),
+        let mapping = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
+        let text = match args.output.target() {
+            Some(Target::Shards(out)) => {
+                let options = write::options(args, limits, &query, out, mapping);
+                tokio::select! {
+                    checked = write::check(&context, &query, options.clone()) => checked?,
+                    status = interrupt.received() => return Ok(status),
+                }
+                DryRun::new(&options, &query, limits)?
             }
-        }
-        let text = DryRun::new(args, &query, &options)?.to_string();
+            // Of any directory, the plan is the same.
+            _ => DryRun::new(&write::options(args, limits, &query, &PathBuf::new().into(), mapping), &query, limits)?,
+        };
+        let text = text.to_string();
         printer.data(text.as_bytes()).map_err(Error::Stdout)?;
         return Ok(ExitStatus::Done);
     }
@@ -124,8 +132,8 @@ async fn run(
 }
 
 fn tell(report: &Report, format: Option<ReportFormat>, printer: &Printer) -> Result<()> {
-    if report.is_empty() {
-        printer.note("the query yields no rows");
+    for note in report.notes() {
+        printer.note(note);
     }
     printer.note(report.summary());
     match format {

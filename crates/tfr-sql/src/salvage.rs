@@ -9,13 +9,16 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
 use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
-use crate::reshard::rewrite_options;
+use crate::reshard::{kept, rewrite_options, tell};
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
 /// Saves what is sound.
 pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let paths = inputs::expand(&args.paths)?;
+    if let Some(kept) = kept(&args.out, &args.shards, &paths)? {
+        return tell(kept, args.report, &work);
+    }
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));

@@ -34,7 +34,7 @@ use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::query::Query;
-use crate::report::{Outcome, Report, TableReport};
+use crate::report::{IgnoredReport, Outcome, Report, TableReport};
 use crate::session::Limits;
 use commit::TableCommit;
 use file::{FileStats, TableFile};
@@ -68,7 +68,12 @@ impl WriteTable<'_> {
         self.check(&query.physical.schema())?;
         let plan = self.plan(context, &query)?;
         let inputs = local_inputs(&plan, &query.inputs.iter().cloned().collect::<Vec<_>>());
-        let commit = TableCommit::begin(self.target, self.mode, &inputs)?;
+        let kept =
+            || Report::new(Outcome::Ignored(IgnoredReport::new(&self.target.path, Vec::new())), self.started.elapsed());
+        let commit = match TableCommit::begin(self.target, self.mode, &inputs) {
+            Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
+            begun => begun?,
+        };
         for leftover in commit.leftovers() {
             let state = if leftover.live { "still going on" } else { "killed" };
             self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));

@@ -8,9 +8,9 @@ use std::time::Instant;
 use arrow_tfrecord::MappingOptions;
 use datafusion::common::stats::Precision;
 use datafusion::dataframe::DataFrame;
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::WriteTarget;
+use datafusion_tfrecord::write::{WriteOutcome, WriteTarget};
 use datafusion_tfrecord::{WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
@@ -18,10 +18,11 @@ use crate::cli::QueryArgs;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
-use crate::printer::Printer;
+use crate::names;
+use crate::printer::{Printer, bytes, grouped};
 use crate::progress::Progress;
 use crate::query::Query;
-use crate::report::{Outcome, Report, ShardsReport};
+use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session::Limits;
 
 /// A run that writes shards.
@@ -42,15 +43,26 @@ pub fn options(
     out: &WriteTarget,
     mapping: MappingOptions,
 ) -> WriteOptions {
-    let shards = &args.output.shards;
+    let (shards, arrangement) = (&args.output.shards, &args.output.arrangement);
+    let schema = query.physical.schema();
+    let column = |typed: &String| names::column(typed, &schema);
+    let splits = arrangement.splits().map(|mut splits| {
+        splits.by = splits.by.iter().map(column).collect();
+        splits
+    });
     WriteOptions {
         mapping,
         sharding: shards.sharding(),
+        split_shards: shards.split_shards(),
+        shuffle: arrangement.shuffle(),
+        splits,
+        partition_by: arrangement.partition_by().iter().map(column).collect(),
+        keep_partition_columns: arrangement.keeps_partition_columns(),
         prefix: shards.prefix.clone(),
         compression: shards.compression,
         level: shards.level(),
         mode: shards.mode(),
-        ordered: query.is_ordered(),
+        ordered: query.is_ordered() && arrangement.shuffle().is_none(),
         threads: Some(limits.threads),
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),
@@ -93,10 +105,17 @@ impl WriteShards<'_> {
         };
         // Whatever happened, nothing staged outlives the command.
         commit.settled().await;
+        let (files, spilled) = spilled(commit.as_ref());
+        if spilled > 0 {
+            log::info!("spilled {} to disk, {} times", bytes(spilled), grouped(files));
+        }
         // Also if the signal came when the set was as good as published.
-        if let Some(manifest) = commit.summary() {
-            let shards = ShardsReport::new(&out, &manifest, warnings);
-            return Ok(Ok(Report::new(Outcome::Shards(shards), self.started.elapsed())));
+        let outcome = commit.outcome().map(|outcome| match outcome {
+            WriteOutcome::Written(manifest) => Outcome::Shards(ShardsReport::new(&out, &manifest, warnings)),
+            WriteOutcome::Ignored { found } => Outcome::Ignored(IgnoredReport::new(&out, found)),
+        });
+        if let Some(outcome) = outcome {
+            return Ok(Ok(Report::new(outcome, self.started.elapsed())));
         }
         match ended {
             Ok(Ok(_)) => Err(Error::Panic("the shards were written, but no set came of it".to_owned())),
@@ -113,6 +132,20 @@ impl WriteShards<'_> {
     }
 }
 
+/// How often the plan has spilled, and how many bytes.
+fn spilled(plan: &dyn ExecutionPlan) -> (u64, u64) {
+    let mut sum = (0, 0);
+    let mut nodes = vec![plan];
+    while let Some(node) = nodes.pop() {
+        nodes.extend(node.children().into_iter().map(Arc::as_ref));
+        if let Some(metrics) = node.metrics() {
+            let count = |name| metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64);
+            sum = (sum.0 + count("spill_count"), sum.1 + count("spilled_bytes"));
+        }
+    }
+    sum
+}
+
 /// Refuses what the write would refuse, before rows are counted for it.
 pub async fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
     if let Some(shards) = must_count(&options, query)?
@@ -127,8 +160,10 @@ pub async fn check(context: &SessionContext, query: &Query, options: WriteOption
 
 /// The shards, if their ranges of an ordered result need the number of rows: unless planning knows it or one takes all.
 fn must_count(options: &WriteOptions, query: &Query) -> Result<Option<NonZeroUsize>> {
+    // Records that are sorted are counted on the way.
+    let is_sorted = options.splits.is_some() || !options.partition_by.is_empty();
     let ranges = match options.sharding {
-        Sharding::Count(shards) if options.ordered && shards.get() > 1 => Some(shards),
+        Sharding::Count(shards) if options.ordered && !is_sorted && shards.get() > 1 => Some(shards),
         _ => None,
     };
     let known = || query.statistics().map(|statistics| matches!(statistics.num_rows, Precision::Exact(_)));

@@ -33,7 +33,8 @@ impl Manifest {
         if self.compression != description.compression {
             return differs("the compression", self.compression.to_string(), description.compression.to_string());
         }
-        let (expected, found) = (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
+        let (expected, found) =
+            (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
         if expected != found {
             return differs("partitioning", expected, found);
         }

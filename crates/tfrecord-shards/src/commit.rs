@@ -240,7 +240,11 @@ impl Publication {
     /// # Errors
     /// When two shards claim the same place, names cannot be made of the prefix, the splits or the partition values, or
     /// the shards cannot be added to the set that is there.
-    pub fn new(setting: Setting<'_>, shards: Vec<StagedShard>, description: SetDescription) -> Result<(Self, Manifest)> {
+    pub fn new(
+        setting: Setting<'_>,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+    ) -> Result<(Self, Manifest)> {
         let Setting { out, staging, mode, standing, run } = setting;
         let appends_to = standing.filter(|_| mode == SaveMode::Append);
         let names = ObjectNames {

@@ -38,7 +38,8 @@ impl fmt::Display for FormDifference {
 impl FormDifference {
     /// The first difference of the manifest here from that of `other`. No manifest tells as much as one without types.
     pub(crate) fn find(here: Option<&Manifest>, other: &Path, there: Option<&Manifest>) -> Option<Self> {
-        let parts = |manifest: Option<&Manifest>| manifest.map(|manifest| Form::of(manifest).parts()).unwrap_or_default();
+        let parts =
+            |manifest: Option<&Manifest>| manifest.map(|manifest| Form::of(manifest).parts()).unwrap_or_default();
         Self::between(parts(here), other, parts(there))
     }
 
@@ -131,7 +132,8 @@ impl<'a> Form<'a> {
             Some(columns) => columns.iter().map(mapped_column).collect(),
             None => vec![("the mapping".to_owned(), mapping.to_string())],
         });
-        let choices = self.mapping_option("choices").map(|choices| ("the choice of --map".to_owned(), choices.to_string()));
+        let choices =
+            self.mapping_option("choices").map(|choices| ("the choice of --map".to_owned(), choices.to_string()));
         record_type.into_iter().chain(columns).chain(mapped).chain(choices).collect()
     }
 
@@ -142,7 +144,8 @@ impl<'a> Form<'a> {
             (format!("what becomes of nulls in column {:?}", text(column, "column")), text(column, "nulls"))
         });
         let vocabularies = self.mapping_option("vocabularies").and_then(Value::as_object).into_iter().flatten();
-        let ranks = vocabularies.map(|(column, values)| (format!("the vocabulary of column {column:?}"), values.to_string()));
+        let ranks =
+            vocabularies.map(|(column, values)| (format!("the vocabulary of column {column:?}"), values.to_string()));
         nulls.chain(ranks).collect()
     }
 
@@ -181,12 +184,14 @@ fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
     match data_type {
         DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
-        DataType::List(field) | DataType::LargeList(field) | DataType::ListView(field) | DataType::LargeListView(field) => {
-            DataType::List(plain_field(field))
-        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => DataType::List(plain_field(field)),
         DataType::FixedSizeList(field, len) => DataType::FixedSizeList(plain_field(field), *len),
         DataType::Struct(fields) => {
-            let plain_field = |field: &FieldRef| field.as_ref().clone().with_data_type(plain(field.data_type(), dictionaries));
+            let plain_field =
+                |field: &FieldRef| field.as_ref().clone().with_data_type(plain(field.data_type(), dictionaries));
             DataType::Struct(fields.iter().map(plain_field).collect())
         }
         DataType::Dictionary(_, values) if dictionaries => plain(values, dictionaries),

@@ -79,9 +79,8 @@ impl ShardGroup {
             return Err(ErrorKind::PartitionName { column: column.clone() }.into());
         }
         let directory = self.directory();
-        let too_long = |name: &str, limit| {
-            Err(ErrorKind::LongName { name: shortened(name), found: name.len(), limit }.into())
-        };
+        let too_long =
+            |name: &str, limit| Err(ErrorKind::LongName { name: shortened(name), found: name.len(), limit }.into());
         match directory.split('/').find(|name| name.len() > LONGEST_NAME) {
             Some(name) => too_long(name, LONGEST_NAME),
             None if directory.len() > LONGEST_DIRECTORY => too_long(&directory, LONGEST_DIRECTORY),
@@ -130,7 +129,22 @@ fn escape(name: &str, escaped: &mut String) {
     for character in name.chars() {
         match character {
             // A closing brace is not among them.
-            '\0'..='\x1f' | '\x7f' | '"' | '#' | '%' | '\'' | '*' | '/' | ':' | '=' | '?' | '\\' | '{' | '[' | ']' | '^' => {
+            '\0'..='\x1f'
+            | '\x7f'
+            | '"'
+            | '#'
+            | '%'
+            | '\''
+            | '*'
+            | '/'
+            | ':'
+            | '='
+            | '?'
+            | '\\'
+            | '{'
+            | '['
+            | ']'
+            | '^' => {
                 // Texts take everything.
                 let _infallible = write!(escaped, "%{:02X}", u32::from(character));
             }

@@ -48,9 +48,8 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     let has_live = found.iter().any(|leftover| leftover.live);
     let mut result = RemovedLeftovers::default();
     for leftover in found {
-        let removed = !leftover.live
-            && (is_whole || !staging::keeps_replaced(&leftover))
-            && staging::remove(&out, &leftover)?;
+        let removed =
+            !leftover.live && (is_whole || !staging::keeps_replaced(&leftover)) && staging::remove(&out, &leftover)?;
         if removed { &mut result.removed } else { &mut result.kept }.push(leftover);
     }
     // Without a lock, runs that are going on are all that tells that one may be appending.

@@ -248,9 +248,7 @@ impl LocalCommit {
     ) -> Result<Manifest> {
         let set = &*self.set;
         set.begin_publishing()?;
-        let prepared = set
-            .check_lengths(&shards)
-            .and_then(|()| Publication::new(set.setting(), shards, description));
+        let prepared = set.check_lengths(&shards).and_then(|()| Publication::new(set.setting(), shards, description));
         let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
         let mut published = Ok(manifest);
         while let Some(step) = publication.next_step() {

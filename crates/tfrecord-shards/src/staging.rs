@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use crate::commit::Leftover;
 use crate::error::{AtPath, Result};
+use crate::local::remove_empty;
 use crate::manifest::Manifest;
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
-use crate::local::remove_empty;
 use crate::survey::{Ours, Survey};
 
 /// What the names of staging directories start with. The dot hides them from globs and from other tools' listings.
@@ -186,7 +186,10 @@ pub(crate) fn keeps_replaced(leftover: &Leftover) -> bool {
 
 /// Removes what killed runs have left of `out`, after `run` has replaced it.
 pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
-    dead(out)?.iter().filter(|leftover| leftover.run != run.as_str()).try_for_each(|leftover| remove(out, leftover).map(drop))
+    dead(out)?
+        .iter()
+        .filter(|leftover| leftover.run != run.as_str())
+        .try_for_each(|leftover| remove(out, leftover).map(drop))
 }
 
 /// Removes what a killed run has left beside or in `out`, and tells whether it is gone.

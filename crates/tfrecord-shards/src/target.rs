@@ -140,9 +140,7 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => return Err(ErrorKind::NotADirectory { path: out.to_owned() }.into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if mode == SaveMode::Append {
-                refuse_moved_aside(out)?;
-            }
+            refuse_moved_aside(out, mode)?;
             return Ok(Target::Vacant);
         }
         Err(error) => return Err(error).at("inspect", out),
@@ -159,7 +157,7 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
         },
         SaveMode::Overwrite => replaceable(out, &others),
         SaveMode::Append => match appendable(out, &others)? {
-            Target::Vacant => refuse_moved_aside(out).map(|()| Target::Vacant),
+            Target::Vacant => refuse_moved_aside(out, mode).map(|()| Target::Vacant),
             target => Ok(target),
         },
     }
@@ -209,11 +207,15 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     }
 }
 
-/// Refuses to write anew where a killed run has moved a set aside that it was about to replace.
-fn refuse_moved_aside(out: &Path) -> Result<()> {
-    match staging::dead(out)?.into_iter().find(|leftover| staging::keeps_replaced(leftover)) {
+/// Refuses to take a target for vacant whose set a run has moved aside to replace it: one that is still at it, or, in
+/// [`SaveMode::Append`], one that was killed.
+fn refuse_moved_aside(out: &Path, mode: SaveMode) -> Result<()> {
+    let mut moved = staging::all(out)?.into_iter().filter(staging::keeps_replaced);
+    match moved.find(|leftover| leftover.live || mode == SaveMode::Append) {
+        Some(Leftover { run, live: true, .. }) => Err(ErrorKind::Busy { path: out.to_owned(), run }.into()),
         Some(Leftover { path, run, .. }) => {
-            let why = format!("run {run}, which was killed while it replaced the set, has left that in {}", path.display());
+            let why =
+                format!("run {run}, which was killed while it replaced the set, has left that in {}", path.display());
             Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into())
         }
         None => Ok(()),

@@ -8,21 +8,28 @@ use std::str::FromStr;
 
 use datafusion_common::Result;
 use tfrecord_framing::Level;
-use tfrecord_shards::{SaveMode, Sharding};
+use tfrecord_shards::{SaveMode, Sharding, Splits};
 
-use super::rules::set_mapping_option;
+use super::rules::{DEFAULT_SEED, parse_columns, parse_split_shards, set_mapping_option};
 use crate::error::ErrorKind;
 use crate::read::ReadOptions;
-use crate::write::WriteOptions;
+use crate::write::{SplitOptions, WriteOptions};
 
 /// What our options start with. The engine puts the second in front of options that are written without a point.
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
 
 /// Every option, without prefix.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 26] = [
     "shards",
     "shard_size",
     "shard_rows",
+    "hosts",
+    "shuffle",
+    "seed",
+    "split",
+    "split_by",
+    "partition_by",
+    "keep_partition_columns",
     "prefix",
     "compression",
     "level",
@@ -46,15 +53,34 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
     let mut write = WriteOptions::new(PathBuf::new());
     let mut read = ReadOptions::default();
     let mut sharding: Option<&str> = None;
+    let mut arrangement = Arrangement::default();
     // In one order, whatever the map's, so that the same mistake is found first every time.
     for (option, value) in options.iter().collect::<BTreeMap<_, _>>() {
         let name = PREFIXES.iter().find_map(|prefix| option.strip_prefix(prefix)).unwrap_or(option);
         let option = Named { option, value };
         match name {
+            "shards" if value.contains('=') => {
+                write.split_shards = parse_split_shards(value).map_err(|expected| option.invalid(expected))?;
+            }
             "shards" => write.sharding = Sharding::Count(option.parse::<NonZeroUsize>("a positive number")?),
             "shard_size" => write.sharding = Sharding::Bytes(option.bytes()?),
             "shard_rows" => write.sharding = Sharding::Rows(option.positive()?),
-            "prefix" => write.prefix.clone_from(value),
+            "hosts" => write.sharding = Sharding::Hosts(option.parse::<NonZeroUsize>("a positive number")?),
+            "shuffle" => arrangement.shuffle = Some(option.parse("true or false")?),
+            "seed" => arrangement.seed = Some((option, option.parse("a number from 0 to 2^64 - 1")?)),
+            "split" => {
+                let splits = value.parse::<Splits>();
+                arrangement.splits = Some(splits.map_err(|error| option.invalid(format!("other splits: {error}")))?);
+            }
+            "split_by" => arrangement.split_by = Some((option, option.columns()?)),
+            "partition_by" => write.partition_by = option.columns()?,
+            // The engine's own word, which it has read by itself.
+            "execution.keep_partition_by_columns" => {}
+            "keep_partition_columns" => write.keep_partition_columns = option.parse("true or false")?,
+            "prefix" => {
+                write.prefix.clone_from(value);
+                arrangement.prefix = Some(option);
+            }
             "compression" if value == "auto" => read.compression = None,
             "compression" => {
                 write.compression = option.parse("none, gzip or zlib")?;
@@ -82,14 +108,47 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
                 return Err(ErrorKind::UnknownOption { option: option.option.to_owned(), known }.into());
             }
         }
-        if matches!(name, "shards" | "shard_size" | "shard_rows")
+        if matches!(name, "shards" | "shard_size" | "shard_rows" | "hosts")
             && let Some(first) = sharding.replace(option.option)
         {
             let (first, second) = (first.to_owned(), option.option.to_owned());
             return Err(ErrorKind::ConflictingOptions { first, second }.into());
         }
     }
+    arrangement.settle(&mut write)?;
     Ok((write, read))
+}
+
+/// Options of which one needs another, or excludes it.
+#[derive(Default)]
+struct Arrangement<'a> {
+    shuffle: Option<bool>,
+    seed: Option<(Named<'a>, u64)>,
+    splits: Option<Splits>,
+    split_by: Option<(Named<'a>, Vec<String>)>,
+    prefix: Option<Named<'a>>,
+}
+
+impl Arrangement<'_> {
+    fn settle(self, write: &mut WriteOptions) -> Result<()> {
+        match (self.shuffle, self.seed) {
+            (Some(true), seed) => write.shuffle = Some(seed.map_or(DEFAULT_SEED, |(_, seed)| seed)),
+            (_, Some((option, _))) => return Err(option.needs("shuffle").into()),
+            _ => {}
+        }
+        match (self.splits, self.split_by) {
+            (Some(_), _) if self.prefix.is_some() => {
+                let (first, second) = ("tfrecord.prefix".to_owned(), "tfrecord.split".to_owned());
+                return Err(ErrorKind::ConflictingOptions { first, second }.into());
+            }
+            (Some(splits), by) => {
+                write.splits = Some(SplitOptions { splits, by: by.map_or_else(Vec::new, |(_, by)| by) });
+            }
+            (None, Some((option, _))) => return Err(option.needs("split").into()),
+            (None, None) => {}
+        }
+        Ok(())
+    }
 }
 
 /// An option as it was written.
@@ -103,6 +162,15 @@ impl Named<'_> {
     fn invalid(self, expected: impl Display) -> ErrorKind {
         let Self { option, value } = self;
         ErrorKind::InvalidOption { option: option.to_owned(), found: value.to_owned(), expected: expected.to_string() }
+    }
+
+    /// It says nothing without another.
+    fn needs(self, other: &str) -> ErrorKind {
+        self.invalid(format!("'tfrecord.{other}' beside it"))
+    }
+
+    fn columns(self) -> Result<Vec<String>> {
+        parse_columns(self.value).map_err(|expected| self.invalid(expected).into())
     }
 
     fn parse<T: FromStr>(self, expected: &str) -> Result<T> {
@@ -147,7 +215,9 @@ impl Named<'_> {
         match self.value.trim() {
             "error" => Ok(SaveMode::Error),
             "overwrite" => Ok(SaveMode::Overwrite),
-            _ => Err(self.invalid("error or overwrite").into()),
+            "append" => Ok(SaveMode::Append),
+            "ignore" => Ok(SaveMode::Ignore),
+            _ => Err(self.invalid("error, overwrite, append or ignore").into()),
         }
     }
 }
@@ -186,11 +256,39 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_arranged() -> Result<()> {
+        let options = parsed(&[
+            ("tfrecord.shuffle", "true"),
+            ("tfrecord.split", "train=0.9, val=0.1"),
+            ("tfrecord.split_by", "user, day"),
+            ("tfrecord.shards", "train=9, val=1"),
+            ("tfrecord.partition_by", "day"),
+            ("tfrecord.mode", "append"),
+        ])?;
+        assert_eq!((options.shuffle, options.mode), (Some(DEFAULT_SEED), SaveMode::Append));
+        let splits = options.splits.map(|split| (split.splits.to_string(), split.by));
+        assert_eq!(splits, Some(("train=0.9,val=0.1".to_owned(), vec!["user".to_owned(), "day".to_owned()])));
+        let shards: Vec<_> = options.split_shards.values().map(|shards| shards.get()).collect();
+        assert_eq!((shards, options.partition_by), (vec![9, 1], vec!["day".to_owned()]));
+        assert_eq!(parsed(&[("tfrecord.shuffle", "true"), ("tfrecord.seed", "7")])?.shuffle, Some(7));
+        assert_eq!(parsed(&[("tfrecord.shuffle", "false")])?.shuffle, None);
+        Ok(())
+    }
+
+    #[test]
     fn mistakes_tell_what_would_be_right() {
         insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a positive number"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
+        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "train=0")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.hosts", "2")]), @"");
         insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.shard_rows", "9")]), @"External error: options tfrecord.shard_rows and tfrecord.shards exclude each other");
     }
 }

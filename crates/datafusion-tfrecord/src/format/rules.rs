@@ -1,6 +1,12 @@
-//! The options of a mapping as text: what is said of columns, which of them are sequences, and the rest.
+//! Options as text: what is said of columns, which of them are sequences, and of splits.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};
+
+/// The shuffle that is done when none is asked for by its seed: equal commands are to have equal results.
+pub const DEFAULT_SEED: u64 = 0;
 
 /// Sets the option `key` of a mapping from its text, or tells that there is none of this name.
 ///
@@ -110,6 +116,22 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     Ok(columns)
 }
 
+/// Reads the numbers of shards that splits get: `train=256, val=16`.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, String> {
+    let mut shards = BTreeMap::new();
+    for part in text.split(',') {
+        let split = part.split_once('=').and_then(|(name, count)| Some((name.trim(), count.trim().parse().ok()?)));
+        let (name, count) = split.ok_or("expected a number of shards, 1 or more, for each split: train=256,val=16")?;
+        if shards.insert(name.to_owned(), count).is_some() {
+            return Err(format!("split {name:?} is named twice"));
+        }
+    }
+    Ok(shards)
+}
+
 /// Reads the values of columns that are ranks, in the order of their ranks: `label: cat, dog; "a: b": "x, y", z`.
 fn parse_vocabularies(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     let expected = || {
@@ -215,6 +237,17 @@ mod tests {
         assert_eq!(parse_columns(r#"a, "b, ""c""" ,d e"#)?, ["a", r#"b, "c""#, "d e"]);
         for text in ["", "a,", ",a", r#""a" b"#, r#""a"#] {
             assert!(parse_columns(text).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn splits_have_numbers_of_shards() -> Result<(), String> {
+        let shards = parse_split_shards("train=256, val = 16")?;
+        let shards: Vec<_> = shards.iter().map(|(split, shards)| (split.as_str(), shards.get())).collect();
+        assert_eq!(shards, [("train", 256), ("val", 16)]);
+        for text in ["", "train", "train=", "train=0", "train=1,", "train=1.5", "train=1,train=2"] {
+            assert!(parse_split_shards(text).is_err(), "{text}");
         }
         Ok(())
     }

@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 use datafusion_tfrecord::parse_rule;
 use datafusion_tfrecord::write::WriteTarget;
 use tfr_inputs::TableSpec;
+use tfrecord_shards::SaveMode;
 
+use super::arrangement::ArrangementArgs;
 use super::display::ReportFormat;
 use super::schema::InferenceArgs;
 use super::shards::ShardArgs;
@@ -164,6 +166,9 @@ pub struct Output {
     #[command(flatten)]
     pub shards: ShardArgs,
 
+    #[command(flatten)]
+    pub arrangement: ArrangementArgs,
+
     /// Plan only: print the mapping, the shards and an estimate, write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -288,10 +293,17 @@ pub enum QuerySource {
 }
 
 /// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 14] = [
+const OF_SHARDS: [&str; 21] = [
     "shards",
     "shard_size",
     "shard_rows",
+    "hosts",
+    "shuffle",
+    "seed",
+    "splits",
+    "split_by",
+    "partition_by",
+    "keep_partition_columns",
     "prefix",
     "compression",
     "level",
@@ -325,7 +337,17 @@ impl QueryArgs {
                 table.path.display()
             )));
         }
+        if let Some(Target::Table(table)) = &self.output.target
+            && self.output.shards.mode() == SaveMode::Append
+        {
+            return Err(Misuse::conflict(format!(
+                "--mode append is for TFRecord shards and cannot be used with '--out {}', {table}\n\n\
+                 hint: write it to a directory of its own, and read both with a pattern",
+                table.path.display()
+            )));
+        }
         self.output.shards.check()?;
+        self.output.arrangement.check(&self.output.shards.split_shards())?;
         if let Some(table) = repeated(self.tables.iter().map(|table| &table.name)) {
             return Err(Misuse::conflict(format!("--table is given twice for {table}")));
         }

@@ -45,6 +45,6 @@ pub struct ReshardArgs {
 
 impl ReshardArgs {
     pub(super) fn check(&self) -> Result<(), Misuse> {
-        self.shards.check()
+        self.shards.check_tool()
     }
 }

@@ -46,6 +46,6 @@ pub struct SalvageArgs {
 
 impl SalvageArgs {
     pub(super) fn check(&self) -> Result<(), Misuse> {
-        self.shards.check()
+        self.shards.check_tool()
     }
 }

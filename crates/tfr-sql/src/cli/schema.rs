@@ -22,13 +22,13 @@ pub struct InferenceArgs {
     ///
     /// Where neither a manifest nor a schema.pbtxt tells them. Of more files a sample is looked into, evenly spaced.
     /// --table has this as the key infer_files.
-    #[arg(long, value_name = "N", value_parser = values::sample)]
+    #[arg(long, value_name = "N", value_parser = values::sample, hide_short_help = true)]
     pub infer_files: Option<Sample>,
 
     /// Records of each that are looked at for it: N or all [default: 1000]
     ///
     /// --table has this as the key infer_records.
-    #[arg(long, value_name = "N", value_parser = values::sample)]
+    #[arg(long, value_name = "N", value_parser = values::sample, hide_short_help = true)]
     pub infer_records: Option<Sample>,
 }
 

@@ -1,5 +1,6 @@
 //! How records are cut into shards: options of a query and of `reshard`.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use clap::{Args, ValueEnum};
@@ -14,8 +15,8 @@ use super::{Misuse, values};
 #[group(skip)]
 pub struct ShardArgs {
     /// Write exactly N shards, balanced by rows
-    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
-    shards: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", group = "sharding", value_parser = values::shard_counts)]
+    shards: Option<values::ShardCounts>,
 
     /// Close a shard at this many bytes of records [default: 128MiB]
     #[arg(long, value_name = "SIZE", group = "sharding", value_parser = values::size)]
@@ -24,6 +25,12 @@ pub struct ShardArgs {
     /// Close a shard at this many rows
     #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
     shard_rows: Option<NonZeroUsize>,
+
+    /// Cut shards for N hosts that read them: 10 a host, none under 100 MiB
+    ///
+    /// The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard.
+    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
+    hosts: Option<NonZeroUsize>,
 
     /// Name shards <PREFIX>-00003-of-00016.tfrecord
     #[arg(long, value_name = "PREFIX", default_value = "part", value_parser = values::prefix)]
@@ -34,7 +41,7 @@ pub struct ShardArgs {
     pub compression: Compression,
 
     /// Compression level, 0 to 9 [default: 6]
-    #[arg(long, value_name = "LEVEL", value_parser = values::level)]
+    #[arg(long, value_name = "LEVEL", value_parser = values::level, hide_short_help = true)]
     level: Option<Level>,
 
     #[command(flatten)]
@@ -45,10 +52,11 @@ pub struct ShardArgs {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct ModeArg {
-    /// On an earlier output: error or overwrite
+    /// On an earlier output: error, overwrite, append or ignore
     ///
-    /// What is there is replaced only after the new output is complete. A directory that holds anything else is refused
-    /// either way.
+    /// overwrite replaces what is there, once the new output is complete. append adds shards to the set that is there, if
+    /// columns, mapping and compression are the same. ignore does nothing if anything is there, and says so. A directory
+    /// that holds anything but an output of tfr-sql is never written to.
     #[arg(long, value_name = "MODE", default_value = "error", hide_possible_values = true)]
     mode: Mode,
 }
@@ -60,6 +68,10 @@ enum Mode {
     Error,
     /// Replace it once the new one is complete.
     Overwrite,
+    /// Add to it.
+    Append,
+    /// Leave it, and do nothing.
+    Ignore,
 }
 
 impl ModeArg {
@@ -68,6 +80,8 @@ impl ModeArg {
         match self.mode {
             Mode::Error => SaveMode::Error,
             Mode::Overwrite => SaveMode::Overwrite,
+            Mode::Append => SaveMode::Append,
+            Mode::Ignore => SaveMode::Ignore,
         }
     }
 }
@@ -75,11 +89,20 @@ impl ModeArg {
 impl ShardArgs {
     /// How rows are cut into shards.
     pub fn sharding(&self) -> Sharding {
-        match (self.shards, self.shard_size, self.shard_rows) {
-            (Some(count), ..) => Sharding::Count(count),
-            (_, Some(bytes), _) => Sharding::Bytes(bytes.get()),
-            (.., Some(rows)) => Sharding::Rows(rows.get() as u64),
+        match (&self.shards, self.shard_size, self.shard_rows, self.hosts) {
+            (Some(values::ShardCounts::Each(count)), ..) => Sharding::Count(*count),
+            (_, Some(bytes), ..) => Sharding::Bytes(bytes.get()),
+            (_, _, Some(rows), _) => Sharding::Rows(rows.get() as u64),
+            (.., Some(hosts)) => Sharding::Hosts(hosts),
             _ => Sharding::default(),
+        }
+    }
+
+    /// Splits with a number of shards of their own.
+    pub fn split_shards(&self) -> BTreeMap<String, NonZeroUsize> {
+        match &self.shards {
+            Some(values::ShardCounts::Splits(shards)) => shards.clone(),
+            _ => BTreeMap::new(),
         }
     }
 
@@ -97,6 +120,14 @@ impl ShardArgs {
         match self.level.is_some() && self.compression == Compression::None {
             true => Err(Misuse::missing("--level needs --compression gzip or --compression zlib")),
             false => Ok(()),
+        }
+    }
+
+    /// The same for a tool, which knows no splits.
+    pub(super) fn check_tool(&self) -> Result<(), Misuse> {
+        match self.split_shards().keys().next() {
+            Some(split) => Err(Misuse::value(format!("--shards {split}=… is for a query with --split"))),
+            None => self.check(),
         }
     }
 }

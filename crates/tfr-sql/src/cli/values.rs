@@ -1,12 +1,13 @@
 //! From the text of an option to its value.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use datafusion_tfrecord::parse_columns;
 use datafusion_tfrecord::write::WriteTarget;
+use datafusion_tfrecord::{parse_columns, parse_split_shards};
 use tfr_inputs::InputOptions;
 use tfrecord_framing::Level;
 use tfrecord_shards::check_prefix;
@@ -31,6 +32,24 @@ pub fn memory(text: &str) -> Result<NonZeroU64, String> {
 
 pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Numbers of shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShardCounts {
+    /// Of the set, or of each of its splits.
+    Each(NonZeroUsize),
+    /// Of these splits.
+    Splits(BTreeMap<String, NonZeroUsize>),
+}
+
+/// Parses `16` or `train=256,val=16`.
+pub fn shard_counts(text: &str) -> Result<ShardCounts, String> {
+    if !text.contains('=') {
+        let count = text.parse().map_err(|_| "expected a whole number, 1 or more, or train=256,val=16")?;
+        return Ok(ShardCounts::Each(count));
+    }
+    parse_split_shards(text).map(ShardCounts::Splits)
 }
 
 /// How many of something to look at.

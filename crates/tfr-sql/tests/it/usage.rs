@@ -256,3 +256,27 @@ fn nothing_is_created() {
     bench.run(&[QUERY, "--out", "shards", "--shard-size", "none"]);
     assert!(bench.leftovers().is_empty());
 }
+
+#[test]
+fn options_of_splits_and_shuffles_need_them() {
+    let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "shards"], arguments].concat());
+    assert_told!(tell(&["--seed", "7"]), @"");
+    assert_told!(tell(&["--split-by", "UserId"]), @"");
+    assert_told!(tell(&["--keep-partition-columns"]), @"");
+    assert_told!(tell(&["--shards", "train=2,val=1"]), @"");
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=2,test=1"]), @"");
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=0"]), @"");
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--prefix", "day"]), @"");
+    assert_told!(tell(&["--split", "train=90,val=10"]), @"");
+    assert_told!(tell(&["--split", "train=0.9,train-small=0.1"]), @"");
+    assert_told!(tell(&["--hosts", "2", "--shards", "2"]), @"");
+    assert_told!(Workbench::new().tell_tool(&["reshard", "in", "--out", "out", "--shards", "train=2"]), @"");
+}
+
+#[test]
+fn tables_are_not_arranged() {
+    let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "x.parquet"], arguments].concat());
+    assert_told!(tell(&["--shuffle"]), @"");
+    assert_told!(tell(&["--partition-by", "label"]), @"");
+    assert_told!(tell(&["--mode", "append"]), @"");
+}

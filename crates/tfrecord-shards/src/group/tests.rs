@@ -39,8 +39,9 @@ fn what_makes_no_directory_is_refused() {
         assert!(matches!(error.kind(), ErrorKind::LongName { limit: 255, found: 256.., .. }), "{error}");
         assert!(error.to_string().len() < 200, "{error}");
     }
-    let deep = |count| ShardGroup { partition_values: vec![("c".to_owned(), Some("x".repeat(253))); count], split: None };
-    deep(2).check().unwrap();
-    let error = deep(3).check().unwrap_err();
+    let deep =
+        |count| ShardGroup { partition_values: vec![("c".to_owned(), Some("x".repeat(253))); count], split: None };
+    deep(3).check().unwrap();
+    let error = deep(4).check().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::LongName { limit: 767, .. }), "{error}");
 }

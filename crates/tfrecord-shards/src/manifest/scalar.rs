@@ -38,7 +38,10 @@ pub(super) mod text {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(in super::super) fn serialize<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<T: fmt::Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }
 

@@ -119,7 +119,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
         groups_begin.push(begins.len());
         let (begins, sought, keys) = (&mut begins, &mut sought, &mut keys);
         let mut group = GroupCut { chunks: &chunks, totals, tallies, begins, sought, keys };
-        match rule(totals) {
+        match rule(totals).resolve(totals.bytes) {
             Sharding::Count(count) => {
                 let count = count.get() as u64;
                 let rank = |shard| (u128::from(totals.rows) * u128::from(shard) / u128::from(count)) as u64;
@@ -127,6 +127,8 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
             }
             Sharding::Rows(max) => group.at_rows((0..totals.rows).step_by(max.max(1).try_into().unwrap_or(usize::MAX))),
             Sharding::Bytes(max) => group.at_bytes(max)?,
+            // A count by now.
+            Sharding::Hosts(_) => group.at_rows(std::iter::once(0)),
         }
     }
     u32::try_from(begins.len()).map_err(|_| ErrorKind::TooManyShards)?;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
-use twox_hash::XxHash3_128;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::RecordSorter;
 use super::input::SorterInput;
@@ -291,7 +291,7 @@ impl Copies {
         let mut bytes = [0; 24];
         bytes[..16].copy_from_slice(&key.key().to_le_bytes());
         bytes[16..].copy_from_slice(&number.to_le_bytes());
-        SortKey::new(key.group(), XxHash3_128::oneshot_with_seed(self.seed, &bytes))
+        SortKey::new(key.group(), xxh3_128_with_seed(&bytes, self.seed))
     }
 
     fn push(&self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {

@@ -1,7 +1,5 @@
 //! Hashes of keys and of records, as the module above describes them.
 
-use std::hash::Hasher as _;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
@@ -13,7 +11,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
-use twox_hash::xxhash3_64::Hasher;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// Keeps splits apart from everything else that hashes the same bytes, a shuffle above all: else its order and the
 /// splits would depend on each other.
@@ -44,14 +42,14 @@ pub fn record_hash(payload: &[u8]) -> u64 {
             prefix[..1].copy_from_slice(b"b");
             prefix[1..].copy_from_slice(&len);
             rest.copy_from_slice(payload);
-            Hasher::oneshot_with_seed(SEED, key)
+            xxh3_64_with_seed(key, SEED)
         }
         None => {
-            let mut hasher = Hasher::with_seed(SEED);
-            hasher.write(b"b");
-            hasher.write(&len);
-            hasher.write(payload);
-            hasher.finish()
+            let mut hasher = Xxh3::with_seed(SEED);
+            hasher.update(b"b");
+            hasher.update(&len);
+            hasher.update(payload);
+            hasher.digest()
         }
     }
 }
@@ -69,7 +67,7 @@ pub fn key_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>, KeyTypeError> {
         for encode in &encoders {
             encode(row, &mut key);
         }
-        Hasher::oneshot_with_seed(SEED, &key)
+        xxh3_64_with_seed(&key, SEED)
     };
     Ok((0..rows).map(hash).collect())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tfrecord_framing::append_record;
-use twox_hash::{XxHash3_64, XxHash3_128};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
 use super::super::{EqualRecords, PlannedShard, SortKey};
 use crate::sharding::{ShardCut, ShardRanges, ShardRule, Sharding};
@@ -28,8 +28,8 @@ impl Record {
 
     /// With a key and a group that are made of hashes of the payload.
     pub(super) fn hashed(payload: &[u8], key: impl Fn(u128) -> u128, group: impl Fn(u64) -> u32) -> Self {
-        let key = key(XxHash3_128::oneshot(payload));
-        Self::new(SortKey::new(group(XxHash3_64::oneshot(payload)), key), payload)
+        let key = key(xxh3_128(payload));
+        Self::new(SortKey::new(group(xxh3_64(payload)), key), payload)
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn sorted(records: &[Record], equal: EqualRecords) -> Vec<Record> {
             if *number > 0 {
                 let bytes = [record.key.key().to_le_bytes().as_slice(), &number.to_le_bytes()].concat();
                 let seed = seed ^ u64::from_be_bytes(*b"\0tfrcopy");
-                record.key = SortKey::new(record.key.group(), XxHash3_128::oneshot_with_seed(seed, &bytes));
+                record.key = SortKey::new(record.key.group(), xxh3_128_with_seed(&bytes, seed));
             }
             *number += 1;
         }
@@ -78,6 +78,7 @@ pub(super) fn expected_shards(records: &[Record], equal: EqualRecords, cut: Cut)
             Sharding::Count(count) => (ShardRule::Ranges(ShardRanges::new(count, records.len() as u64)), count.get()),
             Sharding::Rows(max) => (ShardRule::Cut(ShardCut::at_rows(max)), 1),
             Sharding::Bytes(max) => (ShardRule::Cut(ShardCut::at_bytes(max)), 1),
+            Sharding::Hosts(_) => panic!("not asked for here"),
         };
         let mut bytes = vec![(0, Vec::new()); shards_at_least];
         for record in records {

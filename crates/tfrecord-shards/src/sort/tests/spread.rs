@@ -6,7 +6,7 @@ use super::*;
 const CHI_SQUARED_99: f64 = 181.0;
 
 fn hashed(seed: u64, payload: &[u8]) -> Record {
-    let key = twox_hash::XxHash3_128::oneshot_with_seed(seed, payload);
+    let key = xxhash_rust::xxh3::xxh3_128_with_seed(payload, seed);
     Record::new(SortKey::new(0, key), payload)
 }
 

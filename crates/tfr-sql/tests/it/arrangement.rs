@@ -1,0 +1,254 @@
+//! Sets for training: shuffled, in splits, in partition directories, and what becomes of the set that is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tfrecord_shards::Manifest;
+
+use crate::workbench::{Workbench, assert_told, check_report, tell};
+
+/// 3,000 rows of 300 users, in three days.
+const EVENTS: &str = "SELECT value % 300 AS \"UserId\", value AS event, \
+                      CASE WHEN value % 3 = 0 THEN NULL ELSE concat('2026-01-0', value % 3) END AS dt \
+                      FROM generate_series(1, 3000)";
+
+fn write(bench: &Workbench, out: &str, arguments: &[&str]) {
+    let output = bench.run(&[&[EVENTS, "--out", out, "--quiet"], arguments].concat());
+    assert_eq!(tell(&output), "exit 0\n", "{arguments:?}");
+}
+
+/// What a query prints, without the line of names.
+fn rows(bench: &Workbench, query: &str) -> Vec<String> {
+    let output = bench.run(&[query, "--format", "csv", "--quiet"]);
+    assert!(output.status.success(), "{}", tell(&output));
+    String::from_utf8(output.stdout).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+/// Every shard by its path, with its bytes.
+fn shards(bench: &Workbench, dir: &str) -> BTreeMap<String, Vec<u8>> {
+    let dir = bench.path().join(dir);
+    let paths = Manifest::read(&dir).unwrap().shards.into_iter().map(|shard| shard.path);
+    paths.map(|path| (path.clone(), fs::read(dir.join(path)).unwrap())).collect()
+}
+
+#[test]
+fn a_shuffle_depends_on_rows_and_seed_alone() {
+    let bench = Workbench::new();
+    write(&bench, "plain", &["--shards", "3"]);
+    write(&bench, "seven", &["--shards", "3", "--shuffle", "--seed", "7"]);
+    let seven = shards(&bench, "seven");
+    let sizes: Vec<_> =
+        Manifest::read(bench.path().join("seven")).unwrap().shards.iter().map(|shard| shard.rows).collect();
+    assert_eq!(sizes, [1000; 3]);
+    assert_ne!(seven, shards(&bench, "plain"));
+    let count = "SELECT count(DISTINCT event), min(event), max(event), count(*) FROM 'seven/'";
+    assert_eq!(rows(&bench, count), ["3000,1,3000,3000"]);
+
+    // The same rows from a file, from behind, on one thread.
+    let again = "SELECT * FROM 'plain/' ORDER BY event DESC LIMIT 5000";
+    let arguments = [again, "--out", "again", "--shards", "3", "--shuffle", "--seed", "7", "--quiet", "--threads", "1"];
+    assert_eq!(tell(&bench.run_tool(&arguments)), "exit 0\n");
+    assert_eq!(shards(&bench, "again"), seven);
+
+    write(&bench, "eight", &["--shards", "3", "--shuffle", "--seed", "8"]);
+    assert_ne!(shards(&bench, "eight"), seven);
+    write(&bench, "unseeded", &["--shards", "3", "--shuffle"]);
+    write(&bench, "zero", &["--shards", "3", "--shuffle", "--seed", "0"]);
+    assert_eq!(shards(&bench, "unseeded"), shards(&bench, "zero"));
+    assert_eq!(Manifest::read(bench.path().join("unseeded")).unwrap().seed, Some(0));
+}
+
+#[test]
+fn an_order_that_a_shuffle_undoes_is_told() {
+    let bench = Workbench::new();
+    let told = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC", "--out", "all", "--shuffle"]);
+    assert!(told.contains("--shuffle undoes the ORDER BY of the query\n"), "{told}");
+    // Here the order says which rows there are.
+    let told = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC LIMIT 10", "--out", "some", "--shuffle"]);
+    assert!(told.starts_with("exit 0\n") && !told.contains("ORDER BY"), "{told}");
+}
+
+#[test]
+fn no_key_is_in_two_splits() {
+    let bench = Workbench::new();
+    let arguments = ["--split", "train=0.8,val=0.2", "--split-by", "userid", "--shards", "train=4,val=2"];
+    write(&bench, "set", &[&arguments, ["--shuffle"].as_slice()].concat());
+    let names: Vec<_> = shards(&bench, "set").into_keys().collect();
+    assert_eq!(
+        names,
+        [
+            "train-00000-of-00004.tfrecord",
+            "train-00001-of-00004.tfrecord",
+            "train-00002-of-00004.tfrecord",
+            "train-00003-of-00004.tfrecord",
+            "val-00000-of-00002.tfrecord",
+            "val-00001-of-00002.tfrecord",
+        ]
+    );
+    let in_both =
+        "SELECT count(*) FROM (SELECT \"UserId\" FROM 'set/train-*' INTERSECT SELECT \"UserId\" FROM 'set/val-*')";
+    assert_eq!(rows(&bench, in_both), ["0"]);
+    let elsewhere = "SELECT count(*) FILTER (WHERE tf_split('train=0.8,val=0.2', \"UserId\") <> 'val'), \
+                     count(DISTINCT \"UserId\") BETWEEN 35 AND 85 FROM 'set/val-*'";
+    assert_eq!(rows(&bench, elsewhere), ["0,true"]);
+
+    let manifest = Manifest::read(bench.path().join("set")).unwrap();
+    let described: Vec<_> = manifest.splits.iter().map(|split| (split.name.as_str(), split.fraction)).collect();
+    assert_eq!((described, manifest.split_by), (vec![("train", 0.8), ("val", 0.2)], vec!["UserId".to_owned()]));
+}
+
+#[test]
+fn without_key_columns_the_record_is_the_key() {
+    let bench = Workbench::new();
+    write(&bench, "set", &["--split", "a=0.5,b=0.5"]);
+    let elsewhere = "SELECT count(*) FILTER (WHERE tf_split('a=0.5,b=0.5', \
+                     tf_example({UserId: \"UserId\", event: event, dt: dt})) <> 'b'), count(*) > 1000 FROM 'set/b-*'";
+    assert_eq!(rows(&bench, elsewhere), ["0,true"]);
+}
+
+#[test]
+fn rows_that_are_added_move_no_other() {
+    let bench = Workbench::new();
+    let split = ["--split", "a=0.5,b=0.5", "--split-by", "event", "--quiet", "--out"];
+    let half = format!("{EVENTS} WHERE value % 2 = 0");
+    assert_eq!(tell(&bench.run(&[&[half.as_str()], split.as_slice(), &["half"]].concat())), "exit 0\n");
+    assert_eq!(tell(&bench.run(&[&[EVENTS], split.as_slice(), &["all"]].concat())), "exit 0\n");
+    let moved = "SELECT event FROM 'half/a-*' EXCEPT SELECT event FROM 'all/a-*'";
+    assert_eq!(rows(&bench, moved), [""; 0]);
+}
+
+#[test]
+fn directories_take_the_place_of_columns() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @"");
+    let paths: Vec<_> = shards(&bench, "set").into_keys().collect();
+    assert_eq!(
+        paths,
+        [
+            "dt=2026-01-01/part-00000-of-00002.tfrecord.gz",
+            "dt=2026-01-01/part-00001-of-00002.tfrecord.gz",
+            "dt=2026-01-02/part-00000-of-00002.tfrecord.gz",
+            "dt=2026-01-02/part-00001-of-00002.tfrecord.gz",
+            "dt=__HIVE_DEFAULT_PARTITION__/part-00000-of-00002.tfrecord.gz",
+            "dt=__HIVE_DEFAULT_PARTITION__/part-00001-of-00002.tfrecord.gz",
+        ]
+    );
+    let head = bench.run_tool(&["head", "-n", "1", "set/dt=2026-01-01/part-00000-of-00002.tfrecord.gz"]);
+    assert!(!String::from_utf8_lossy(&head.stdout).contains("dt"), "{}", tell(&head));
+    // And back, as they were.
+    let back = "SELECT dt, count(*), sum(event) FROM 'set/' GROUP BY dt ORDER BY dt";
+    let expected = format!("SELECT dt, count(*), sum(event) FROM ({EVENTS}) GROUP BY dt ORDER BY dt");
+    assert_eq!(rows(&bench, back), rows(&bench, &expected));
+
+    write(&bench, "kept", &["--partition-by", "dt", "--keep-partition-columns"]);
+    let head = bench.run_tool(&["head", "-n", "1", "kept/dt=2026-01-01/part-00000-of-00001.tfrecord"]);
+    assert!(String::from_utf8_lossy(&head.stdout).contains("2026-01-01"), "{}", tell(&head));
+}
+
+#[test]
+fn splits_lie_in_directories() {
+    let bench = Workbench::new();
+    let arguments = ["--split", "train=0.8,val=0.2", "--split-by", "UserId", "--partition-by", "dt", "--shuffle"];
+    let output = bench.run(&[&[EVENTS, "--out", "set", "--report", "json"], arguments.as_slice()].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
+    check_report(&report);
+    assert_eq!((&report["rows"], &report["partitions"], &report["shards"]), (&json!(3000), &json!(3), &json!(6)));
+    let splits: Vec<_> = report["splits"].as_array().unwrap().iter().map(|split| &split["name"]).collect();
+    assert_eq!(splits, ["train", "val"]);
+    assert!(bench.path().join("set/dt=2026-01-02/val-00000-of-00001.tfrecord").exists());
+    let verified = bench.run_tool(&["verify", "set", "--quiet"]);
+    assert_eq!(tell(&verified), "exit 0\n");
+}
+
+#[test]
+fn columns_that_there_are_not_are_named() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @"");
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "day"]), @"");
+    assert_told!(bench.tell(&["SELECT [1, 2] AS dt, 1 AS x", "--out", "set", "--partition-by", "dt"]), @"");
+    assert_told!(bench.tell(&["SELECT 1 AS dt", "--partition-by", "dt", "--dry-run"]), @"");
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
+fn rows_are_added_to_a_set() {
+    let bench = Workbench::new();
+    let add = |query: &str, arguments: &[&str]| {
+        bench.tell(&[&[query, "--out", "set", "--mode", "append"], arguments].concat())
+    };
+    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id < 10", &[]), @"");
+    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id >= 10 AND id < 30", &["--shards", "2"]), @"");
+    assert_eq!(rows(&bench, "SELECT count(DISTINCT id), count(*) FROM 'set/'"), ["30,30"]);
+    assert_eq!(tell(&bench.run_tool(&["verify", "set", "--quiet"])), "exit 0\n");
+
+    assert_told!(add("SELECT 'x' AS id", &[]), @"");
+    assert_told!(add("SELECT 1 AS id", &["--compression", "gzip"]), @"");
+    assert_eq!(rows(&bench, "SELECT count(*) FROM 'set/'"), ["30"]);
+    let query = "SELECT id FROM 'many.parquet' WHERE id = 99";
+    let output = bench.run(&[query, "--out", "set", "--mode", "append", "--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
+    check_report(&report);
+    assert_eq!((&report["rows"], &report["set"]["rows"]), (&json!(1), &json!(31)));
+}
+
+#[test]
+fn what_is_there_may_be_kept() {
+    let bench = Workbench::new();
+    let write =
+        |arguments: &[&str]| bench.run(&[&["SELECT id FROM 'many.parquet'", "--mode", "ignore"], arguments].concat());
+    assert!(write(&["--out", "set"]).status.success());
+    let before = shards(&bench, "set");
+    let output = bench.run(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore", "--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
+    check_report(&report);
+    assert_eq!((output.status.code(), &report["report"], &report["out"]), (Some(0), &json!("ignored"), &json!("set")));
+    assert_eq!(shards(&bench, "set"), before);
+    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @"");
+
+    bench.text("table.csv", "kept");
+    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @"");
+    assert_eq!(fs::read_to_string(bench.path().join("table.csv")).unwrap(), "kept");
+    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @"");
+    fs::create_dir(bench.path().join("foreign")).unwrap();
+    bench.text("foreign/notes.txt", "kept");
+    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @"");
+    let names: BTreeSet<_> = bench.leftovers().into_iter().collect();
+    assert_eq!(names, ["foreign", "set", "table.csv"].map(PathBuf::from).into());
+}
+
+#[test]
+fn shards_are_cut_for_hosts() {
+    let bench = Workbench::new();
+    // Less than 100 MiB altogether.
+    write(&bench, "set", &["--hosts", "4"]);
+    assert_eq!(shards(&bench, "set").into_keys().collect::<Vec<_>>(), ["part-00000-of-00001.tfrecord"]);
+}
+
+#[test]
+fn shards_that_nothing_is_left_for_are_told() {
+    let bench = Workbench::new();
+    for arguments in [["--prefix", "part"].as_slice(), &["--shuffle"]] {
+        let told = bench.tell(
+            &[
+                &["SELECT UserId FROM 'events.parquet'", "--out", "set", "--shards", "6", "--mode", "overwrite"],
+                arguments,
+            ]
+            .concat(),
+        );
+        assert!(told.contains("2 of 6 shards are empty: there are not more rows\n"), "{told}");
+    }
+}
+
+#[test]
+fn the_plan_tells_where_rows_would_go() {
+    let bench = Workbench::new();
+    let query = "SELECT id, id % 10 AS user, concat('h', id % 3) AS h FROM 'many.parquet'";
+    let split =
+        ["--split", "train=0.9,val=0.1", "--split-by", "USER", "--shuffle", "--seed", "7", "--memory-limit", "1GiB"];
+    assert_told!(bench.tell(&[&[query, "--dry-run", "--shards", "train=256,val=16"], split.as_slice()].concat()), @"");
+    assert_told!(bench.tell(&[query, "--dry-run", "--partition-by", "h", "--memory-limit", "1GiB", "--out", "set"]), @"");
+    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet'", "--dry-run", "--hosts", "8", "--memory-limit", "1GiB"]), @"");
+    assert!(bench.leftovers().is_empty());
+}
