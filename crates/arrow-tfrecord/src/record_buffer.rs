@@ -17,6 +17,11 @@ pub struct RecordBuffer {
 }
 
 impl RecordBuffer {
+    /// A buffer with room for so many framed bytes of so many records.
+    pub fn with_capacity(bytes: usize, records: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), filled: 0, ends: Vec::with_capacity(records) }
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.ends.len()

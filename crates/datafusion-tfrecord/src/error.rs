@@ -98,6 +98,54 @@ pub enum ErrorKind {
         /// The columns with an element for each step.
         sequences: Vec<String>,
     },
+    /// A column to partition or to split by that there is not.
+    #[error("no {role} column {column:?}: the columns are {}", listed(known))]
+    NoColumn {
+        /// What it was to be for.
+        role: &'static str,
+        /// The column.
+        column: String,
+        /// The columns that there are.
+        known: Vec<String>,
+    },
+    /// A column to partition or to split by that is named twice, or that there is twice.
+    #[error("{role} column {column:?} is there twice")]
+    ColumnTwice {
+        /// What it was to be for.
+        role: &'static str,
+        /// The column.
+        column: String,
+    },
+    /// A column whose values cannot name directories.
+    #[error("partition column {column:?}: values of type {data_type} cannot name directories")]
+    PartitionType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A column that cannot be a key of splits.
+    #[error("split column {column:?}")]
+    SplitKeyType {
+        /// The column.
+        column: String,
+        /// Why not.
+        source: tfrecord_shards::KeyTypeError,
+    },
+    /// A set whose columns are all in its directories.
+    #[error("no column is left for the records: all are in the names of directories: {}", listed(columns))]
+    NoColumnsLeft {
+        /// The partition columns.
+        columns: Vec<String>,
+    },
+    /// A number of shards for a split that there is not.
+    #[error("shards for split {split:?}: {}", splits_named(known))]
+    NoSplit {
+        /// The split.
+        split: String,
+        /// The splits that there are.
+        known: Vec<String>,
+    },
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
@@ -258,6 +306,16 @@ impl Error {
             ErrorKind::NoUploads { .. } => Some(
                 "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole".to_owned(),
             ),
+            ErrorKind::NoColumn { column, known, .. } => similar(column, known.iter().map(String::as_str))
+                .map(|similar| format!("did you mean {similar:?}? a name is matched as it is spelled")),
+            ErrorKind::ColumnTwice { column, .. } => Some(format!("name {column} once, and give others another name with AS")),
+            ErrorKind::PartitionType { column, .. } => {
+                Some(format!("CAST {column} in the query to text, a number, a date or a timestamp"))
+            }
+            ErrorKind::SplitKeyType { column, .. } => Some(format!("CAST {column} in the query, or split by other columns")),
+            ErrorKind::NoColumnsLeft { .. } => {
+                Some("select more columns, or keep the partition columns in the records, too".to_owned())
+            }
             ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
             ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
                 [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
@@ -361,6 +419,10 @@ fn and_sets(more: usize) -> String {
         1 => " and 1 more set".to_owned(),
         more => format!(" and {more} more sets"),
     }
+}
+
+fn splits_named(known: &[String]) -> String {
+    if known.is_empty() { "there are no splits".to_owned() } else { format!("the splits are {}", listed(known)) }
 }
 
 /// What to do about a record that cannot be read. Where the schema is a guess, so may be what is wrong.

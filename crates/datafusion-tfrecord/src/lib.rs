@@ -27,7 +27,12 @@ mod upload_stores;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
-pub use format::{TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, set_mapping_option};
+pub use format::{
+    DEFAULT_SEED, TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, parse_split_shards,
+    set_mapping_option,
+};
 pub use read::{ReadOptions, TfRecordSource};
 pub use upload_stores::UploadStores;
-pub use write::{DealExec, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};
+pub use write::{
+    DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
+};

@@ -84,6 +84,20 @@ pub enum ErrorKind {
         /// The column.
         column: String,
     },
+    /// A partition directory with a value that its column cannot have.
+    #[error("{file}: partition {column}={value} is not of type {data_type}, as the manifest has it")]
+    PartitionValue {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// The type of the column.
+        data_type: DataType,
+        /// What is wrong with the value.
+        source: DataFusionError,
+    },
     /// Two files lie under different `key=value` directories.
     #[error("{file}: partition directories [{found}], but {first_file} has [{expected}]")]
     PartitionMismatch {

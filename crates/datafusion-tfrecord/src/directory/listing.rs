@@ -72,6 +72,11 @@ impl Listing {
         Ok(Self { store_url, store, files, partitions, names, locations })
     }
 
+    /// The same files with other columns of their paths.
+    pub(crate) fn with_partitions(self, partitions: PartitionColumns) -> Self {
+        Self { partitions, ..self }
+    }
+
     /// The files, in the order in which a table reads them.
     pub fn files(&self) -> &[ObjectMeta] {
         &self.files

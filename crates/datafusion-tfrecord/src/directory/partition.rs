@@ -5,11 +5,9 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::ScalarValue;
 use object_store::path::Path;
+use tfrecord_shards::NULL_PARTITION;
 
 use super::error::{ErrorKind, Result};
-
-/// What Hive writes for null (`hive.exec.default.partition.name`).
-const NULL_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// One `key=value` directory, percent-decoded.
 pub(super) type Key = (String, Option<String>);
@@ -51,6 +49,56 @@ impl PartitionColumns {
         Ok(columns)
     }
 
+    /// The same columns with these types, where they are known; `file_name` names the file of an index.
+    ///
+    /// # Errors
+    /// A value is none of its type.
+    pub(crate) fn with_types(mut self, columns: &[FieldRef], file_name: impl Fn(usize) -> String) -> Result<Self> {
+        for (position, field) in self.fields.iter_mut().enumerate() {
+            let Some(known) = columns.iter().find(|known| known.name() == field.name()) else { continue };
+            for (index, value) in self.values.iter_mut().filter_map(|values| values.get_mut(position)).enumerate() {
+                let text = (!value.is_null()).then(|| value.to_string());
+                *value = ScalarValue::Utf8(text.clone()).cast_to(known.data_type()).map_err(|source| {
+                    ErrorKind::PartitionValue {
+                        file: file_name(index),
+                        column: known.name().clone(),
+                        value: text.unwrap_or_default(),
+                        data_type: known.data_type().clone(),
+                        source,
+                    }
+                })?;
+            }
+            // What Hive cannot name comes back as null.
+            *field = Arc::new(known.as_ref().clone().with_nullable(true));
+        }
+        Ok(self)
+    }
+
+    /// These columns, null in each of so many files.
+    pub(crate) fn nulls(columns: &[FieldRef], files: usize) -> datafusion_common::Result<Self> {
+        let nulls: Vec<_> =
+            columns.iter().map(|column| ScalarValue::try_from(column.data_type())).collect::<Result<_, _>>()?;
+        let fields = columns.iter().map(|column| Arc::new(column.as_ref().clone().with_nullable(true)));
+        Ok(Self { fields: fields.collect(), values: vec![nulls; files] })
+    }
+
+    /// Whether a column is null in some file.
+    pub(crate) fn has_null(&self, column: &str) -> bool {
+        let position = self.fields.iter().position(|field| field.name() == column);
+        position.is_some_and(|position| self.values.iter().any(|values| values.get(position).is_some_and(ScalarValue::is_null)))
+    }
+
+    /// The columns but one.
+    pub(crate) fn without(mut self, column: &str) -> Self {
+        if let Some(position) = self.fields.iter().position(|field| field.name() == column) {
+            self.fields.remove(position);
+            for values in &mut self.values {
+                values.remove(position);
+            }
+        }
+        self
+    }
+
     /// The columns, in the order of the directories.
     pub fn fields(&self) -> &[FieldRef] {
         &self.fields
@@ -73,7 +121,7 @@ pub(super) fn keys(root: &Path, file: &Path) -> Vec<Key> {
     names.pop();
     let key = |name: &String| {
         let (key, value) = name.split_once('=')?;
-        let value = (value != NULL_VALUE).then(|| percent_decode(value));
+        let value = (value != NULL_PARTITION).then(|| percent_decode(value));
         Some((percent_decode(key), value))
     };
     names.iter().filter_map(key).collect()
@@ -128,6 +176,30 @@ mod tests {
     fn a_leading_zero_makes_it_text() -> Result<()> {
         let columns = columns(&["m=01", "m=12"])?;
         assert_eq!(columns.values(0), [ScalarValue::from("01")]);
+        Ok(())
+    }
+
+    #[test]
+    fn known_types_take_the_place_of_those_that_were_guessed() -> Result<()> {
+        let known = |name, data_type| Arc::new(Field::new(name, data_type, false));
+        let types = [known("n", DataType::Int16), known("d", DataType::Date32), known("x", DataType::Utf8View)];
+        let directories = ["n=7/d=2026-01-01/x=1", "n=-1/d=__HIVE_DEFAULT_PARTITION__/x=a%2Fb"];
+        let columns = columns(&directories)?.with_types(&types, |index| format!("file {index}"))?;
+        assert!(columns.fields().iter().all(|field| field.is_nullable()));
+        let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
+        assert_eq!(columns.values(0), [ScalarValue::Int16(Some(7)), ScalarValue::Date32(Some(20454)), text("1")]);
+        assert_eq!(columns.values(1), [ScalarValue::Int16(Some(-1)), ScalarValue::Date32(None), text("a/b")]);
+        assert!(columns.has_null("d") && !columns.has_null("n"));
+        assert_eq!(columns.without("d").values(0), [ScalarValue::Int16(Some(7)), text("1")]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_with_its_file() -> Result<()> {
+        let known = Arc::new(Field::new("n", DataType::Int16, false));
+        let error = columns(&["n=7", "n=70000"])?.with_types(&[known], |index| format!("file {index}"));
+        let message = error.expect_err("no 16 bits").to_string();
+        assert_eq!(message, "file 1: partition n=70000 is not of type Int16, as the manifest has it");
         Ok(())
     }
 

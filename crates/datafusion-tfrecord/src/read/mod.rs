@@ -65,6 +65,7 @@ mod narrow;
 mod open;
 mod opener;
 mod options;
+mod partitions;
 mod sets;
 pub(crate) mod similar;
 mod source;

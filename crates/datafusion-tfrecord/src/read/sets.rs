@@ -1,6 +1,6 @@
 //! [`TableFiles`]: the files of a table, and what manifests say of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME};
 
 use super::known::KnownFile;
+use super::partitions;
 use crate::directory::listing::{Walked, store_of, walk};
 use crate::directory::{Listing, Location};
 use crate::error::{ErrorKind, shards_error};
@@ -31,6 +32,8 @@ pub(super) struct TableFiles {
     pub(super) listed: Vec<Option<usize>>,
     /// Every set that lists a file of the table.
     pub(super) sets: Vec<Set>,
+    /// The columns of the path that are in the records, too, with the same values.
+    pub(super) kept: BTreeSet<String>,
     /// What is wrong with manifests beside files that were spelled out.
     unreadable: Vec<DataFusionError>,
 }
@@ -66,7 +69,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
         let mut walked = walk(store.as_ref(), location).await?;
         let mut files = walked.take_files();
         let manifests = manifests(&store, location, &walked, &files, &mut unreadable).await?;
-        let mut whole = Vec::new();
+        let (mut whole, mut without_rows) = (Vec::new(), BTreeSet::new());
         for set in manifests {
             let members = Members::of(&set, &files, &walked.passed);
             if takes_all(location, &set.directory) {
@@ -75,6 +78,11 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
             }
             for (shard, size) in set.manifest.shards.iter().zip(&members.sizes) {
                 let Some(path) = member(&set.directory, &shard.path) else { continue };
+                // Of a set without rows it lies in no partition, and would be unlike those that were added later.
+                if shard.rows == 0 && set.manifest.partition_columns.is_some() {
+                    without_rows.insert(path);
+                    continue;
+                }
                 members_of.insert(path.clone(), set.directory.clone());
                 if *size == Some(shard.file_bytes) {
                     known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
@@ -85,6 +93,9 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
             }
         }
         files.retain(|file| {
+            if without_rows.contains(&file.location) {
+                return false;
+            }
             let is_in_whole = whole.iter().any(|directory| file.location.prefix_matches(directory));
             !is_in_whole || known.contains_key(&file.location)
         });
@@ -98,8 +109,27 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
     let directories: Vec<_> = listing.files().iter().map(|file| members_of.get(&file.location)).collect();
     sets.retain(|set| directories.is_empty() || directories.contains(&Some(&set.directory)));
     let set_in = |directory: &Path| sets.iter().position(|set| set.directory == *directory);
-    let listed = directories.into_iter().map(|directory| directory.and_then(set_in)).collect();
-    Ok(TableFiles { listing, known, listed, sets, unreadable })
+    let listed: Vec<_> = directories.into_iter().map(|directory| directory.and_then(set_in)).collect();
+    let mut kept = BTreeSet::new();
+    let listing = if listed.iter().all(Option::is_some) {
+        let is_whole = |set: &Set| locations.iter().any(|location| takes_all(location, &set.directory));
+        let (listing, in_records) = partitions::settle(listing, &sets, sets.iter().all(is_whole))?;
+        kept = in_records;
+        listing
+    } else {
+        listing
+    };
+    Ok(TableFiles { listing, known, listed, sets, kept, unreadable })
+}
+
+/// The directory of the set that a partition's directory may be in: what is left without the `key=value` at its end.
+fn around_partitions(directory: &Path) -> Option<Path> {
+    let parts: Vec<_> = directory.parts().collect();
+    let partitions = parts.iter().rev().take_while(|part| part.as_ref().contains('=')).count();
+    let around = parts.get(..parts.len() - partitions)?;
+    // As it stands: what is escaped is not to be escaped again.
+    let path = around.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/");
+    (partitions > 0).then(|| Path::parse(path).ok()).flatten()
 }
 
 /// Whether a location is a directory with a manifest of ours.
@@ -128,10 +158,14 @@ async fn manifests(
 ) -> Result<Vec<Set>> {
     let mut directories: Vec<Path> =
         walked.passed.keys().filter(|path| path.filename() == Some(MANIFEST_NAME)).filter_map(Path::parent).collect();
+    let mut others: Vec<_> = around_partitions(&location.prefix).into_iter().collect();
     if location.ends_in_name() {
         let spelled_out = files.iter().filter(|file| location.depth() == Some(file.location.parts_count()));
-        directories.extend(spelled_out.filter_map(|file| file.location.parent()));
+        let beside: BTreeSet<_> = spelled_out.filter_map(|file| file.location.parent()).collect();
+        let is_seen = |directory: &Path| directories.iter().any(|seen| directory.prefix_matches(seen));
+        others.extend(beside.into_iter().filter(|directory| !is_seen(directory)));
     }
+    directories.extend(others);
     directories.sort();
     directories.dedup();
     let mut manifests = Vec::new();

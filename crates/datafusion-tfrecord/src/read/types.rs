@@ -107,7 +107,8 @@ pub(super) async fn settle(
     // Declared columns may be those of the path; what the manifest says stands in the files.
     let of_files = if options.schema.is_some() { written.schemas() } else { vec![Arc::clone(&schema)] };
     let file = |_| files.listing.file_names().next().unwrap_or_default();
-    schema::check_path_columns(in_path, &of_files, file)?;
+    let strange: Vec<_> = in_path.iter().filter(|field| !files.kept.contains(field.name())).cloned().collect();
+    schema::check_path_columns(&strange, &of_files, file)?;
     let given = options.mapping.clone().unwrap_or_default();
     if is_raw(options) {
         return Ok(Types { schema, mapping: given, decoded: None, inferred: false, origin });

@@ -10,7 +10,7 @@ use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
+use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use datafusion_physical_expr::EquivalenceProperties;
@@ -23,19 +23,22 @@ use datafusion_physical_plan::{
 };
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
-use serde_json::json;
-use tfrecord_framing::Compression;
-use tfrecord_shards::{LocalCommit, Manifest, OpenShards, RunId, SetDescription, Sharding, StagedShard};
+use tfrecord_shards::{
+    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SaveMode, SetDescription, ShardGroup, ShardPlace,
+    Sharding, StagedShard, preflight,
+};
 
+use super::describe::SetForm;
 use super::exec::TfRecordWriteExec;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, Runs, describe_panic, with_run};
 use super::sealing::Sealing;
+use super::sorted::sharding_of;
 use super::staging::Staging;
 use super::target::WriteTarget;
-use super::upload::{Place, UploadSet};
-use crate::error::{ErrorKind, shards_error};
+use super::upload::{BegunUploads, Place, UploadSet};
+use crate::error::shards_error;
 
 /// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
 /// the number of records.
@@ -46,21 +49,40 @@ use crate::error::{ErrorKind, shards_error};
 pub struct TfRecordCommitExec {
     input: Arc<dyn ExecutionPlan>,
     options: Arc<WriteOptions>,
+    /// The columns of the query.
+    rows: SchemaRef,
     /// Local files that the plan reads, which the set must not replace.
     inputs: Vec<PathBuf>,
     properties: Arc<PlanProperties>,
     /// Set by the last run that succeeded.
-    summary: Arc<Mutex<Option<Arc<Manifest>>>>,
+    outcome: Arc<Mutex<Option<WriteOutcome>>>,
     runs: Runs,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub enum WriteOutcome {
+    /// The set is there. The manifest is that of the whole set, also if shards were added to those of earlier runs.
+    Written(Arc<Manifest>),
+    /// Nothing was done, as [`SaveMode::Ignore`] has it, for something is there.
+    Ignored {
+        /// Up to three names of what is there.
+        found: Vec<String>,
+    },
 }
 
 static COUNT_SCHEMA: LazyLock<SchemaRef> =
     LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
 
 impl TfRecordCommitExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, options: Arc<WriteOptions>, inputs: Vec<PathBuf>) -> Self {
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        options: Arc<WriteOptions>,
+        rows: SchemaRef,
+        inputs: Vec<PathBuf>,
+    ) -> Self {
         let properties = Arc::new(Self::compute_properties(&input));
-        Self { input, options, inputs, properties, summary: Arc::default(), runs: Runs::default() }
+        Self { input, options, rows, inputs, properties, outcome: Arc::default(), runs: Runs::default() }
     }
 
     fn compute_properties(input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
@@ -87,7 +109,15 @@ impl TfRecordCommitExec {
     /// What was published: once the stream has yielded its row, or, for a stream that was dropped, once all is
     /// [`settled`](Self::settled).
     pub fn summary(&self) -> Option<Arc<Manifest>> {
-        self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        match self.outcome()? {
+            WriteOutcome::Written(manifest) => Some(manifest),
+            WriteOutcome::Ignored { .. } => None,
+        }
+    }
+
+    /// What came of the last run that has succeeded, from the same time on.
+    pub fn outcome(&self) -> Option<WriteOutcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks at what lies in a target that is in an object store, which planning does not.
@@ -161,8 +191,9 @@ impl ExecutionPlan for TfRecordCommitExec {
             properties: Arc::new(Self::compute_properties(&input)),
             input,
             options: Arc::clone(&self.options),
+            rows: Arc::clone(&self.rows),
             inputs: self.inputs.clone(),
-            summary: Arc::clone(&self.summary),
+            outcome: Arc::clone(&self.outcome),
             runs: self.runs.clone(),
         }))
     }
@@ -189,20 +220,22 @@ impl ExecutionPlan for TfRecordCommitExec {
             mapping: Arc::clone(write.mapping()),
             input: Arc::clone(&self.input),
             options: Arc::clone(&self.options),
+            rows: Arc::clone(&self.rows),
+            is_sorted: write.is_sorted(),
             inputs: self.inputs.clone(),
             runs: self.runs.clone(),
-            summary: Arc::clone(&self.summary),
+            outcome: Arc::clone(&self.outcome),
         });
         let Some(task) = task else {
             return internal_err!("TfRecordCommitExec without a TfRecordWriteExec below it");
         };
         let count = async move {
             // A panic of the query would unwind through whoever polls us; as an error it has a place to go.
-            let manifest = AssertUnwindSafe(task.run(&context))
+            let rows = AssertUnwindSafe(task.run(&context))
                 .catch_unwind()
                 .await
-                .unwrap_or_else(|panic| Err(ErrorKind::Panic { message: describe_panic(&*panic) }.into()))?;
-            let count = UInt64Array::from(vec![manifest.totals.rows]);
+                .unwrap_or_else(|panic| Err(crate::ErrorKind::Panic { message: describe_panic(&*panic) }.into()))?;
+            let count = UInt64Array::from(vec![rows]);
             Ok(RecordBatch::try_new(Arc::clone(&COUNT_SCHEMA), vec![Arc::new(count)])?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&COUNT_SCHEMA), stream::once(count))))
@@ -213,35 +246,56 @@ impl ExecutionPlan for TfRecordCommitExec {
 struct CommitTask {
     input: Arc<dyn ExecutionPlan>,
     options: Arc<WriteOptions>,
+    rows: SchemaRef,
     inputs: Vec<PathBuf>,
     mapping: Arc<Mapping>,
     write_partitions: usize,
     source_partitions: usize,
+    /// Whether write partitions write each other's rows.
+    is_sorted: bool,
     expected_rows: Option<u64>,
     runs: Runs,
-    summary: Arc<Mutex<Option<Arc<Manifest>>>>,
+    outcome: Arc<Mutex<Option<WriteOutcome>>>,
+}
+
+/// What a run begins with.
+enum Begun {
+    Run(Arc<Run>),
+    /// There is nothing to do, since these are there.
+    Ignored(Vec<String>),
 }
 
 impl CommitTask {
-    async fn run(self, context: &TaskContext) -> Result<Arc<Manifest>> {
-        let run = self.begin(context).await?;
-        let reports = self.collect_reports(&run, context).await?;
-        self.check(&reports)?;
+    /// Runs, and tells how many rows were written.
+    async fn run(self, context: &TaskContext) -> Result<u64> {
         let description = self.describe()?;
+        let run = match self.begin(context, &description).await? {
+            Begun::Run(run) => run,
+            Begun::Ignored(found) => {
+                *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteOutcome::Ignored { found });
+                return Ok(0);
+            }
+        };
+        let reports = self.collect_reports(&run, context).await?;
+        run.end_sorting();
+        let rows = self.check(&reports)?;
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
         let missing = self.stage_missing(&run, &staged).await?;
         staged.extend(missing);
-        let summary = Arc::clone(&self.summary);
+        let outcome = Arc::clone(&self.outcome);
         let keep = move |manifest: Manifest| {
-            let manifest = Arc::new(manifest);
-            *summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&manifest));
-            manifest
+            let written = WriteOutcome::Written(Arc::new(manifest));
+            *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
         };
         // Either goes on when nobody polls for the count any more, and the set is there all the same.
         let published = match &run.staging {
             Staging::Local(commit) => {
                 let commit = commit.clone();
-                run.wait_for_disk(move |_| Ok(keep(commit.publish(staged, description).map_err(shards_error)?))).await
+                run.wait_for_disk(move |_| {
+                    keep(commit.publish(staged, description).map_err(shards_error)?);
+                    Ok(())
+                })
+                .await
             }
             Staging::Uploads(set) => {
                 let (set, run) = (Arc::clone(set), Arc::clone(&run));
@@ -254,38 +308,59 @@ impl CommitTask {
                 .await
             }
         };
-        published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        Ok(rows)
     }
 
-    /// Stages the shards that belong to the set although no row was for them.
+    /// Stages the shards that belong to the set although no row was for them. A set that is appended to has them.
     async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
+        if run.staging.is_appended_to() {
+            return Ok(Vec::new());
+        }
         let mut sealing = Sealing::new(run, 1);
         let mut empty = OpenShards::new(sealing.sinks(), 0, run.compression, run.level);
-        for shard in missing_shards(self.options.sharding, staged) {
-            empty.open(shard).map_err(shards_error)?;
+        for MissingShard { sequence, group, index, total } in missing_shards(&self.options, staged) {
+            let place = ShardPlace { group: &group, index, total };
+            empty.open_at(sequence, place).map_err(shards_error)?;
             sealing.seal(run, empty.take_before(usize::MAX), || {}).await?;
         }
         sealing.finish().await
     }
 
     /// Makes the staging directory and the threads.
-    async fn begin(&self, context: &TaskContext) -> Result<Arc<Run>> {
+    async fn begin(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun> {
         let (options, running) = (Arc::clone(&self.options), self.runs.start());
         let out = match &options.out {
             WriteTarget::Store(location) => {
-                let set = UploadSet::begin(location, &options, context, running).await?;
-                return Run::begin(Staging::Uploads(set), &options, None);
+                let begun = UploadSet::begin(location, &options, description, context, running).await?;
+                return Ok(match begun {
+                    BegunUploads::Set(set) => Begun::Run(Run::begin(Staging::Uploads(set), &options, None)?),
+                    BegunUploads::Ignored(found) => Begun::Ignored(found),
+                });
             }
             WriteTarget::Local(out) => out.clone(),
         };
-        let inputs = self.inputs.clone();
+        let (inputs, description) = (self.inputs.clone(), description.clone());
         SpawnedTask::spawn_blocking(move || {
-            let commit = LocalCommit::begin(&out, options.mode, RunId::new(), &inputs).map_err(shards_error)?;
+            if let Preflight::Ignore { found } = preflight(&out, options.mode, &inputs).map_err(shards_error)? {
+                return Ok(Begun::Ignored(found));
+            }
+            let commit = match LocalCommit::begin(&out, options.mode, RunId::new(), &inputs) {
+                // Another run was quicker.
+                Err(error) if options.mode == SaveMode::Ignore => match error.kind() {
+                    ErrorKind::NotEmpty { found, .. } => return Ok(Begun::Ignored(found.clone())),
+                    _ => return Err(shards_error(error)),
+                },
+                begun => begun.map_err(shards_error)?,
+            };
+            if let Some(standing) = commit.standing() {
+                standing.check_append(&description, commit.out()).map_err(shards_error)?;
+            }
             for leftover in commit.leftovers() {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 warn!("{}: left by run {}, {state}", leftover.path.display(), leftover.run);
             }
-            Run::begin(Staging::Local(commit), &options, Some(running))
+            Run::begin(Staging::Local(commit), &options, Some(running)).map(Begun::Run)
         })
         .await
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
@@ -301,54 +376,78 @@ impl CommitTask {
         Ok(reports)
     }
 
-    /// Every partition has reported, and every row that went in is in a shard.
-    fn check(&self, reports: &BTreeMap<u32, PartitionReport>) -> Result<()> {
+    /// Every partition has reported, and every row that went in is in a shard. Gives their number.
+    fn check(&self, reports: &BTreeMap<u32, PartitionReport>) -> Result<u64> {
         if reports.len() != self.write_partitions {
             return internal_err!("{} of {} write partitions have reported", reports.len(), self.write_partitions);
         }
-        let mut found = 0;
+        let (mut found, mut all_staged) = (0, 0);
         for report in reports.values() {
             let staged: u64 = report.shards.iter().map(|shard| shard.rows).sum();
-            if staged != report.rows {
+            if !self.is_sorted && staged != report.rows {
                 let (partition, rows) = (report.partition, report.rows);
                 return internal_err!("write partition {partition} took {rows} rows and staged {staged}");
             }
             found += report.rows;
+            all_staged += staged;
+        }
+        if all_staged != found {
+            return internal_err!("the write partitions took {found} rows and staged {all_staged}");
         }
         match self.expected_rows {
-            Some(expected) if expected != found => Err(ErrorKind::RowCount { expected, found }.into()),
-            _ => Ok(()),
+            Some(expected) if expected != found => Err(crate::ErrorKind::RowCount { expected, found }.into()),
+            _ => Ok(found),
         }
     }
 
     /// What the manifest says beside the shards.
     fn describe(&self) -> Result<SetDescription> {
-        let options = &self.options;
-        let mut description = SetDescription::new(&self.mapping, &options.mapping).map_err(shards_error)?;
-        description.prefix.clone_from(&options.prefix);
-        description.compression = options.compression;
-        description.sharding = options.sharding;
-        description.query.clone_from(&options.query);
-        description.inputs.clone_from(&options.inputs);
-        description.write_partitions = u32::try_from(self.source_partitions)
-            .map_err(|_| internal_datafusion_err!("{} input partitions", self.source_partitions))?;
-        description.options.extend(options.recorded.clone());
-        description.options.insert("ordered".to_owned(), json!(options.ordered));
-        if options.compression != Compression::None {
-            description.options.insert("level".to_owned(), json!(options.level.get()));
-        }
-        Ok(description)
+        let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
+        form.describe(self.source_partitions)
     }
 }
 
-/// Shards that belong to the set although no row was for them: all up to the number asked for, and one at least.
-fn missing_shards(sharding: Sharding, staged: &[StagedShard]) -> Vec<usize> {
-    match sharding {
-        Sharding::Count(count) => {
-            let there: BTreeSet<_> = staged.iter().map(|shard| shard.sequence as usize).collect();
-            (0..count.get()).filter(|shard| !there.contains(shard)).collect()
-        }
-        _ if staged.is_empty() => vec![0],
-        _ => Vec::new(),
+/// A shard that belongs to the set although no row was for it.
+#[derive(Debug, PartialEq, Eq)]
+struct MissingShard {
+    /// Its number among the shards of partition 0.
+    sequence: usize,
+    group: ShardGroup,
+    index: usize,
+    total: usize,
+}
+
+/// Shards that belong to the set although no row was for them: in each split all up to the number asked for, and one at
+/// least. A directory is there for its rows, so of a set with directories only one without rows has any.
+fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<MissingShard> {
+    if !options.partition_by.is_empty() && !staged.is_empty() {
+        return Vec::new();
     }
+    let groups: Vec<ShardGroup> = match &options.splits {
+        Some(split) => {
+            let of_split = |(name, _): (&str, f64)| ShardGroup { split: Some(name.to_owned()), ..ShardGroup::default() };
+            split.splits.iter().map(of_split).collect()
+        }
+        None => vec![ShardGroup::default()],
+    };
+    let first_free = staged.iter().map(|shard| shard.sequence as usize + 1).max().unwrap_or(0);
+    let mut missing = Vec::new();
+    for group in groups {
+        let there: BTreeSet<_> =
+            staged.iter().filter(|shard| shard.group == group).map(|shard| shard.sequence as usize).collect();
+        let asked = match sharding_of(&group, options) {
+            Sharding::Count(count) if options.partition_by.is_empty() => count.get(),
+            _ => 1,
+        };
+        if there.len() >= asked {
+            continue;
+        }
+        // Of splits all or none are there, since the sort makes empty ones, too. Other shards are numbered over the whole set.
+        let indices = (0..asked).filter(|index| options.splits.is_some() || !there.contains(index));
+        for index in indices {
+            let sequence = if options.splits.is_some() { first_free + missing.len() } else { index };
+            missing.push(MissingShard { sequence, group: group.clone(), index, total: asked });
+        }
+    }
+    missing
 }

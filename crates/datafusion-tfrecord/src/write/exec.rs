@@ -26,11 +26,18 @@ use super::options::WriteOptions;
 use super::partition::{PartitionWrite, Placement, WriteMetrics};
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
+use super::sorted::{Arrangement, SortMetrics, SortedWrite, Sorting};
+use super::units::PartitionPlace;
 
 /// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition that tells
 /// what it has staged; nothing is visible before a [`TfRecordCommitExec`](super::TfRecordCommitExec) has all of them.
 ///
-/// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones), `elapsed_compute`.
+/// Where records are to be shuffled, or go to splits or directories, all partitions sort them together, and no shard is
+/// begun before all rows are there. The partitions must be polled concurrently then, as
+/// [`CoalescePartitionsExec`](datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec) does.
+///
+/// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones), `elapsed_compute`; of
+/// those that sort also `rows_encoded`, `spill_count` and `spilled_bytes`.
 #[derive(Debug)]
 pub struct TfRecordWriteExec {
     input: Arc<dyn ExecutionPlan>,
@@ -48,6 +55,13 @@ pub(super) enum ShardAssignment {
     Dealt,
     /// Every partition, by size or number of rows.
     Cut,
+    /// All partitions together, when they have all rows.
+    Sorted {
+        /// What they sort by.
+        arrangement: Arrangement,
+        /// The order of the only partition's rows, if it is to be kept.
+        ordering: Option<OrderingRequirements>,
+    },
     /// The only partition: what it reads stays in order, cut into ranges if a number of shards is asked for.
     InOrder {
         /// The order, if the engine is to know it.
@@ -86,8 +100,12 @@ impl TfRecordWriteExec {
         &self.options
     }
 
-    /// The number of partitions that rows come from. Equal rows in equally many partitions give equal shards.
+    /// The number of partitions that rows come from. Equal rows in equally many partitions give equal shards. One where
+    /// the number does not matter.
     pub fn source_partitions(&self) -> usize {
+        if matches!(&self.assignment, ShardAssignment::Sorted { arrangement, .. } if arrangement.ignores_partitions()) {
+            return 1;
+        }
         let source = match self.input.downcast_ref::<DealExec>() {
             Some(deal) => deal.input(),
             None => &self.input,
@@ -99,8 +117,13 @@ impl TfRecordWriteExec {
     pub(super) fn expected_rows(&self) -> Option<u64> {
         match &self.assignment {
             ShardAssignment::InOrder { rows, .. } => *rows,
-            ShardAssignment::Dealt | ShardAssignment::Cut => None,
+            ShardAssignment::Dealt | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => None,
         }
+    }
+
+    /// Whether the write partitions write each other's rows.
+    pub(super) fn is_sorted(&self) -> bool {
+        matches!(self.assignment, ShardAssignment::Sorted { .. })
     }
 
     fn placement(&self) -> Placement {
@@ -120,6 +143,7 @@ fn describe(sharding: Sharding) -> String {
         Sharding::Count(shards) => format!("shards={shards}"),
         Sharding::Bytes(bytes) => format!("shard_size={bytes}"),
         Sharding::Rows(rows) => format!("shard_rows={rows}"),
+        Sharding::Hosts(hosts) => format!("hosts={hosts}"),
         other => format!("sharding={other:?}"),
     }
 }
@@ -133,6 +157,9 @@ impl DisplayAs for TfRecordWriteExec {
                 write!(f, "TfRecordWriteExec: record_type={record_type}, {sharding}")?;
                 if matches!(self.assignment, ShardAssignment::InOrder { .. }) {
                     f.write_str(", in order")?;
+                }
+                if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
+                    write!(f, ", {arrangement}")?;
                 }
                 write!(f, ", compression={}", self.options.compression)
             }
@@ -152,15 +179,19 @@ impl ExecutionPlan for TfRecordWriteExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.assignment {
-            ShardAssignment::InOrder { .. } => Distribution::SinglePartition,
-            ShardAssignment::Dealt | ShardAssignment::Cut => Distribution::UnspecifiedDistribution,
+            ShardAssignment::InOrder { .. } | ShardAssignment::Sorted { ordering: Some(_), .. } => {
+                Distribution::SinglePartition
+            }
+            ShardAssignment::Dealt | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => {
+                Distribution::UnspecifiedDistribution
+            }
         }])
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         // Without this the optimizer removes the user's ORDER BY, which nobody else seems to need.
         vec![match &self.assignment {
-            ShardAssignment::InOrder { ordering, .. } => ordering.clone(),
+            ShardAssignment::InOrder { ordering, .. } | ShardAssignment::Sorted { ordering, .. } => ordering.clone(),
             ShardAssignment::Dealt | ShardAssignment::Cut => None,
         }]
     }
@@ -198,19 +229,37 @@ impl ExecutionPlan for TfRecordWriteExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let number = u32::try_from(partition).map_err(|_| exec_datafusion_err!("too many partitions: {partition}"))?;
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let run = current_run(&context)?;
+        let partitions = self.properties.output_partitioning().partition_count();
+        let encoder = Encoder::new(Arc::clone(&self.mapping));
+        let metrics = WriteMetrics {
+            rows_written: counter("rows_written"),
+            bytes_written: counter("bytes_written"),
+            shards: counter("shards"),
+            elapsed_compute: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
+        };
+        if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
+            let begin = || Sorting::new(arrangement.clone(), Arc::clone(&self.options), partitions, &run, &context);
+            let sorting = run.sorting(begin);
+            let place = PartitionPlace { partition: number, partitions };
+            let sort_metrics = SortMetrics {
+                rows_encoded: counter("rows_encoded"),
+                spill_count: MetricBuilder::new(&self.metrics).spill_count(partition),
+                spilled_bytes: MetricBuilder::new(&self.metrics).spilled_bytes(partition),
+            };
+            let write = SortedWrite::new(run, sorting, place, encoder, metrics, sort_metrics);
+            let input = self.input.execute(partition, context)?;
+            let report = stream::once(async move { write.write(input).await?.to_batch() });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&REPORT_SCHEMA), report)));
+        }
         let write = PartitionWrite {
-            run: current_run(&context)?,
+            run,
             partition: number,
-            partitions: self.properties.output_partitioning().partition_count(),
+            partitions,
             placement: self.placement(),
             shard_space: if matches!(self.options.sharding, Sharding::Count(_)) { 0 } else { number },
-            encoder: Encoder::new(Arc::clone(&self.mapping)),
-            metrics: WriteMetrics {
-                rows_written: counter("rows_written"),
-                bytes_written: counter("bytes_written"),
-                shards: counter("shards"),
-                elapsed_compute: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
-            },
+            encoder,
+            metrics,
             reservation: MemoryConsumer::new(format!("TfRecordWriteExec[{partition}]")).register(context.memory_pool()),
         };
         let input = self.input.execute(partition, context)?;

@@ -30,6 +30,7 @@
 
 mod commit;
 mod deal;
+mod describe;
 mod exec;
 mod options;
 mod partition;
@@ -37,13 +38,15 @@ mod plan;
 mod report;
 mod run;
 mod sealing;
+mod sorted;
 mod staging;
 mod target;
+mod units;
 mod upload;
 
-pub use commit::TfRecordCommitExec;
+pub use commit::{TfRecordCommitExec, WriteOutcome};
 pub use deal::{DealExec, SHARD_COLUMN};
 pub use exec::TfRecordWriteExec;
-pub use options::WriteOptions;
-pub use plan::{local_inputs, plan_write, reproducible, spread};
+pub use options::{SplitOptions, WriteOptions};
+pub use plan::{local_inputs, plan_write, record_schema, reproducible, spread};
 pub use target::WriteTarget;

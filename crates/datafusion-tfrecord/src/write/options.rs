@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::{SaveMode, Sharding};
+use tfrecord_shards::{SaveMode, Sharding, Splits};
 
 use super::target::WriteTarget;
 
@@ -33,9 +33,20 @@ pub struct WriteOptions {
     pub out: WriteTarget,
     /// What columns become.
     pub mapping: MappingOptions,
-    /// How rows are spread over shards.
+    /// How rows are spread over shards: those of each split, in each partition directory.
     pub sharding: Sharding,
-    /// What shard names start with.
+    /// The number of shards of some splits, in the place of [`sharding`](Self::sharding).
+    pub split_shards: BTreeMap<String, NonZeroUsize>,
+    /// Shuffle all rows, with this seed: equal rows and seed give equal shards, in whichever order, files and partitions the
+    /// rows come. There is no order to keep then.
+    pub shuffle: Option<u64>,
+    /// Divide the rows into splits. Shard names start with the name of the split then.
+    pub splits: Option<SplitOptions>,
+    /// Columns whose values become Hive directories, `dt=2026-01-01/`, outermost first.
+    pub partition_by: Vec<String>,
+    /// Whether these columns are in the records, too.
+    pub keep_partition_columns: bool,
+    /// What shard names start with, unless there are splits.
     pub prefix: String,
     /// How shards are compressed.
     pub compression: Compression,
@@ -59,6 +70,16 @@ pub struct WriteOptions {
     pub recorded: BTreeMap<String, serde_json::Value>,
 }
 
+/// Which splits there are, and what decides about a row's.
+#[derive(Debug, Clone)]
+pub struct SplitOptions {
+    /// Their names and shares.
+    pub splits: Splits,
+    /// The key columns, [hashed](tfrecord_shards::key_hashes) in this order. Without any, the
+    /// [whole record](tfrecord_shards::record_hash) is the key.
+    pub by: Vec<String>,
+}
+
 impl WriteOptions {
     /// The defaults: shards of 128 MiB, uncompressed, named `part-...`, into a directory that must not exist yet.
     pub fn new(out: impl Into<WriteTarget>) -> Self {
@@ -66,6 +87,11 @@ impl WriteOptions {
             out: out.into(),
             mapping: MappingOptions::default(),
             sharding: Sharding::default(),
+            split_shards: BTreeMap::new(),
+            shuffle: None,
+            splits: None,
+            partition_by: Vec::new(),
+            keep_partition_columns: false,
             prefix: "part".to_owned(),
             compression: Compression::default(),
             level: Level::default(),

@@ -6,37 +6,26 @@
 //! ```
 //! Units leave the encoder in the order in which they went in, so the number of threads does not show in the shards.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_tfrecord::{Encoder, RecordBuffer};
-use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_physical_plan::metrics::{Count, Time};
-use futures::stream;
-use futures::{Stream, TryStreamExt, pin_mut};
-use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardDeal, ShardRule};
+use futures::{TryStreamExt, pin_mut};
+use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardRule};
 use tokio::sync::mpsc;
 
 use super::report::PartitionReport;
 use super::run::Run;
 use super::sealing::Sealing;
 use super::staging::{ShardSink, Sinks};
-use crate::error::{encode_error, shards_error};
-
-/// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
-const UNIT_BYTES: usize = 2 << 20;
-
-/// Most rows of a job: those of one batch of the engine. How long records are is told by those before, so where short ones
-/// are followed by long ones a job holds no more than the engine does anyway.
-const MAX_UNIT_ROWS: usize = 1 << 13;
-
-/// Shards that a partition may have open however short memory is: without some, nothing moves.
-const UNREFUSED_SHARDS: usize = 16;
+use super::units::{PartitionPlace, UNIT_BYTES, Unit, UnitSize, units};
+use crate::error::shards_error;
 
 /// How rows find their shard.
 #[derive(Debug, Clone)]
@@ -79,9 +68,9 @@ impl PartitionWrite {
             encoder: self.encoder,
             dealt: matches!(self.placement, Placement::Dealt),
             buffers: Arc::clone(&buffers),
-            record_len: AtomicUsize::new(0),
+            size: Arc::new(UnitSize::new(UNIT_BYTES)),
             time: self.metrics.elapsed_compute.clone(),
-            place: (self.partitions > 1).then_some((self.partition, self.partitions)),
+            place: PartitionPlace { partition: self.partition, partitions: self.partitions },
         };
         let append = Append {
             run: Arc::clone(&self.run),
@@ -100,13 +89,6 @@ impl PartitionWrite {
     }
 }
 
-/// Some rows to encode in one job.
-struct Unit {
-    /// Rows of the partition before these.
-    rows_before: u64,
-    batches: Vec<RecordBatch>,
-}
-
 /// The records of a unit.
 struct EncodedUnit {
     buffer: RecordBuffer,
@@ -119,11 +101,9 @@ struct Encode {
     encoder: Encoder,
     dealt: bool,
     buffers: Arc<Buffers>,
-    /// Mean framed length of the last unit's records; 0 before the first.
-    record_len: AtomicUsize,
+    size: Arc<UnitSize>,
     time: Time,
-    /// Which partition this is, of how many, if there are several.
-    place: Option<(u32, usize)>,
+    place: PartitionPlace,
 }
 
 impl Encode {
@@ -135,7 +115,7 @@ impl Encode {
         sender: mpsc::Sender<EncodedUnit>,
     ) -> Result<()> {
         let this = Arc::new(self);
-        let encoded = units(input, Arc::clone(&this))
+        let encoded = units(input, Arc::clone(&this.size))
             .map_ok(|unit| {
                 let this = Arc::clone(&this);
                 run.compute(move |_| this.encode(unit))
@@ -150,18 +130,6 @@ impl Encode {
         Ok(())
     }
 
-    /// Rows of a unit that starts with this batch.
-    fn rows_per_unit(&self, first: &RecordBatch) -> usize {
-        match self.record_len.load(Ordering::Relaxed) {
-            // A slice tells the memory of the whole; too much, but that only makes the first units small.
-            0 => {
-                let len = first.get_array_memory_size() / first.num_rows().max(1);
-                (UNIT_BYTES / len.max(1)).clamp(1, ShardDeal::MAX_BLOCK)
-            }
-            len => (UNIT_BYTES / len).clamp(1, MAX_UNIT_ROWS),
-        }
-    }
-
     fn encode(&self, unit: Unit) -> Result<EncodedUnit> {
         let _timer = self.time.timer();
         let mut buffer = self.buffers.take();
@@ -169,9 +137,7 @@ impl Encode {
         let mut dealt = Vec::new();
         for batch in &unit.batches {
             let start = buffer.len();
-            let error = |error: arrow_tfrecord::Error| {
-                self.locate(encode_error(error.with_row_offset(unit.rows_before + start as u64)))
-            };
+            let error = |error| self.place.encode_error(error, unit.rows_before + start as u64);
             if self.dealt {
                 let (rows, shards) = self.split_shards(batch)?;
                 self.encoder.encode(&rows, &mut buffer).map_err(error)?;
@@ -181,7 +147,7 @@ impl Encode {
             }
         }
         self.buffers.book(capacity_before, buffer.capacity());
-        self.record_len.store((buffer.bytes().len() / buffer.len().max(1)).max(1), Ordering::Relaxed);
+        self.size.note(&buffer);
         Ok(EncodedUnit { buffer, dealt })
     }
 
@@ -194,16 +160,6 @@ impl Encode {
         let schema = Arc::clone(self.encoder.mapping().schema());
         Ok((RecordBatch::try_new_with_options(schema, columns.to_vec(), &options)?, shards.values()))
     }
-
-    /// Says what rows are counted in, where it is not the whole query.
-    fn locate(&self, error: DataFusionError) -> DataFusionError {
-        match self.place {
-            Some((partition, partitions)) => {
-                error.context(format!("write partition {partition} of {partitions}, which counts its own rows"))
-            }
-            None => error,
-        }
-    }
 }
 
 /// Neighbouring records of the same shard, the first of them record `start`.
@@ -212,42 +168,6 @@ fn runs(shards: &[u32], start: usize) -> impl Iterator<Item = Piece> {
         let records = *start..*start + run.len();
         *start = records.end;
         Some(Piece { shard: run.first().map_or(0, |shard| *shard as usize), records })
-    })
-}
-
-/// Cuts and joins batches to units.
-fn units(input: SendableRecordBatchStream, encode: Arc<Encode>) -> impl Stream<Item = Result<Unit>> + Send {
-    struct State {
-        input: SendableRecordBatchStream,
-        /// What did not fit the last unit.
-        rest: Option<RecordBatch>,
-        rows: u64,
-        encode: Arc<Encode>,
-    }
-    let state = State { input, rest: None, rows: 0, encode };
-    stream::try_unfold(state, |mut state| async move {
-        let mut unit = Unit { rows_before: state.rows, batches: Vec::new() };
-        let mut room = None;
-        while room != Some(0) {
-            let mut batch = match state.rest.take() {
-                Some(rest) => rest,
-                None => match state.input.try_next().await? {
-                    Some(batch) => batch,
-                    None => break,
-                },
-            };
-            let left = room.get_or_insert_with(|| state.encode.rows_per_unit(&batch));
-            if batch.num_rows() > *left {
-                state.rest = Some(batch.slice(*left, batch.num_rows() - *left));
-                batch = batch.slice(0, *left);
-            }
-            if batch.num_rows() > 0 {
-                *left -= batch.num_rows();
-                state.rows += batch.num_rows() as u64;
-                unit.batches.push(batch);
-            }
-        }
-        Ok((!unit.batches.is_empty()).then_some((unit, state)))
     })
 }
 
@@ -273,17 +193,10 @@ impl Buffers {
         self.reservation.grow(now.saturating_sub(before));
     }
 
-    /// Books what an open shard holds back until it is enough to write or to compress. Refused when memory is short and some are
-    /// open already.
-    fn book_shard(&self, open: usize, bytes: usize) -> Result<()> {
-        if open < UNREFUSED_SHARDS {
-            self.reservation.grow(bytes);
-            return Ok(());
-        }
-        self.reservation.try_grow(bytes).map_err(|error| {
-            error
-                .context(format!("{open} shards of a write partition are open: write fewer shards, or raise the limit"))
-        })
+    /// Books what an open shard holds back until it is enough to write or to compress. Never refused: planning has seen to
+    /// it that those that are open at the same time take only a part of the memory.
+    fn book_shard(&self, bytes: usize) {
+        self.reservation.grow(bytes);
     }
 
     fn release_shard(&self, bytes: usize) {
@@ -346,7 +259,7 @@ impl Append {
                 let _timer = metrics.elapsed_compute.timer();
                 for piece in &pieces {
                     if !open.is_open(piece.shard) {
-                        buffers.book_shard(open.len(), shard_bytes)?;
+                        buffers.book_shard(shard_bytes);
                         open.open(piece.shard).map_err(shards_error)?;
                     }
                 }

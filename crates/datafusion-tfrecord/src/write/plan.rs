@@ -1,9 +1,11 @@
 //! [`plan_write`]: from a plan that yields rows to a plan that leaves shards.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use arrow_tfrecord::Mapping;
 use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -11,17 +13,22 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_execution::config::SessionConfig;
+use datafusion_execution::memory_pool::MemoryLimit;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
 use datafusion_session::Session;
-use tfrecord_shards::{Sharding, check_prefix, preflight};
+use rlimit::Resource;
+use tfrecord_shards::{Preflight, Sharding, check_prefix, preflight};
 
 use super::commit::TfRecordCommitExec;
 use super::deal::DealExec;
+use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
 use super::options::WriteOptions;
+use super::sorted::{Arrangement, RecordOrder};
+use super::staging::memory_per_shard;
 use super::target::WriteTarget;
 use super::upload::Place;
 use crate::directory::{GuardedSource, Location};
@@ -36,6 +43,8 @@ use crate::error::{ErrorKind, encode_error, shards_error};
 /// - A column has no feature to go to: [`arrow_tfrecord::Error`].
 /// - The target may not be written: [`tfrecord_shards::Error`]; of one in an object store, that is told when the plan runs,
 ///   unless the session does not have the store ([`ErrorKind::NoStore`]) or its uploads ([`ErrorKind::NoUploads`]).
+/// - A column to partition or to split by is not there, or cannot serve: [`ErrorKind::NoColumn`],
+///   [`ErrorKind::PartitionType`], [`ErrorKind::SplitKeyType`]; or none is left: [`ErrorKind::NoColumnsLeft`].
 /// - An ordered query with a number of shards, whose number of rows nobody knows:
 ///   [`ErrorKind::UnknownRowCount`].
 pub fn plan_write(
@@ -43,13 +52,21 @@ pub fn plan_write(
     options: WriteOptions,
     session: &dyn Session,
 ) -> Result<Arc<TfRecordCommitExec>> {
-    let mapping = Mapping::try_new(&input.schema(), &options.mapping).map_err(encode_error)?;
+    let rows = input.schema();
+    let is_ordered = options.ordered && options.shuffle.is_none() && has_order(&input);
+    let order = record_order(&options, is_ordered, session);
+    let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
+    let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
     check_prefix(&options.prefix).map_err(shards_error)?;
+    let options = Arc::new(options);
+    let description = SetForm { mapping: &mapping, options: &options, rows: &rows };
     let mut inputs = Vec::new();
     match &options.out {
         WriteTarget::Local(out) => {
             inputs = local_inputs(&input, &options.inputs);
-            preflight(out, options.mode, &inputs).map_err(shards_error)?;
+            if let Preflight::Append(standing) = preflight(out, options.mode, &inputs).map_err(shards_error)? {
+                standing.check_append(&description.describe(1)?, out).map_err(shards_error)?;
+            }
         }
         WriteTarget::Store(out) => {
             // What lies there is looked at when the plan runs.
@@ -57,8 +74,8 @@ pub fn plan_write(
             refuse_overlap(out, &input, &options.inputs)?;
         }
     }
-    let (input, assignment) = if options.ordered && has_order(&input) {
-        let rows = range_rows(&input, &options)?;
+    let (input, assignment) = if is_ordered {
+        let rows = if order.is_none() { range_rows(&input, &options)? } else { None };
         let ordering = input.output_ordering().cloned();
         let input = match &ordering {
             Some(ordering) if input.output_partitioning().partition_count() > 1 => {
@@ -66,21 +83,68 @@ pub fn plan_write(
             }
             _ => input,
         };
-        (input, ShardAssignment::InOrder { ordering: ordering.map(Into::into), rows })
+        let ordering = ordering.map(Into::into);
+        match order {
+            Some(_) => (input, ShardAssignment::Sorted { arrangement, ordering }),
+            None => (input, ShardAssignment::InOrder { ordering, rows }),
+        }
     } else {
         let input = spread(input, session)?;
         match options.sharding {
+            _ if order.is_some() => (input, ShardAssignment::Sorted { arrangement, ordering: None }),
             Sharding::Count(shards) => (Arc::new(DealExec::new(input, shards)) as _, ShardAssignment::Dealt),
             _ => (input, ShardAssignment::Cut),
         }
     };
-    let options = Arc::new(options);
     let mut plan: Arc<dyn ExecutionPlan> =
-        Arc::new(TfRecordWriteExec::new(input, Arc::clone(&options), Arc::new(mapping), assignment));
+        Arc::new(TfRecordWriteExec::new(input, Arc::clone(&options), mapping, assignment));
     if plan.output_partitioning().partition_count() > 1 {
         plan = Arc::new(CoalescePartitionsExec::new(plan));
     }
-    Ok(Arc::new(TfRecordCommitExec::new(plan, options, inputs)))
+    Ok(Arc::new(TfRecordCommitExec::new(plan, options, rows, inputs)))
+}
+
+/// The columns of the records that rows with these columns become: all but those that name directories.
+///
+/// # Errors
+/// As [`plan_write`], of columns to partition and to split by.
+pub fn record_schema(rows: &SchemaRef, options: &WriteOptions) -> Result<SchemaRef> {
+    Ok(Arrangement::try_new(rows, options, RecordOrder::Kept)?.1)
+}
+
+/// How records are sorted, if they have to be: because the options ask for what needs all rows at once, or because so many
+/// shards cannot be open at the same time.
+fn record_order(options: &WriteOptions, is_ordered: bool, session: &dyn Session) -> Option<RecordOrder> {
+    if let Some(seed) = options.shuffle {
+        return Some(RecordOrder::Shuffled { seed });
+    }
+    match options.sharding {
+        _ if options.splits.is_some() || !options.partition_by.is_empty() => Some(RecordOrder::Kept),
+        // How many shards depends on the bytes of all.
+        Sharding::Hosts(_) => Some(RecordOrder::Kept),
+        Sharding::Count(shards) if !is_ordered && !can_be_open(shards, options, session) => {
+            Some(RecordOrder::Dealt { shards })
+        }
+        _ => None,
+    }
+}
+
+/// What open shards may take of the engine's memory: the query is to go on beside them.
+const SHARE_OF_MEMORY: usize = 4;
+
+/// File handles for all that is not a shard: inputs, temporary files, the libraries of the process.
+const OTHER_FILES: u64 = 128;
+
+/// Whether so many shards can be open at the same time. Whatever the answer, what is written is the same.
+fn can_be_open(shards: NonZeroUsize, options: &WriteOptions, session: &dyn Session) -> bool {
+    let is_local = options.out.local().is_some();
+    let memory = memory_per_shard(is_local, options.compression).saturating_mul(shards.get());
+    let fits = match session.runtime_env().memory_pool.memory_limit() {
+        MemoryLimit::Finite(limit) => memory <= limit / SHARE_OF_MEMORY,
+        _ => true,
+    };
+    let files = Resource::NOFILE.get_soft().unwrap_or(u64::MAX);
+    fits && (!is_local || (shards.get() as u64).saturating_add(OTHER_FILES) <= files)
 }
 
 /// Session settings under which a plan gives every partition the same rows in the same order, in every run. Shards are

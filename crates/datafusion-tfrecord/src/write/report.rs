@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 use arrow_array::builder::{ArrayBuilder, ListBuilder, StringBuilder, StructBuilder, UInt32Builder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
-use tfrecord_shards::{RecordOffset, StagedShard, StagedUpload};
+use tfrecord_shards::{RecordOffset, ShardGroup, StagedShard, StagedUpload};
 
 /// What one write partition did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,10 @@ fn shard_fields() -> Fields {
         Field::new_list("parts", Field::new("item", DataType::Utf8, false), false),
         Field::new("partition", DataType::UInt32, false),
         Field::new("sequence", DataType::UInt32, false),
+        Field::new("split", DataType::Utf8, true),
+        // The partition columns and their values, in order.
+        Field::new_list("columns", Field::new("item", DataType::Utf8, false), false),
+        Field::new_list("values", Field::new("item", DataType::Utf8, true), false),
         Field::new("rows", DataType::UInt64, false),
         Field::new("framed_bytes", DataType::UInt64, false),
         Field::new("file_bytes", DataType::UInt64, false),
@@ -100,25 +104,33 @@ impl ShardRow<'_> {
     fn append(&mut self, shard: &StagedShard) -> Result<()> {
         self.field::<StringBuilder>(0)?.append_value(&shard.staged);
         self.field::<StringBuilder>(1)?.append_option(shard.upload.as_ref().map(|upload| &upload.id));
-        let parts = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(2)?;
-        let texts = parts.values().as_any_mut().downcast_mut::<StringBuilder>().ok_or_else(|| other_builder(2))?;
-        for part in shard.upload.iter().flat_map(|upload| &upload.parts) {
-            texts.append_value(part);
-        }
-        parts.append(true);
+        let parts = shard.upload.iter().flat_map(|upload| &upload.parts);
+        self.append_texts(2, parts.map(|part| Some(part.as_str())))?;
         self.field::<UInt32Builder>(3)?.append_value(shard.partition);
         self.field::<UInt32Builder>(4)?.append_value(shard.sequence);
-        self.field::<UInt64Builder>(5)?.append_value(shard.rows);
-        self.field::<UInt64Builder>(6)?.append_value(shard.framed_bytes);
-        self.field::<UInt64Builder>(7)?.append_value(shard.file_bytes);
-        self.field::<UInt32Builder>(8)?.append_value(shard.crc32c);
-        let offsets = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(9)?;
-        let numbers = offsets.values().as_any_mut().downcast_mut::<UInt64Builder>().ok_or_else(|| other_builder(9))?;
+        let ShardGroup { partition_values, split } = &shard.group;
+        self.field::<StringBuilder>(5)?.append_option(split.as_ref());
+        self.append_texts(6, partition_values.iter().map(|(column, _)| Some(column.as_str())))?;
+        self.append_texts(7, partition_values.iter().map(|(_, value)| value.as_deref()))?;
+        self.field::<UInt64Builder>(8)?.append_value(shard.rows);
+        self.field::<UInt64Builder>(9)?.append_value(shard.framed_bytes);
+        self.field::<UInt64Builder>(10)?.append_value(shard.file_bytes);
+        self.field::<UInt32Builder>(11)?.append_value(shard.crc32c);
+        let offsets = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(12)?;
+        let numbers = offsets.values().as_any_mut().downcast_mut::<UInt64Builder>().ok_or_else(|| other_builder(12))?;
         for RecordOffset { record, framed, file } in &shard.offsets {
             numbers.append_slice(&[*record, *framed, *file]);
         }
         offsets.append(true);
         self.0.append(true);
+        Ok(())
+    }
+
+    fn append_texts<'a>(&mut self, index: usize, texts: impl Iterator<Item = Option<&'a str>>) -> Result<()> {
+        let list = self.field::<ListBuilder<Box<dyn ArrayBuilder>>>(index)?;
+        let items = list.values().as_any_mut().downcast_mut::<StringBuilder>().ok_or_else(|| other_builder(index))?;
+        texts.for_each(|text| items.append_option(text));
+        list.append(true);
         Ok(())
     }
 
@@ -133,14 +145,36 @@ fn other_builder(index: usize) -> DataFusionError {
 
 fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
     let shards = shards.as_struct_opt()?;
-    let [staged, upload, parts, partition, sequence, rows, framed_bytes, file_bytes, crc32c, offsets] =
-        shards.columns()
+    let [
+        staged,
+        upload,
+        parts,
+        partition,
+        sequence,
+        split,
+        columns,
+        values,
+        rows,
+        framed_bytes,
+        file_bytes,
+        crc32c,
+        offsets,
+    ] = shards.columns()
     else {
         return None;
     };
     let (staged, upload) = (staged.as_string_opt::<i32>()?, upload.as_string_opt::<i32>()?);
+    let texts = |lists: &ListArray, row| -> Vec<Option<String>> {
+        lists.value(row).as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
+    };
     let parts = parts.as_list_opt::<i32>()?;
-    let parts_of = |row| parts.value(row).as_string::<i32>().iter().flatten().map(str::to_owned).collect();
+    let parts_of = |row| texts(parts, row).into_iter().flatten().collect();
+    let (split, columns, values) =
+        (split.as_string_opt::<i32>()?, columns.as_list_opt::<i32>()?, values.as_list_opt::<i32>()?);
+    let group = |row| ShardGroup {
+        partition_values: texts(columns, row).into_iter().flatten().zip(texts(values, row)).collect(),
+        split: split.is_valid(row).then(|| split.value(row).to_owned()),
+    };
     let (partition, sequence) =
         (partition.as_primitive_opt::<UInt32Type>()?, sequence.as_primitive_opt::<UInt32Type>()?);
     let (rows, framed_bytes) = (rows.as_primitive_opt::<UInt64Type>()?, framed_bytes.as_primitive_opt::<UInt64Type>()?);
@@ -151,6 +185,7 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
         upload: upload.is_valid(row).then(|| StagedUpload { id: upload.value(row).to_owned(), parts: parts_of(row) }),
         partition: partition.value(row),
         sequence: sequence.value(row),
+        group: group(row),
         rows: rows.value(row),
         framed_bytes: framed_bytes.value(row),
         file_bytes: file_bytes.value(row),
@@ -179,6 +214,12 @@ mod tests {
             }),
             partition: 7,
             sequence,
+            group: ShardGroup {
+                partition_values: (0..sequence)
+                    .map(|n| (format!("column {n}"), (n > 0).then(|| format!("value {n}"))))
+                    .collect(),
+                split: (sequence != 0).then(|| "train".to_owned()),
+            },
             rows: 1 << 40,
             framed_bytes: 1 << 41,
             file_bytes: 1 << 42,

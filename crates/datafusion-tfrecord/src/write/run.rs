@@ -4,7 +4,7 @@ use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion_common_runtime::SpawnedTask;
@@ -15,6 +15,7 @@ use tfrecord_framing::{Compression, Level};
 use tokio::sync::{oneshot, watch};
 
 use super::options::WriteOptions;
+use super::sorted::Sorting;
 use super::staging::Staging;
 use crate::error::{ErrorKind, shards_error};
 
@@ -28,6 +29,8 @@ pub(crate) struct Run {
     /// Where the set goes, for messages.
     out: PathBuf,
     pool: ThreadPool,
+    /// What the write partitions share if they sort.
+    sorting: Mutex<Option<Arc<Sorting>>>,
     /// Behind `staging`, so that what is staged is gone when this is. Uploads have their own, since they are aborted later.
     _running: Option<Running>,
 }
@@ -40,12 +43,24 @@ impl Run {
             .build()
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
-        Ok(Arc::new(Self { staging, compression, level, out, pool, _running: running }))
+        let sorting = Mutex::default();
+        Ok(Arc::new(Self { staging, compression, level, out, pool, sorting, _running: running }))
     }
 
     /// The error of a shard that could not be written.
     pub(crate) fn write_error(&self, error: tfrecord_shards::Error) -> DataFusionError {
         shards_error(error.with_path(&self.out))
+    }
+
+    /// What the write partitions share to sort, made by the first of them.
+    pub(super) fn sorting(&self, begin: impl FnOnce() -> Sorting) -> Arc<Sorting> {
+        let mut sorting = self.sorting.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(sorting.get_or_insert_with(|| Arc::new(begin())))
+    }
+
+    /// Nothing is sorted any more: its memory and temporary files go with the last partition.
+    pub(super) fn end_sorting(&self) {
+        self.sorting.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Threads that encode and compress.

@@ -13,14 +13,19 @@ use super::run::Run;
 use super::staging::{ShardSink, Sinks, Staging};
 use super::upload::PartUploads;
 
-/// Most files that are synced at the same time.
-const MAX_SYNCING: usize = 16;
+/// Most files that all partitions sync at the same time.
+const MAX_SYNCING: usize = 64;
+
+/// Most of them that one partition syncs: more is not faster.
+const MAX_SYNCING_EACH: usize = 16;
 
 /// The shards of a write partition that no more records go to.
 pub(super) enum Sealing {
     /// Files, which are synced.
     Files {
         commit: LocalCommit,
+        /// How many may be synced at the same time.
+        most: usize,
         syncing: FuturesUnordered<SpawnedTask<Result<Option<StagedShard>>>>,
         sealed: Vec<StagedShard>,
     },
@@ -33,7 +38,8 @@ impl Sealing {
     pub(super) fn new(run: &Run, partitions: usize) -> Self {
         match &run.staging {
             Staging::Local(commit) => {
-                Self::Files { commit: commit.clone(), syncing: FuturesUnordered::new(), sealed: Vec::new() }
+                let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
+                Self::Files { commit: commit.clone(), most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
             }
             Staging::Uploads(set) => Self::Uploads(PartUploads::new(set, partitions)),
         }
@@ -56,9 +62,9 @@ impl Sealing {
         finished: impl Fn() + Clone + Send + Sync + 'static,
     ) -> Result<()> {
         match self {
-            Self::Files { syncing, sealed, .. } => {
+            Self::Files { most, syncing, sealed, .. } => {
                 for shard in complete {
-                    while syncing.len() >= MAX_SYNCING {
+                    while syncing.len() >= *most {
                         next(syncing, sealed).await?;
                     }
                     let finished = finished.clone();

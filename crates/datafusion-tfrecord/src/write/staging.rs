@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{LocalCommit, ShardFile, ShardSinks, ShardWriter};
+use tfrecord_shards::{LocalCommit, ShardFile, ShardPlace, ShardSinks, ShardWriter};
 
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
@@ -16,13 +16,27 @@ pub(crate) enum Staging {
     Uploads(Arc<UploadSet>),
 }
 
+/// Bytes that a shard, in a local file or an object store, holds in memory before it hands them on, at most and about. What
+/// uploads hold is booked apart.
+pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usize {
+    match compression {
+        Compression::None if !is_local => 0,
+        _ => ShardWriter::<ShardSink>::memory(compression),
+    }
+}
+
 impl Staging {
-    /// Bytes that a shard holds in memory before it hands them on, at most and about. What uploads hold is booked apart.
-    pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
-        match (self, compression) {
-            (Self::Uploads(_), Compression::None) => 0,
-            _ => ShardWriter::<ShardSink>::memory(compression),
+    /// Whether the shards are added to a set that is there.
+    pub(crate) fn is_appended_to(&self) -> bool {
+        match self {
+            Self::Local(commit) => commit.standing().is_some(),
+            Self::Uploads(set) => set.is_appended_to(),
         }
+    }
+
+    /// As [`memory_per_shard`] tells.
+    pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
+        memory_per_shard(matches!(self, Self::Local(_)), compression)
     }
 }
 
@@ -45,6 +59,18 @@ impl ShardSinks for Sinks {
         match self {
             Self::Local(commit) => commit.create_shard(partition, sequence).map(ShardSink::File),
             Self::Uploads(sinks) => sinks.create_shard(partition, sequence).map(ShardSink::Upload),
+        }
+    }
+
+    fn create_shard_at(
+        &self,
+        partition: u32,
+        sequence: u32,
+        place: ShardPlace<'_>,
+    ) -> tfrecord_shards::Result<ShardSink> {
+        match self {
+            Self::Local(commit) => commit.create_shard_at(partition, sequence, place).map(ShardSink::File),
+            Self::Uploads(sinks) => sinks.create_shard_at(partition, sequence, place).map(ShardSink::Upload),
         }
     }
 

@@ -85,7 +85,7 @@ impl<F: Fn(usize) -> Option<Result<RecordBatch>> + Clone + Send + Sync + 'static
 }
 
 /// A session whose table `t` has three such partitions.
-fn made_by<F>(batches: F) -> Result<SessionContext>
+pub(crate) fn made_by<F>(batches: F) -> Result<SessionContext>
 where
     F: Fn(usize) -> Option<Result<RecordBatch>> + Clone + Send + Sync + 'static,
 {

@@ -7,6 +7,7 @@ mod failure;
 mod order;
 mod read;
 mod sharding;
+mod sorted;
 mod sql;
 mod support;
 mod uploads;

@@ -19,7 +19,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
-use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant};
+use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant, StoredManifest};
 use tfrecord_shards::{ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, StagedShard};
 use tokio::runtime::Handle;
 
@@ -37,6 +37,8 @@ pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
 pub(crate) struct UploadSet {
     place: Place,
     mode: SaveMode,
+    /// The set that shards are added to.
+    standing: Option<StoredManifest>,
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
@@ -47,41 +49,67 @@ pub(crate) struct UploadSet {
     running: Mutex<Option<Running>>,
 }
 
+/// What a run begins with.
+pub(crate) enum BegunUploads {
+    Set(Arc<UploadSet>),
+    /// There is nothing to do, since these are there.
+    Ignored(Vec<String>),
+}
+
 impl UploadSet {
     /// Checks that the target may be written to. Nothing is written yet.
     pub(crate) async fn begin(
         location: &Location,
         options: &WriteOptions,
+        description: &SetDescription,
         context: &TaskContext,
         running: Running,
-    ) -> Result<Arc<Self>> {
+    ) -> Result<BegunUploads> {
         let place = Place::find(location, &context.runtime_env(), context.session_config())?;
         let occupant = place.inspect(options.mode).await?;
+        let is_vacant = occupant == Occupant::Vacant;
+        let standing = match occupant {
+            Occupant::Ignored { found } => return Ok(BegunUploads::Ignored(found)),
+            Occupant::Standing(standing) => {
+                standing.manifest.check_append(description, &place.out()).map_err(shards_error)?;
+                Some(*standing)
+            }
+            Occupant::Vacant | Occupant::Ours { .. } => None,
+        };
         let run = RunId::new();
         let names = ObjectNames {
             prefix: options.prefix.clone(),
             total: if let Sharding::Count(shards) = options.sharding { Some(shards.get()) } else { None },
             compression: options.compression,
             // Old and new lie beside each other for a while.
-            run: (occupant != Occupant::Vacant).then(|| run.clone()),
+            run: (!is_vacant).then(|| run.clone()),
         };
-        Ok(Arc::new(Self {
+        Ok(BegunUploads::Set(Arc::new(Self {
             place,
             mode: options.mode,
+            standing,
             run,
             names,
             buffers: Arc::new(PartBuffers::new(context)),
             open: Mutex::default(),
             runtime: Handle::current(),
             running: Mutex::new(Some(running)),
-        }))
+        })))
+    }
+
+    /// Whether the shards are added to a set that is there.
+    pub(crate) fn is_appended_to(&self) -> bool {
+        self.standing.is_some()
     }
 
     /// Publishes these shards as the set. Not to be given up halfway.
     pub(crate) async fn publish(&self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         let own_names = self.names.run.is_some();
-        let mut publication =
-            ObjectPublication::new(own_names, shards.clone(), description, &self.run).map_err(shards_error)?;
+        let publication = match self.standing.clone() {
+            Some(standing) => ObjectPublication::append(&self.place.out(), standing, shards.clone(), description, &self.run),
+            None => ObjectPublication::new(own_names, shards.clone(), description, &self.run),
+        };
+        let mut publication = publication.map_err(shards_error)?;
         while let Some(step) = publication.next_step() {
             let performed = self.perform(&step, &publication, &shards).await;
             let noted = performed
@@ -113,7 +141,7 @@ impl UploadSet {
             ObjectStep::Complete => self.complete(shards).await?,
             ObjectStep::Confirm => {
                 let standing = self.place.manifest().await?;
-                if standing.is_none_or(|standing| standing.manifest.run != publication.manifest().run) {
+                if standing.is_none_or(|standing| standing.manifest.last_run() != publication.manifest().last_run()) {
                     return Err(shards_error(ErrorKind::Superseded { path: self.place.out() }.into()));
                 }
             }

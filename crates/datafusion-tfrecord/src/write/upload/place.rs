@@ -73,7 +73,8 @@ impl Place {
     /// What is there now, if it may be replaced.
     pub(crate) async fn inspect(&self, mode: SaveMode) -> Result<Occupant> {
         // Where nothing is replaced, it does not matter whose it is.
-        let manifest = if mode == SaveMode::Overwrite { self.manifest().await? } else { None };
+        let needs_manifest = matches!(mode, SaveMode::Overwrite | SaveMode::Append);
+        let manifest = if needs_manifest { self.manifest().await? } else { None };
         let mut survey = PrefixSurvey::new(mode, manifest.as_ref());
         let prefix = &self.location.literal;
         let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
@@ -82,7 +83,7 @@ impl Place {
             let parts: Vec<_> = parts.collect();
             let path = parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("/");
             // A console makes an empty object for what it shows as a directory.
-            if !path.is_empty() && survey.add(path).is_break() {
+            if !path.is_empty() && survey.add(path, file.size).is_break() {
                 break;
             }
         }

@@ -17,7 +17,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
-use tfrecord_shards::{ShardStats, StagedShard, StagedUpload};
+use tfrecord_shards::{ShardGroup, ShardPlace, ShardStats, StagedShard, StagedUpload};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -40,6 +40,7 @@ pub(crate) struct ShardUpload {
     set: Arc<UploadSet>,
     partition: u32,
     sequence: u32,
+    group: ShardGroup,
     /// Its path from the set's prefix.
     name: String,
     key: Path,
@@ -104,7 +105,7 @@ impl ShardUpload {
         }
         let (stats, _) = progress.end.take()?;
         let upload = StagedUpload { id: id.clone(), parts: sent };
-        let staged = StagedShard::new(&self.name, self.partition, self.sequence, stats);
+        let staged = StagedShard::new(&self.name, self.partition, self.sequence, stats).with_group(self.group.clone());
         Some(StagedShard { upload: Some(upload), ..staged })
     }
 
@@ -272,12 +273,31 @@ pub(crate) struct UploadSinks {
 
 impl UploadSinks {
     pub(crate) fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<UploadSink> {
-        let name = self.set.names.name(partition, sequence);
+        self.create(self.set.names.name(partition, sequence), partition, sequence, ShardGroup::default())
+    }
+
+    pub(crate) fn create_shard_at(
+        &self,
+        partition: u32,
+        sequence: u32,
+        place: ShardPlace<'_>,
+    ) -> tfrecord_shards::Result<UploadSink> {
+        self.create(self.set.names.path(place), partition, sequence, place.group.clone())
+    }
+
+    fn create(
+        &self,
+        name: String,
+        partition: u32,
+        sequence: u32,
+        group: ShardGroup,
+    ) -> tfrecord_shards::Result<UploadSink> {
         let upload = ShardUpload {
             key: self.set.place.key(&name)?,
             set: Arc::clone(&self.set),
             partition,
             sequence,
+            group,
             name,
             id: OnceCell::new(),
             progress: Mutex::default(),

@@ -1,0 +1,65 @@
+//! The columns in the paths of sets, in the types in which they were written.
+
+use std::collections::BTreeSet;
+
+use arrow_schema::{DataType, FieldRef};
+use datafusion_common::Result;
+use tfrecord_shards::SchemaDescription;
+
+use super::sets::Set;
+use crate::directory::{Listing, PartitionColumns};
+use crate::error::shards_error;
+
+/// Gives the columns in the paths of `listing` the types that the manifests tell, if all files are of `sets` that agree
+/// about them. Also gives the names of those that are in the records, too.
+///
+/// `is_whole`: the table is all of its sets, so that it has their columns even where no file has a path to tell them.
+pub(super) fn settle(listing: Listing, sets: &[Set], is_whole: bool) -> Result<(Listing, BTreeSet<String>)> {
+    let mut columns: Option<Vec<FieldRef>> = None;
+    for set in sets {
+        let found = match &set.manifest.partition_columns {
+            Some(described) => fields(described)?,
+            None => Vec::new(),
+        };
+        match &columns {
+            Some(first) if *first != found => return Ok((listing, BTreeSet::new())),
+            _ => columns = Some(found),
+        }
+    }
+    let columns = columns.unwrap_or_default();
+    let mut kept = BTreeSet::new();
+    for column in &columns {
+        let has = |described: &SchemaDescription| described.fields.iter().any(|field| field.name == *column.name());
+        if sets.iter().all(|set| set.manifest.schema.as_ref().is_some_and(has)) {
+            kept.insert(column.name().clone());
+        }
+    }
+    if columns.is_empty() {
+        return Ok((listing, kept));
+    }
+    let mut partitions = if listing.partitions().fields().is_empty() && is_whole {
+        PartitionColumns::nulls(&columns, listing.files().len())?
+    } else {
+        let name = |index: usize| listing.file_names().nth(index).unwrap_or_default();
+        listing.partitions().clone().with_types(&columns, name)?
+    };
+    for column in columns.iter().filter(|column| kept.contains(column.name())) {
+        // The empty text has the directory of null; the records tell them apart.
+        if is_text(column.data_type()) && partitions.has_null(column.name()) {
+            partitions = partitions.without(column.name());
+        }
+    }
+    Ok((listing.with_partitions(partitions), kept))
+}
+
+fn fields(described: &SchemaDescription) -> Result<Vec<FieldRef>> {
+    Ok(described.to_schema().map_err(shards_error)?.fields().iter().cloned().collect())
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_text(values),
+        DataType::RunEndEncoded(_, values) => is_text(values.data_type()),
+        other => other.is_string(),
+    }
+}

@@ -1,0 +1,54 @@
+//! [`SetForm`]: what the manifest says of a set beside its shards.
+
+use arrow_schema::Schema;
+use arrow_tfrecord::Mapping;
+use datafusion_common::{Result, internal_datafusion_err};
+use serde_json::json;
+use tfrecord_framing::Compression;
+use tfrecord_shards::{SchemaDescription, SetDescription, SplitDescription};
+
+use super::options::WriteOptions;
+use super::sorted::Arrangement;
+use crate::error::shards_error;
+
+/// What planning knows of a set.
+pub(super) struct SetForm<'a> {
+    pub(super) mapping: &'a Mapping,
+    pub(super) options: &'a WriteOptions,
+    /// The columns of the query: those of the records, and those of the directories.
+    pub(super) rows: &'a Schema,
+}
+
+impl SetForm<'_> {
+    /// What the manifest says of a set that is written from so many partitions.
+    pub(super) fn describe(&self, source_partitions: usize) -> Result<SetDescription> {
+        let options = self.options;
+        let mut description = SetDescription::new(self.mapping, &options.mapping).map_err(shards_error)?;
+        description.prefix.clone_from(&options.prefix);
+        description.compression = options.compression;
+        description.sharding = options.sharding;
+        description.query.clone_from(&options.query);
+        description.inputs.clone_from(&options.inputs);
+        description.write_partitions = u32::try_from(source_partitions)
+            .map_err(|_| internal_datafusion_err!("{source_partitions} input partitions"))?;
+        description.seed = options.shuffle;
+        if let Some(split) = &options.splits {
+            let splits = split.splits.iter();
+            let splits = splits.map(|(name, fraction)| SplitDescription { name: name.to_owned(), fraction });
+            description.splits = splits.collect();
+            description.split_by.clone_from(&split.by);
+        }
+        let partition_columns = Arrangement::partition_schema(self.rows, options)?;
+        let described = partition_columns.map(|schema| SchemaDescription::try_new(&schema)).transpose();
+        description.partition_columns = described.map_err(shards_error)?;
+        description.options.extend(options.recorded.clone());
+        description.options.insert("ordered".to_owned(), json!(options.ordered && options.shuffle.is_none()));
+        if !options.split_shards.is_empty() {
+            description.options.insert("split_shards".to_owned(), json!(options.split_shards));
+        }
+        if options.compression != Compression::None {
+            description.options.insert("level".to_owned(), json!(options.level.get()));
+        }
+        Ok(description)
+    }
+}

@@ -1,0 +1,231 @@
+//! [`Barrier`]: where the write partitions of a node wait for each other.
+
+use std::sync::Arc;
+
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tokio::sync::watch;
+
+/// Where partitions wait until all have come and the last has made what they go on with. When one of them fails, or is
+/// dropped before it is through, those that wait fail with its error.
+#[derive(Debug)]
+pub(super) struct Barrier<T> {
+    state: watch::Sender<State<T>>,
+    partitions: usize,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    /// So many have not come yet.
+    Closed { missing: usize },
+    /// All have come, and this is what they go on with.
+    Open(T),
+    Failed(Arc<DataFusionError>),
+}
+
+impl<T: Clone> Barrier<T> {
+    pub(super) fn new(partitions: usize) -> Self {
+        Self { state: watch::Sender::new(State::Closed { missing: partitions }), partitions }
+    }
+
+    /// One of the partitions, on its way.
+    pub(super) fn visitor(self: &Arc<Self>) -> Visitor<T> {
+        Visitor { barrier: Arc::clone(self), is_through: false }
+    }
+}
+
+/// A partition on its way through a [`Barrier`]. Dropped before it is [through](Self::leave), it ends the others.
+#[derive(Debug)]
+pub(super) struct Visitor<T> {
+    barrier: Arc<Barrier<T>>,
+    is_through: bool,
+}
+
+impl<T: Clone> Visitor<T> {
+    /// Notes that this partition has come. The last of them is told so, and has to [open](Self::open) the barrier.
+    ///
+    /// # Errors
+    /// When another has failed, or more come than there are.
+    pub(super) fn arrive(&self) -> Result<bool> {
+        let mut arrived = Ok(false);
+        self.barrier.state.send_if_modified(|state| {
+            match state {
+                State::Closed { missing } if *missing > 0 => {
+                    *missing -= 1;
+                    arrived = Ok(*missing == 0);
+                }
+                State::Failed(error) => arrived = Err(DataFusionError::Shared(Arc::clone(error))),
+                State::Closed { .. } | State::Open(_) => {
+                    let partitions = self.barrier.partitions;
+                    arrived = Err(internal_datafusion_err!("one of {partitions} write partitions runs twice"));
+                }
+            }
+            false
+        });
+        arrived
+    }
+
+    /// Lets all go on with this.
+    pub(super) fn open(&self, with: T) {
+        self.barrier.state.send_if_modified(|state| {
+            let is_closed = matches!(state, State::Closed { .. });
+            if is_closed {
+                *state = State::Open(with);
+            }
+            is_closed
+        });
+    }
+
+    /// Waits until the barrier is open.
+    ///
+    /// # Errors
+    /// When another partition has failed.
+    pub(super) async fn opened(&self) -> Result<T> {
+        let mut changes = self.barrier.state.subscribe();
+        let state = changes.wait_for(|state| !matches!(state, State::Closed { .. })).await;
+        match &*state.map_err(|_| internal_datafusion_err!("the write partitions have lost each other"))? {
+            State::Open(with) => Ok(with.clone()),
+            State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            State::Closed { .. } => Err(internal_datafusion_err!("a closed barrier was passed")),
+        }
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// When another partition has failed.
+    pub(super) fn check(&self) -> Result<()> {
+        match &*self.barrier.state.borrow() {
+            State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            State::Closed { .. } | State::Open(_) => Ok(()),
+        }
+    }
+
+    /// This partition is done: it ends nobody any more.
+    pub(super) fn leave(mut self) {
+        self.is_through = true;
+    }
+
+    /// Ends the others with this error, unless one has ended them before, and gives it back.
+    pub(super) fn fail(mut self, error: DataFusionError) -> DataFusionError {
+        self.is_through = true;
+        let error = Arc::new(error);
+        self.barrier.end(Arc::clone(&error));
+        DataFusionError::Shared(error)
+    }
+}
+
+impl<T> Barrier<T> {
+    fn end(&self, error: Arc<DataFusionError>) {
+        self.state.send_if_modified(|state| {
+            let is_first = !matches!(state, State::Failed(_));
+            if is_first {
+                *state = State::Failed(error);
+            }
+            is_first
+        });
+    }
+}
+
+impl<T> Drop for Visitor<T> {
+    fn drop(&mut self) {
+        if !self.is_through {
+            self.barrier.end(Arc::new(internal_datafusion_err!("a write partition was given up")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Far more than anything here takes: a test that hangs is to fail.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn visitors(partitions: usize) -> Vec<Visitor<u32>> {
+        let barrier = Arc::new(Barrier::new(partitions));
+        (0..partitions).map(|_| barrier.visitor()).collect()
+    }
+
+    fn hangs(_: tokio::time::error::Elapsed) -> DataFusionError {
+        internal_datafusion_err!("it waits for ever")
+    }
+
+    #[tokio::test]
+    async fn the_last_opens_for_all() -> Result<()> {
+        let mut visitors = visitors(3);
+        let last = visitors.pop().expect("three");
+        let mut waiting = Vec::new();
+        for visitor in visitors {
+            assert!(!visitor.arrive()?);
+            waiting.push(tokio::spawn(async move {
+                let with = visitor.opened().await?;
+                visitor.leave();
+                Ok::<_, DataFusionError>(with)
+            }));
+        }
+        assert!(last.arrive()?);
+        last.open(7);
+        assert_eq!(last.opened().await?, 7);
+        last.leave();
+        for waiting in waiting {
+            assert_eq!(timeout(LONG, waiting).await.map_err(hangs)?.expect("no panic")?, 7);
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_those_that_wait_and_those_that_come_later() -> Result<()> {
+        let mut visitors = visitors(3);
+        let (failing, late) = (visitors.pop().expect("three"), visitors.pop().expect("two"));
+        let early = visitors.pop().expect("one");
+        assert!(!early.arrive()?);
+        let waiting = tokio::spawn(async move { early.opened().await });
+        let own = failing.fail(DataFusionError::Execution("disk full".to_owned()));
+        assert!(own.to_string().contains("disk full"), "{own}");
+        let error = timeout(LONG, waiting).await.map_err(hangs)?.expect("no panic").expect_err("failed");
+        assert!(error.to_string().contains("disk full"), "{error}");
+        for error in [late.check(), late.arrive().map(drop)] {
+            assert!(error.expect_err("failed").to_string().contains("disk full"));
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn one_that_is_dropped_ends_those_that_wait() -> Result<()> {
+        for has_arrived in [false, true] {
+            let mut visitors = visitors(2);
+            let (dropped, waiting) = (visitors.pop().expect("two"), visitors.pop().expect("one"));
+            assert!(!waiting.arrive()?);
+            if has_arrived {
+                assert!(dropped.arrive()?, "the last");
+            }
+            let waiting = tokio::spawn(async move { waiting.opened().await });
+            drop(dropped);
+            timeout(LONG, waiting).await.map_err(hangs)?.expect("no panic").expect_err("given up");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn one_that_has_left_ends_nobody() -> Result<()> {
+        let mut visitors = visitors(2);
+        let (first, second) = (visitors.pop().expect("two"), visitors.pop().expect("one"));
+        assert!(!first.arrive()? && second.arrive()?);
+        second.open(1);
+        first.leave();
+        second.check()
+    }
+
+    #[test]
+    fn a_partition_that_runs_twice_is_refused() -> Result<()> {
+        let barrier = Arc::new(Barrier::<u32>::new(1));
+        let (first, second) = (barrier.visitor(), barrier.visitor());
+        assert!(first.arrive()?);
+        second.arrive().expect_err("there is one");
+        Ok(())
+    }
+}

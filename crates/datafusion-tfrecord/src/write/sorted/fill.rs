@@ -1,0 +1,171 @@
+//! [`Fill`]: the first half of the work, from rows to records and their keys in the sorter.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_tfrecord::{Encoder, RecordBuffer};
+use datafusion_common::Result;
+use datafusion_execution::SendableRecordBatchStream;
+use futures::{TryStreamExt, pin_mut};
+use tfrecord_shards::ShardDeal;
+use tfrecord_shards::sort::SortKey;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use super::arrangement::{GroupRule, RecordOrder};
+use super::{SortMetrics, Sorting};
+use crate::write::partition::WriteMetrics;
+use crate::write::run::Run;
+use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
+
+/// The rows of one write partition on their way to the sorter.
+pub(super) struct Fill {
+    sorting: Arc<Sorting>,
+    place: PartitionPlace,
+    encoder: Encoder,
+    size: Arc<UnitSize>,
+    metrics: WriteMetrics,
+    sort_metrics: SortMetrics,
+}
+
+/// Records and what they are sorted by.
+struct KeyedUnit {
+    keys: Vec<SortKey>,
+    records: RecordBuffer,
+}
+
+/// Rows that are dealt to a shard in one turn, or a part of them.
+struct DealtRows {
+    shard: u32,
+    /// Orders the rows of the shard: the round, the partition, and where in the partition's block of that round.
+    first_key: u128,
+    rows: usize,
+}
+
+impl Fill {
+    pub(super) fn new(
+        sorting: Arc<Sorting>,
+        place: PartitionPlace,
+        encoder: Encoder,
+        metrics: WriteMetrics,
+        sort_metrics: SortMetrics,
+    ) -> Self {
+        let size = Arc::new(UnitSize::new(sorting.unit_bytes));
+        Self { sorting, place, encoder, size, metrics, sort_metrics }
+    }
+
+    /// Takes all rows, and tells how many there were.
+    pub(super) async fn run(self, run: &Arc<Run>, input: SendableRecordBatchStream) -> Result<u64> {
+        // Enough under way for this partition's share of the pool, and one more to take up when one is done.
+        let window = run.threads().div_ceil(self.place.partitions) + 1;
+        let this = Arc::new(self);
+        let mut dealer = Dealer::new(&this);
+        let encoded = units(input, Arc::clone(&this.size))
+            .map_ok(|unit| {
+                let this = Arc::clone(&this);
+                let dealt = dealer.as_mut().map(|dealer| dealer.deal(&unit)).unwrap_or_default();
+                run.compute(move |_| this.encode(&unit, &dealt))
+            })
+            .try_buffered(window);
+        // In any order, so that one that spills is in nobody's way.
+        let pushed = encoded
+            .map_ok(|unit| {
+                let this = Arc::clone(&this);
+                run.compute(move |_| this.push(unit))
+            })
+            .try_buffer_unordered(window);
+        pin_mut!(pushed);
+        let mut rows = 0;
+        while let Some(more) = pushed.try_next().await? {
+            rows += more;
+        }
+        Ok(rows)
+    }
+
+    fn encode(&self, unit: &Unit, dealt: &[DealtRows]) -> Result<KeyedUnit> {
+        let _timer = self.metrics.elapsed_compute.timer();
+        let arrangement = &self.sorting.arrangement;
+        let rows = unit.batches.iter().map(RecordBatch::num_rows).sum();
+        let (mut records, booked) = self.sorting.inputs.buffer(|| self.size.buffer(rows));
+        let mut groups = Vec::new();
+        for rows in &unit.batches {
+            let start = records.len();
+            let first_row = unit.rows_before + start as u64;
+            let columns = arrangement.records(rows)?;
+            let encoded = self.encoder.encode(&columns, &mut records);
+            encoded.map_err(|error| self.place.encode_error(error, first_row))?;
+            if let GroupRule::Columns { partitions, splits } = &arrangement.groups {
+                let of_rows = self.sorting.groups.of((partitions, splits.as_ref()), rows, (&records, start), first_row);
+                groups.append(&mut of_rows.map_err(|error| self.place.locate(error))?);
+            }
+        }
+        self.size.note(&records);
+        self.sort_metrics.rows_encoded.add(records.len());
+        self.sorting.inputs.book(booked, &records);
+        let group = |record| groups.get(record).copied().unwrap_or(0);
+        let keys = match arrangement.order {
+            RecordOrder::Shuffled { seed } => {
+                let key = |record| xxh3_128_with_seed(records.payload(record), seed);
+                (0..records.len()).map(|record| SortKey::new(group(record), key(record))).collect()
+            }
+            RecordOrder::Kept => {
+                let first = u128::from(self.place.partition) << 64 | u128::from(unit.rows_before);
+                (first..).zip(0..records.len()).map(|(key, record)| SortKey::new(group(record), key)).collect()
+            }
+            RecordOrder::Dealt { .. } => dealt
+                .iter()
+                .flat_map(|dealt| {
+                    let keys = (dealt.first_key..).take(dealt.rows);
+                    keys.map(|key| SortKey::new(dealt.shard, key))
+                })
+                .collect(),
+        };
+        Ok(KeyedUnit { keys, records })
+    }
+
+    fn push(&self, KeyedUnit { keys, records }: KeyedUnit) -> Result<u64> {
+        let _timer = self.metrics.elapsed_compute.timer();
+        let rows = keys.len() as u64;
+        self.sorting.inputs.push(keys, records)?;
+        Ok(rows)
+    }
+}
+
+/// Deals the rows of a partition, as [`DealExec`](crate::write::DealExec) does with several of them.
+struct Dealer {
+    deal: ShardDeal,
+    shards: NonZeroUsize,
+    partition: u32,
+    /// Turns that are complete.
+    turns: u64,
+    /// Rows that the current turn has had.
+    in_turn: usize,
+}
+
+impl Dealer {
+    /// If rows are to be dealt.
+    fn new(fill: &Fill) -> Option<Self> {
+        let RecordOrder::Dealt { shards } = fill.sorting.arrangement.order else { return None };
+        Some(Self { deal: ShardDeal::new(shards), shards, partition: fill.place.partition, turns: 0, in_turn: 0 })
+    }
+
+    fn deal(&mut self, unit: &Unit) -> Vec<DealtRows> {
+        let mut left: usize = unit.batches.iter().map(RecordBatch::num_rows).sum();
+        let mut dealt = Vec::new();
+        while left > 0 {
+            let block = self.deal.deal_block(left);
+            let round = self.turns / self.shards.get() as u64;
+            let first_key = u128::from(round) << 64 | u128::from(self.partition) << 32 | self.in_turn as u128;
+            // There are fewer shards than that, since planning says so.
+            let shard = u32::try_from(block.shard).unwrap_or(u32::MAX);
+            dealt.push(DealtRows { shard, first_key, rows: block.rows });
+            left -= block.rows;
+            self.in_turn += block.rows;
+            if block.complete {
+                self.turns += 1;
+                self.in_turn = 0;
+            }
+        }
+        dealt
+    }
+}

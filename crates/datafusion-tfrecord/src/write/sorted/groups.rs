@@ -1,0 +1,190 @@
+//! [`Groups`]: what has shards of its own, numbered as it is met.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_tfrecord::RecordBuffer;
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tfrecord_shards::{ShardGroup, key_hashes, record_hash};
+
+use super::arrangement::{PartitionColumn, SplitRule};
+use super::partition_text::partition_text;
+use crate::error::shards_error;
+
+/// The groups of a run that columns tell, numbered in the order in which they are met. That is a matter of timing, so
+/// numbers may not show in what is written.
+#[derive(Debug, Default)]
+pub(super) struct Groups(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By what tells a group.
+    numbers: HashMap<Box<[u8]>, u32>,
+    groups: Vec<ShardGroup>,
+}
+
+impl Groups {
+    /// The group of each row, whose records are those from `start` on.
+    ///
+    /// # Errors
+    /// A value can name no directory. The row is counted as record `start` of the partition is `first_row`.
+    pub(super) fn of(
+        &self,
+        (partitions, splits): (&[PartitionColumn], Option<&SplitRule>),
+        rows: &RecordBatch,
+        (records, start): (&RecordBuffer, usize),
+        first_row: u64,
+    ) -> Result<Vec<u32>> {
+        let columns = partitions.iter().filter_map(|column| rows.columns().get(column.index));
+        let texts: Vec<_> = columns.map(partition_text).collect::<Result<_>>()?;
+        let split_of = splits.map(|rule| rule.of(rows, records, start)).transpose()?;
+        let mut numbers: Vec<u32> = Vec::with_capacity(rows.num_rows());
+        let (mut key, mut last) = (Vec::new(), Vec::new());
+        for row in 0..rows.num_rows() {
+            let split = split_of.as_ref().and_then(|splits| splits.get(row).copied());
+            tell(&mut key, &texts, row, split);
+            // Rows of one group often stand together.
+            let number = match numbers.last() {
+                Some(&number) if key == last => number,
+                _ => self.number(&key, || {
+                    let group = group(partitions, &texts, row, splits, split);
+                    let row = first_row + row as u64;
+                    group.check().map_err(|error| shards_error(error).context(format!("row {row}")))?;
+                    Ok(group)
+                })?,
+            };
+            numbers.push(number);
+            std::mem::swap(&mut key, &mut last);
+        }
+        Ok(numbers)
+    }
+
+    /// The groups so far, by their numbers.
+    pub(super) fn all(&self) -> Vec<ShardGroup> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).groups.clone()
+    }
+
+    fn number(&self, key: &[u8], group: impl FnOnce() -> Result<ShardGroup>) -> Result<u32> {
+        if let Some(&number) = self.0.read().unwrap_or_else(PoisonError::into_inner).numbers.get(key) {
+            return Ok(number);
+        }
+        let group = group()?;
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // Another may have been quicker.
+        if let Some(&number) = known.numbers.get(key) {
+            return Ok(number);
+        }
+        let number = u32::try_from(known.groups.len())
+            .map_err(|_| internal_datafusion_err!("more than 2^32 directories and splits"))?;
+        known.numbers.insert(key.into(), number);
+        known.groups.push(group);
+        Ok(number)
+    }
+}
+
+impl SplitRule {
+    /// The number of each row's split.
+    fn of(&self, rows: &RecordBatch, records: &RecordBuffer, start: usize) -> Result<Vec<usize>> {
+        if self.by.is_empty() {
+            let hash = |row| record_hash(records.payload(start + row));
+            return Ok((0..rows.num_rows()).map(|row| self.splits.of(hash(row))).collect());
+        }
+        let hashes = key_hashes(&self.key(rows)).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(hashes.into_iter().map(|hash| self.splits.of(hash)).collect())
+    }
+}
+
+/// Writes to `key` what tells the group of a row. No two groups are told alike.
+fn tell(key: &mut Vec<u8>, texts: &[StringArray], row: usize, split: Option<usize>) {
+    key.clear();
+    for text in texts {
+        if text.is_valid(row) {
+            let text = text.value(row);
+            key.push(1);
+            key.extend(text.len().to_le_bytes());
+            key.extend(text.as_bytes());
+        } else {
+            key.push(0);
+        }
+    }
+    key.extend(split.unwrap_or(0).to_le_bytes());
+}
+
+fn group(
+    partitions: &[PartitionColumn],
+    texts: &[StringArray],
+    row: usize,
+    splits: Option<&SplitRule>,
+    split: Option<usize>,
+) -> ShardGroup {
+    let value = |text: &StringArray| text.is_valid(row).then(|| text.value(row).to_owned());
+    let values = partitions.iter().zip(texts).map(|(column, text)| (column.name.to_string(), value(text)));
+    let name = |split| splits.and_then(|rule| rule.splits.name(split)).map(str::to_owned);
+    ShardGroup { partition_values: values.collect(), split: split.and_then(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn columns() -> Vec<PartitionColumn> {
+        let column = |(index, name): (usize, &str)| PartitionColumn { index, name: name.into() };
+        [(0, "a"), (1, "b")].map(column).to_vec()
+    }
+
+    fn rows(a: &[Option<&str>], b: &[Option<&str>]) -> RecordBatch {
+        let column = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+        RecordBatch::try_from_iter([("a", column(a)), ("b", column(b))]).expect("two columns")
+    }
+
+    fn numbers(groups: &Groups, rows: &RecordBatch) -> Result<Vec<u32>> {
+        groups.of((&columns(), None), rows, (&RecordBuffer::default(), 0), 70)
+    }
+
+    #[test]
+    fn every_combination_of_values_is_a_group() -> Result<()> {
+        let groups = Groups::default();
+        // Texts that run into each other, and nulls beside what Hive takes for null.
+        let rows = rows(
+            &[Some("x"), Some("xy"), Some("x"), None, Some(""), Some("__HIVE_DEFAULT_PARTITION__"), Some("x")],
+            &[Some("yz"), Some("z"), Some("yz"), Some("z"), Some("z"), Some("z"), None],
+        );
+        assert_eq!(numbers(&groups, &rows)?, [0, 1, 0, 2, 2, 2, 3]);
+        // The same numbers in another batch.
+        assert_eq!(numbers(&groups, &rows.slice(3, 4))?, [2, 2, 2, 3]);
+        let directories: Vec<_> = groups.all().iter().map(ShardGroup::directory).collect();
+        let null = "__HIVE_DEFAULT_PARTITION__";
+        assert_eq!(directories, ["a=x/b=yz", "a=xy/b=z", &format!("a={null}/b=z"), &format!("a=x/b={null}")]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_that_names_no_directory_is_refused_with_its_row() {
+        let long = "x".repeat(300);
+        let rows = rows(&[Some("x"), Some(&long)], &[None, None]);
+        let error = numbers(&Groups::default(), &rows).expect_err("too long for a name").to_string();
+        assert!(error.contains("row 71"), "{error}");
+    }
+
+    #[test]
+    fn splits_are_groups_by_their_key_alone() -> Result<()> {
+        let splits = SplitRule { splits: "train=0.5,val=0.5".parse().expect("splits"), by: vec![0] };
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100).chain(0..100)));
+        let rows = RecordBatch::try_from_iter([("id", ids)])?;
+        let groups = Groups::default();
+        let numbers = groups.of((&[], Some(&splits)), &rows, (&RecordBuffer::default(), 0), 0)?;
+        assert_eq!(numbers[..100], numbers[100..]);
+        let names: Vec<_> = groups.all().into_iter().map(|group| group.split).collect();
+        assert_eq!(names.len(), 2);
+        let hashes = key_hashes(&[Arc::clone(rows.column(0))]).expect("keys");
+        for (hash, number) in hashes.into_iter().zip(numbers) {
+            assert_eq!(names[number as usize].as_deref(), splits.splits.name(splits.splits.of(hash)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! [`Inputs`]: the records that are to be sorted, in memory as far as there is some, else in temporary files.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_tfrecord::RecordBuffer;
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_execution::disk_manager::DiskManager;
+use datafusion_execution::memory_pool::MemoryReservation;
+use tfrecord_shards::sort::{EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats};
+
+use super::SortMetrics;
+use super::arrangement::RecordOrder;
+use super::spill::DiskSpill;
+use crate::error::shards_error;
+
+/// The inputs of a sorter, which all jobs of a run share: whichever is at hand takes records. There are few, so that each
+/// becomes large before it is spilled, but more than one, since one that is being spilled takes nothing.
+///
+/// What is held is booked with the engine's pool as something that can be spilled.
+pub(super) struct Inputs {
+    sorter: Mutex<Option<RecordSorter>>,
+    at_hand: Mutex<Vec<SorterInput>>,
+    /// Empty ones, to be used again. They stay booked.
+    free: Mutex<Vec<RecordBuffer>>,
+    most_free: usize,
+    reservation: MemoryReservation,
+    /// Less than this is not worth a run of its own.
+    least_run: usize,
+}
+
+/// How many there are from the beginning. Where more jobs push at the same time there will be more.
+const INPUTS: usize = 2;
+
+/// Buffers that are kept for each lane when a run is on disk. All others are given back, so that what is booked next finds
+/// room.
+const FREE_BUFFERS: usize = 3;
+
+impl Inputs {
+    pub(super) fn new(
+        order: RecordOrder,
+        lanes: usize,
+        chunk_bytes: usize,
+        reservation: MemoryReservation,
+        disk: Arc<DiskManager>,
+    ) -> Self {
+        let equal = match order {
+            RecordOrder::Shuffled { seed } => EqualRecords::Spread { seed },
+            RecordOrder::Kept | RecordOrder::Dealt { .. } => EqualRecords::Keep,
+        };
+        let options = SorterOptions::new(Arc::new(DiskSpill::new(disk)));
+        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(2 * chunk_bytes);
+        let sorter = RecordSorter::new(options);
+        let at_hand = (0..INPUTS).map(|_| sorter.input()).collect();
+        Self {
+            sorter: Mutex::new(Some(sorter)),
+            at_hand: Mutex::new(at_hand),
+            free: Mutex::default(),
+            most_free: FREE_BUFFERS * lanes,
+            reservation,
+            least_run: chunk_bytes / 2,
+        }
+    }
+
+    /// An empty buffer, a new one if there is none to use again, and how many bytes are booked for it.
+    pub(super) fn buffer(&self, new: impl FnOnce() -> RecordBuffer) -> (RecordBuffer, usize) {
+        match self.free().pop() {
+            Some(buffer) => {
+                let booked = buffer.capacity();
+                (buffer, booked)
+            }
+            None => (new(), 0),
+        }
+    }
+
+    /// Books records that are on their way, where so much was booked for their buffer before. Never refused: they are few, and
+    /// without them nothing moves.
+    pub(super) fn book(&self, booked: usize, records: &RecordBuffer) {
+        self.reservation.grow(records.capacity().saturating_sub(booked));
+    }
+
+    /// Takes records that are [booked](Self::book), and makes room for them if memory is short.
+    pub(super) fn push(&self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
+        let mut input = match self.take_least() {
+            Some(input) => input,
+            None => self.sorter()?.input(),
+        };
+        let (before, booked) = (input.memory(), records.capacity());
+        input.push(keys, records).map_err(shards_error)?;
+        let grown = input.memory().saturating_sub(before);
+        let is_refused = self.reservation.try_grow(grown).is_err();
+        if is_refused {
+            // For as long as it takes to spill something.
+            self.reservation.grow(grown);
+        }
+        self.reservation.shrink(booked);
+        self.at_hand().push(input);
+        if is_refused {
+            self.spill_largest()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,
+    /// `needed` bytes to read them back.
+    pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
+        self.drop_free();
+        while self.reservation.try_grow(needed).is_err() {
+            if !self.spill_largest()? {
+                self.reservation.grow(needed);
+                break;
+            }
+            self.drop_free();
+        }
+        let booked = self.reservation.size();
+        for input in mem::take(&mut *self.at_hand()) {
+            input.finish().map_err(shards_error)?;
+        }
+        let sorter = self.sorter.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)?;
+        let counter = sorter.clone();
+        let sorted = sorter.finish().map_err(shards_error)?;
+        let SpillStats { runs, bytes, .. } = counter.stats();
+        metrics.spill_count.add(usize::try_from(runs).unwrap_or(usize::MAX));
+        metrics.spilled_bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let rows: u64 = sorted.groups().iter().map(|group| group.rows).sum();
+        log::info!("sorted {rows} records; {runs} runs of altogether {bytes} bytes went to temporary files");
+        Ok((sorted, self.reservation.split(booked)))
+    }
+
+    /// Spills the largest of those at hand, if it is worth it.
+    fn spill_largest(&self) -> Result<bool> {
+        let Some(mut input) = self.take_largest() else { return Ok(false) };
+        let before = input.memory();
+        let mut spilled = input.spill().map_err(shards_error)?;
+        let mut freed = before.saturating_sub(input.memory());
+        let mut free = self.free();
+        while free.len() < self.most_free
+            && let Some(buffer) = spilled.buffers.pop()
+        {
+            freed = freed.saturating_sub(buffer.capacity());
+            free.push(buffer);
+        }
+        drop(free);
+        // First the buffers, then what is booked for them.
+        drop(spilled);
+        self.reservation.shrink(freed);
+        self.at_hand().push(input);
+        Ok(true)
+    }
+
+    fn take_least(&self) -> Option<SorterInput> {
+        let mut at_hand = self.at_hand();
+        let least = (0..at_hand.len()).min_by_key(|&index| at_hand[index].memory())?;
+        Some(at_hand.swap_remove(least))
+    }
+
+    fn take_largest(&self) -> Option<SorterInput> {
+        let mut at_hand = self.at_hand();
+        let largest = (0..at_hand.len()).max_by_key(|&index| at_hand[index].memory())?;
+        (at_hand[largest].memory() >= self.least_run).then(|| at_hand.swap_remove(largest))
+    }
+
+    fn drop_free(&self) {
+        let free = mem::take(&mut *self.free());
+        let booked = free.iter().map(RecordBuffer::capacity).sum();
+        drop(free);
+        self.reservation.shrink(booked);
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<RecordBuffer>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_hand(&self) -> MutexGuard<'_, Vec<SorterInput>> {
+        self.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sorter, for more inputs.
+    fn sorter(&self) -> Result<RecordSorter> {
+        self.sorter.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(ended)
+    }
+}
+
+fn ended() -> datafusion_common::DataFusionError {
+    internal_datafusion_err!("records came after the end of all rows")
+}

@@ -1,0 +1,173 @@
+//! Writing records in another order than rows come in: shuffled, by split and by directory, or by shard.
+//!
+//! ```text
+//! every write partition:  input -> units -> encode, key of each record -> the sorter's inputs (memory, else runs on disk)
+//!                                           (pool)                        (pool)
+//! barrier:                the last one: scan of all keys -> shards of every group, cut by exact ranks or bytes
+//!                                       (pool)
+//! every write partition:  takes tasks, runs of whole shards -> sorted blocks -> one shard after the other -> seal
+//!                                                              (pool)           (pool)
+//! ```
+//!
+//! # Why not an exchange and the engine's sort
+//! What is sorted are framed records, whose keys are hashes or positions: keys spread evenly, so runs are read back by
+//! ranges of keys and need no merge row by row; lengths stand in the frames, so no offsets are spilled; ranks and bytes of all
+//! groups are known before the first shard is opened, so shards are cut exactly and have their final names; and records
+//! that are equal can be told apart by a number that depends on nothing but how many there are.
+//!
+//! # What decides about the bytes
+//! The [`Arrangement`]. Which of the sorter's inputs takes a record, which partition writes a shard, and how groups are
+//! numbered is a matter of timing, and shows nowhere.
+
+mod arrangement;
+mod barrier;
+mod drain;
+mod fill;
+mod groups;
+mod inputs;
+mod layout;
+mod partition_text;
+mod spill;
+
+use std::sync::Arc;
+
+use arrow_tfrecord::Encoder;
+use datafusion_common::Result;
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::metrics::Count;
+
+use self::barrier::{Barrier, Visitor};
+use self::fill::Fill;
+use self::groups::Groups;
+use self::inputs::Inputs;
+use self::layout::Layout;
+use super::options::WriteOptions;
+use super::partition::WriteMetrics;
+use super::report::PartitionReport;
+use super::run::Run;
+use super::units::{PartitionPlace, UNIT_BYTES};
+
+pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
+
+/// Bytes of records that are sorted and read back at once, if there is memory for it: the more, the longer the pieces that are
+/// read from each run on disk.
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// The least of them.
+const LEAST_CHUNK_BYTES: usize = 256 << 10;
+
+/// The least framed bytes to encode in one job.
+const LEAST_UNIT_BYTES: usize = 64 << 10;
+
+/// What the write partitions of a node share while they sort.
+pub(super) struct Sorting {
+    arrangement: Arrangement,
+    options: Arc<WriteOptions>,
+    groups: Groups,
+    inputs: Inputs,
+    barrier: Arc<Barrier<Arc<Layout>>>,
+    /// Shards that are written at the same time, by all partitions.
+    lanes: usize,
+    unit_bytes: usize,
+    /// Of records that are sorted and read back at once.
+    chunk_bytes: usize,
+    /// What an open shard holds.
+    shard_bytes: usize,
+}
+
+/// What a write partition counts while it sorts.
+#[derive(Debug, Clone)]
+pub(super) struct SortMetrics {
+    /// Rows whose records have been encoded.
+    pub(super) rows_encoded: Count,
+    pub(super) spill_count: Count,
+    pub(super) spilled_bytes: Count,
+}
+
+impl Sorting {
+    /// Nothing is sorted yet, of so many write partitions.
+    pub(super) fn new(
+        arrangement: Arrangement,
+        options: Arc<WriteOptions>,
+        partitions: usize,
+        run: &Run,
+        context: &TaskContext,
+    ) -> Self {
+        let lanes = run.threads();
+        let share_of_memory = |divisor: usize| match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(limit) => limit / divisor.max(1),
+            _ => usize::MAX,
+        };
+        // A quarter of the memory is for reading back, of which a lane holds some chunks; a sixteenth for what is on its way
+        // to the sorter.
+        let chunk_bytes = share_of_memory(4 * lanes * Layout::CHUNKS_AT_ONCE).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
+        let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, UNIT_BYTES);
+        let reservation =
+            MemoryConsumer::new("TfRecordWriteExec: sort").with_can_spill(true).register(context.memory_pool());
+        let disk = Arc::clone(&context.runtime_env().disk_manager);
+        Self {
+            inputs: Inputs::new(arrangement.order, lanes, chunk_bytes, reservation, disk),
+            arrangement,
+            options,
+            groups: Groups::default(),
+            barrier: Arc::new(Barrier::new(partitions)),
+            lanes,
+            unit_bytes,
+            chunk_bytes,
+            shard_bytes: run.staging.memory_per_shard(run.compression),
+        }
+    }
+}
+
+/// One write partition at work.
+pub(super) struct SortedWrite {
+    run: Arc<Run>,
+    sorting: Arc<Sorting>,
+    place: PartitionPlace,
+    encoder: Encoder,
+    metrics: WriteMetrics,
+    sort_metrics: SortMetrics,
+    visitor: Visitor<Arc<Layout>>,
+}
+
+impl SortedWrite {
+    /// A partition that has not begun. Dropped, it ends the others.
+    pub(super) fn new(
+        run: Arc<Run>,
+        sorting: Arc<Sorting>,
+        place: PartitionPlace,
+        encoder: Encoder,
+        metrics: WriteMetrics,
+        sort_metrics: SortMetrics,
+    ) -> Self {
+        let visitor = sorting.barrier.visitor();
+        Self { run, sorting, place, encoder, metrics, sort_metrics, visitor }
+    }
+
+    /// Sorts all rows of `input` with those of the other partitions, and writes some of the shards.
+    pub(super) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
+        let Self { run, sorting, place, encoder, metrics, sort_metrics, visitor } = self;
+        let written = async {
+            let fill = Fill::new(Arc::clone(&sorting), place, encoder, metrics.clone(), sort_metrics.clone());
+            let rows = fill.run(&run, input).await?;
+            if visitor.arrive()? {
+                let job = {
+                    let sorting = Arc::clone(&sorting);
+                    run.compute(move |_| Layout::new(&sorting, &sort_metrics).map(Arc::new))
+                };
+                visitor.open(job.await?);
+            }
+            let layout = visitor.opened().await?;
+            let shards = drain::write_shards(&run, &layout, place, &visitor, &metrics).await?;
+            Ok(PartitionReport { partition: place.partition, rows, shards })
+        };
+        match written.await {
+            Ok(report) => {
+                visitor.leave();
+                Ok(report)
+            }
+            Err(error) => Err(visitor.fail(error)),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Values of partition columns as the text that names their directories.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, StringArray};
+use arrow_cast::display::FormatOptions;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
+use datafusion_common::{Result, internal_datafusion_err};
+use tfrecord_shards::NULL_PARTITION;
+
+/// As Hive and Spark print times; the readers of both find them again.
+const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
+
+/// With the offset, without which the hour that daylight saving time repeats would be two times.
+const TIMESTAMP_WITH_ZONE: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
+
+/// Whether the values of a column can name directories: plain values that their text gives back.
+pub(super) fn is_partition_type(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_partition_type(values),
+        DataType::RunEndEncoded(_, values) => is_partition_type(values.data_type()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Null | DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
+        DataType::Time32(_) | DataType::Time64(_) => true,
+        other => other.is_numeric(),
+    }
+}
+
+/// Every value as text; null for null, for the empty text, which Hive has no directory for, and for what its directory of
+/// nulls is called.
+pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
+    let format = FormatOptions::new()
+        .with_timestamp_format(Some(TIMESTAMP))
+        .with_timestamp_tz_format(Some(TIMESTAMP_WITH_ZONE));
+    let options = CastOptions { safe: false, format_options: format };
+    let values = match values.data_type() {
+        // Whole days, by Arrow's own definition.
+        DataType::Date64 => Arc::new(cast_with_options(values, &DataType::Date32, &options)?),
+        _ => Arc::clone(values),
+    };
+    let text = cast_with_options(&values, &DataType::Utf8, &options)?;
+    let text = text.as_string_opt::<i32>().ok_or_else(|| internal_datafusion_err!("a cast to text gave no text"))?;
+    let is_value = |value: &&str| !value.is_empty() && *value != NULL_PARTITION;
+    Ok(text.iter().map(|value| value.filter(is_value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::Int8Type;
+    use arrow_array::{
+        BooleanArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray, Float64Array, TimestampMicrosecondArray,
+        TimestampSecondArray,
+    };
+
+    use super::*;
+
+    fn texts(values: ArrayRef) -> Vec<Option<String>> {
+        assert!(is_partition_type(values.data_type()));
+        let text = partition_text(&values).expect("text");
+        text.iter().map(|value| value.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn values_are_written_as_hive_and_spark_write_them() -> Result<()> {
+        let some = |texts: &[&str]| texts.iter().map(|text| Some((*text).to_owned())).collect::<Vec<_>>();
+        assert_eq!(texts(Arc::new(BooleanArray::from(vec![true, false]))), some(&["true", "false"]));
+        assert_eq!(texts(Arc::new(Date32Array::from(vec![20454]))), some(&["2026-01-01"]));
+        assert_eq!(texts(Arc::new(Date64Array::from(vec![20454 * 86_400_000]))), some(&["2026-01-01"]));
+        assert_eq!(texts(Arc::new(Float64Array::from(vec![1.0, 0.1]))), some(&["1.0", "0.1"]));
+        let decimals = Decimal128Array::from(vec![1230]).with_precision_and_scale(10, 2)?;
+        assert_eq!(texts(Arc::new(decimals)), some(&["12.30"]));
+        let micros = TimestampMicrosecondArray::from(vec![1_767_258_000_000_000, 1_767_258_000_500_000]);
+        assert_eq!(texts(Arc::new(micros)), some(&["2026-01-01 09:00:00", "2026-01-01 09:00:00.500"]));
+        let zoned = TimestampSecondArray::from(vec![1_767_258_000]).with_timezone("+05:30");
+        assert_eq!(texts(Arc::new(zoned)), some(&["2026-01-01 14:30:00+05:30"]));
+        let words: DictionaryArray<Int8Type> = [Some("b/a"), None, Some("")].into_iter().collect();
+        assert_eq!(texts(Arc::new(words)), [Some("b/a".to_owned()), None, None]);
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_lists_and_spans_name_no_directories() {
+        let item = Arc::new(arrow_schema::Field::new("item", DataType::Int64, true));
+        for data_type in [DataType::Binary, DataType::List(item), DataType::Duration(arrow_schema::TimeUnit::Second)] {
+            assert!(!is_partition_type(&data_type), "{data_type}");
+        }
+    }
+}

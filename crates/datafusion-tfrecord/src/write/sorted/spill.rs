@@ -1,0 +1,94 @@
+//! [`DiskSpill`]: temporary files of the engine for a sorter's runs.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion_execution::disk_manager::DiskManager;
+use datafusion_execution::spill_file::{SpillFile as EngineFile, SpillWriter};
+use tfrecord_shards::sort::{SpillFile, SpillStore};
+
+/// Makes temporary files where the engine makes its own, and within its quota,
+/// `datafusion.runtime.max_temp_directory_size`.
+pub(super) struct DiskSpill {
+    disk: Arc<DiskManager>,
+    path: PathBuf,
+}
+
+impl DiskSpill {
+    pub(super) fn new(disk: Arc<DiskManager>) -> Self {
+        let path = disk.temp_dir_paths().into_iter().next().unwrap_or_else(std::env::temp_dir);
+        Self { disk, path }
+    }
+}
+
+impl SpillStore for DiskSpill {
+    fn create(&self) -> io::Result<Box<dyn SpillFile>> {
+        let file = self.disk.create_tmp_file("sorting records").map_err(io::Error::other)?;
+        let reader = File::open(file.path().ok_or(io::ErrorKind::Unsupported)?)?;
+        let writer = Mutex::new(file.open_writer().map_err(io::Error::other)?);
+        Ok(Box::new(TemporaryFile { reader, writer, _file: file }))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Debug for DiskSpill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DiskSpill").field(&self.path).finish()
+    }
+}
+
+/// One temporary file. The engine removes it with the last who holds it.
+struct TemporaryFile {
+    reader: File,
+    /// Counts against the quota what it writes. Never locked, but without it the file could not be shared to be read.
+    writer: Mutex<Box<dyn SpillWriter>>,
+    _file: Arc<dyn EngineFile>,
+}
+
+impl SpillFile for TemporaryFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.reader, bytes, offset)
+    }
+}
+
+impl fmt::Debug for TemporaryFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TemporaryFile").field(&self.reader).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_execution::disk_manager::DiskManagerBuilder;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_counts_against_the_quota_as_long_as_it_is_there() -> datafusion_common::Result<()> {
+        let disk = Arc::new(DiskManagerBuilder::default().with_max_temp_directory_size(10).build()?);
+        let store = DiskSpill::new(Arc::clone(&disk));
+        let mut file = store.create()?;
+        file.append(b"123")?;
+        file.append(b"45")?;
+        let mut read = [0; 3];
+        file.read_exact_at(&mut read, 2)?;
+        assert_eq!(&read, b"345");
+        assert_eq!(disk.used_disk_space(), 5);
+        let error = store.create()?.append(b"123456").expect_err("eleven bytes");
+        assert!(error.to_string().contains("max_temp_directory_size"), "{error}");
+        drop(file);
+        store.create()?.append(b"1234567890")?;
+        Ok(())
+    }
+}

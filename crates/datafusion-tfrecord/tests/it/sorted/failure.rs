@@ -1,0 +1,124 @@
+//! Failures before and after all rows are sorted: an error that says so, nobody who waits for ever, and nothing on disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stream};
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::{TfRecordCommitExec, WriteOptions};
+use futures::StreamExt;
+use tempfile::tempdir;
+use tokio::time::timeout;
+
+use super::super::failure::made_by;
+use super::super::support::{Pace, batch, count, names, options, partitions, plan, run, session};
+use super::support::{counted, small_session, splits};
+
+/// Far more than anything here takes: a run that hangs is to fail.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Every way to sort.
+fn ways(options: WriteOptions) -> [WriteOptions; 4] {
+    [
+        WriteOptions { shuffle: Some(1), ..options.clone() },
+        WriteOptions { splits: splits("train=0.9,val=0.1", &["id"]), ..options.clone() },
+        WriteOptions { partition_by: vec!["bucket".to_owned()], ..options.clone() },
+        WriteOptions { sharding: count(5000), ..options },
+    ]
+}
+
+async fn ended(context: &SessionContext, plan: Arc<TfRecordCommitExec>) -> DataFusionError {
+    let ended = timeout(LONG, run(context, Arc::clone(&plan))).await.expect("it ends");
+    plan.settled().await;
+    assert!(plan.summary().is_none());
+    ended.expect_err("it fails")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_fails_in_one_partition_ends_all() -> Result<()> {
+    // The last partition fails when the others wait for it, and the first when the others are at work.
+    for failing in [8990, 10] {
+        let query = format!("SELECT id, id % 10 AS bucket, 1 / (id - {failing}) AS x FROM t");
+        let context = small_session(&partitions(&[3000, 10, 5990]), Pace::default(), 600 << 10)?;
+        let dir = tempdir()?;
+        for options in ways(options(&dir.path().join("out"), count(3))) {
+            let error = ended(&context, plan(&context, &query, options).await?).await.to_string();
+            assert!(error.contains("Divide by zero"), "{error}");
+            assert!(names(dir.path())?.is_empty());
+        }
+        assert_eq!(context.runtime_env().disk_manager.used_disk_space(), 0);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_ends_all() -> Result<()> {
+    let context = made_by(|number| match number {
+        0..20 => Some(batch(&[1, 2, 3])),
+        _ => panic!("the source is broken"),
+    })?;
+    let dir = tempdir()?;
+    for options in ways(options(&dir.path().join("out"), count(3))) {
+        let error = ended(&context, plan(&context, "SELECT *, id AS bucket FROM t", options).await?).await.to_string();
+        assert!(error.contains("the source is broken"), "{error}");
+        assert!(names(dir.path())?.is_empty());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_stream_leaves_nothing() -> Result<()> {
+    let context = made_by(|number| Some(batch(&[number as i64; 500])))?;
+    let dir = tempdir()?;
+    for options in ways(options(&dir.path().join("out"), count(3))) {
+        let plan = plan(&context, "SELECT *, id AS bucket FROM t", options).await?;
+        let mut stream = execute_stream(Arc::clone(&plan) as _, context.task_ctx())?;
+        let running = tokio::spawn(async move { stream.next().await.is_none() });
+        while counted(&plan, "rows_encoded") < 10_000 {
+            tokio::task::yield_now().await;
+        }
+        running.abort();
+        assert!(running.await.expect_err("cancelled").is_cancelled());
+        timeout(LONG, plan.settled()).await.expect("it ends");
+        assert!(names(dir.path())?.is_empty());
+    }
+    Ok(())
+}
+
+/// Once all rows are sorted, shards are made: there is a directory in the way of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_cannot_be_made_ends_all() -> Result<()> {
+    let dir = tempdir()?;
+    let path = dir.path().to_owned();
+    // With the first rows there is the staging directory.
+    let context = made_by(move |number| {
+        let block = || {
+            let staging = names(&path)?.pop().expect("a staging directory");
+            std::fs::create_dir_all(path.join(staging).join("00000-00007.staged"))?;
+            batch(&(0..500).map(|id| id + 500 * number as i64).collect::<Vec<_>>())
+        };
+        (number < 10).then(block)
+    })?;
+    for options in ways(options(&dir.path().join("out"), count(30))) {
+        let plan = plan(&context, "SELECT *, id % 40 AS bucket FROM t", options).await?;
+        let error = ended(&context, Arc::clone(&plan)).await.to_string();
+        assert!(error.contains("00000-00007"), "{error}");
+        assert_eq!(counted(&plan, "rows_encoded"), 15_000, "it fails when all rows are there");
+        assert!(names(dir.path())?.is_empty());
+    }
+    Ok(())
+}
+
+/// Partitions that nobody collects end with an error, not with the set of some of the rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn write_partitions_without_their_committer_say_so() -> Result<()> {
+    let dir = tempdir()?;
+    let context = session(&partitions(&[10, 10]), Pace::default())?;
+    let options = WriteOptions { shuffle: Some(1), ..options(&dir.path().join("out"), count(1)) };
+    let plan = plan(&context, "SELECT * FROM t", options).await?;
+    let write = Arc::clone(plan.children()[0].children()[0]);
+    let error = collect_partitioned(write, context.task_ctx()).await.expect_err("no committer");
+    assert!(error.to_string().contains("TfRecordCommitExec"), "{error}");
+    Ok(())
+}
