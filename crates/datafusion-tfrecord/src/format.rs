@@ -210,7 +210,7 @@ impl FileFormat for TfRecordFormat {
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if sink.original_url.is_empty() {
-            let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
+            let instead = "use COPY (query) TO 'directory' STORED AS TFRECORD, and to add to a set OPTIONS ('tfrecord.mode' 'append')";
             return Err(ErrorKind::Unsupported { what: "INSERT INTO", instead }.into());
         }
         let mut options = WriteOptions {
@@ -225,6 +225,11 @@ impl FileFormat for TfRecordFormat {
             }
             options.partition_by = sink.table_partition_cols.into_iter().map(|(column, _)| column).collect();
             options.keep_partition_columns |= sink.keep_partition_by_columns;
+        }
+        if options.keep_partition_columns && options.partition_by.is_empty() {
+            let (option, found) = ("tfrecord.keep_partition_columns".to_owned(), "true".to_owned());
+            let expected = "'tfrecord.partition_by' beside it".to_owned();
+            return Err(ErrorKind::InvalidOption { option, found, expected }.into());
         }
         Ok(plan_write(input, options, session)?)
     }

@@ -25,10 +25,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
-pub use arrangement::ArrangementArgs;
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
-pub use query::{MappingArgs, Output, QueryArgs, QuerySource, Resources, RowFormat};
+pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;

@@ -161,7 +161,7 @@ impl Group<'_> {
                 };
                 let about = about_shards(least.map(shards), most.map(shards));
                 let hosts = counted(hosts.get() as u64, "host");
-                format!("{about}for {hosts}: 10 a host at most, none under 100 MiB")
+                format!("{about}at most 10 for each of {hosts}, none under 100 MiB")
             }
             _ => String::new(),
         }

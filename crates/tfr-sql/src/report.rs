@@ -135,6 +135,9 @@ pub struct VerifyReport {
     pub framed_bytes: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
+    /// What killed runs had left, and is gone now; none if that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Vec<String>>,
     /// What is wrong, in the order of the files.
     pub findings: Vec<FindingReport>,
 }
@@ -216,8 +219,8 @@ impl ShardsReport {
             self.splits.iter().map(|split| format!("{} {}", split.name, grouped(split.rows))).collect();
         let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
         let directories = match self.partitions {
-            Some(1) => " in 1 directory".to_owned(),
-            Some(directories) => format!(" in {} directories", grouped(directories)),
+            Some(1) => " of 1 directory".to_owned(),
+            Some(directories) => format!(" of {} directories", grouped(directories)),
             None => String::new(),
         };
         format!("{}{splits} in {}{directories}, {size}", counted(self.rows, rows), counted(self.shards, "shard"))

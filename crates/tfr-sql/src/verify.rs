@@ -1,6 +1,8 @@
 //! `verify`: what is wrong with files and sets, a line for each thing.
 
-use tfrecord_shards::{Finding, FindingKind, Verification, verify};
+use std::path::PathBuf;
+
+use tfrecord_shards::{Finding, FindingKind, Leftover, Verification, remove_leftovers, verify};
 
 use crate::cli::VerifyArgs;
 use crate::error::{Error, Result};
@@ -12,23 +14,50 @@ use crate::tool::Work;
 /// Checks files and sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let paths = inputs::expand(&args.paths)?;
-    let verified = work.with_progress(args.threads, move |progress, _| verify(&paths, progress))?;
-    let Verification { files, records, framed_bytes, file_bytes, findings, .. } = match verified {
-        Ok(verification) => verification,
+    let removes = args.remove_leftovers;
+    let verified = work.with_progress(args.threads, move |progress, _| {
+        let (removed, paths) = if removes { remove(paths)? } else { (Vec::new(), paths) };
+        let verification = if paths.is_empty() { None } else { Some(verify(&paths, progress)?) };
+        Ok((removed, verification))
+    })?;
+    let (removed, verification) = match verified {
+        Ok(verified) => verified,
         Err(status) => return Ok(status),
     };
+    for Leftover { path, run, .. } in &removed {
+        work.printer.note(format!("removed {}: left behind by run {run}, which was killed", path.display()));
+    }
+    let Verification { files, records, framed_bytes, file_bytes, findings, .. } = verification.unwrap_or_default();
     let is_sound = findings.is_empty();
+    let has_leftovers = findings.iter().any(|finding| matches!(finding.kind, FindingKind::Leftover { .. }));
     let text = match args.report {
         None => lines(&findings),
         Some(_) => String::new(),
     };
     let findings = findings.iter().map(finding).collect();
-    let outcome = VerifyReport { ok: is_sound, files, records, framed_bytes, file_bytes, findings };
+    let removed = args.remove_leftovers.then(|| removed.iter().map(|left| left.path.display().to_string()).collect());
+    let outcome = VerifyReport { ok: is_sound, files, records, framed_bytes, file_bytes, removed, findings };
     let report = Report::new(Outcome::Verify(outcome), work.started.elapsed());
     let text = if args.report.is_some() { report.to_json() } else { text };
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(report.summary());
+    if has_leftovers && !args.remove_leftovers {
+        work.printer.note("verify --remove-leftovers removes what killed runs have left");
+    }
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
+}
+
+/// Removes what killed runs have left, and tells what there is to check then: not what they have left nothing else of.
+fn remove(paths: Vec<PathBuf>) -> tfrecord_shards::Result<(Vec<Leftover>, Vec<PathBuf>)> {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    for path in paths {
+        let found = remove_leftovers(&path)?.removed;
+        if found.is_empty() || path.exists() {
+            left.push(path);
+        }
+        removed.extend(found);
+    }
+    Ok((removed, left))
 }
 
 /// A line for each finding.

@@ -11,6 +11,7 @@ use super::values;
 const EXAMPLES: &str = "\
 Examples:
   tfr-sql verify shards/
+  tfr-sql verify --remove-leftovers shards/
   tfr-sql verify --report json 'downloads/*.tfrecord.gz'
 
 Exit codes: 0 all is whole, 1 something is wrong or could not be read.";
@@ -26,6 +27,13 @@ pub struct VerifyArgs {
     /// thread needs about twice the memory of the longest record: up to 4 GiB, if a small compressed file is a trap.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
+
+    /// Remove what killed runs have left of the outputs that are named
+    ///
+    /// Before they are checked: staging directories beside and in them, and shards that were about to be appended. Nothing
+    /// of a set is touched, nor what a run that is going on has staged.
+    #[arg(long)]
+    pub remove_leftovers: bool,
 
     /// Print a machine-readable result (json) instead of a line for each damage
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tfrecord_framing::RecordWriter;
 
-use crate::workbench::{Workbench, assert_told, check_report};
+use crate::workbench::{Workbench, assert_told, check_report, tell};
 
 /// Four records in two shards, in `shards`.
 fn with_shards(bench: &Workbench) {
@@ -533,4 +533,24 @@ fn options_of_a_query_do_not_stand_before_a_tool() {
 
     For more information, try '--help'.
     "##);
+}
+
+#[test]
+fn what_killed_runs_have_left_is_removed_on_demand() {
+    let bench = Workbench::new();
+    with_shards(&bench);
+    // As a run that was killed leaves it, beside a set and beside nothing.
+    let left = |of: &str| format!(".tfr-0198c0ffee0070008000000000000000-{of}");
+    for of in ["shards", "absent"] {
+        fs::create_dir(bench.path().join(left(of))).unwrap();
+        bench.text(&format!("{}/shard-0", left(of)), "a part of a shard");
+    }
+    assert_told!(bench.tell_tool(&["verify", "shards"]), @"");
+    let output = bench.run_tool(&["verify", "shards", "absent", "--remove-leftovers", "--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
+    check_report(&report);
+    assert_eq!((&report["ok"], report["removed"].as_array().unwrap().len()), (&Value::Bool(true), 2));
+    assert_eq!(bench.leftovers(), [Path::new("shards")]);
+    assert_told!(bench.tell_tool(&["verify", "shards", "--remove-leftovers"]), @"");
+    assert_told!(bench.tell_tool(&["verify", "absent", "--remove-leftovers"]), @"");
 }
