@@ -1,43 +1,31 @@
 //! What the readers of Avro and Arrow IPC share: files that say themselves which columns they have, read from the start
 //! to the end.
-//!
-//! A format is a [`FileReader`]; [`ReaderFormat`] and [`ReaderSource`] make of it what the engine scans.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
-use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_common::{Result, Statistics, not_impl_err};
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_compression_type::FileCompressionType;
-use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_common::{Result, not_impl_err};
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
-use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
-use datafusion_datasource::source::DataSourceExec;
-use datafusion_datasource::{PartitionedFile, TableSchema};
-use datafusion_physical_expr::projection::ProjectionExprs;
-use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, apply_expression_roots};
+use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::FileNames;
-use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
 
+use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind};
+use crate::reader::{Batches, FileReader, Scan};
 use crate::text::{self, Bytestream};
-
-/// The engine's batch size before it says otherwise.
-const DEFAULT_BATCH_SIZE: usize = 8192;
 
 /// A file to read.
 #[derive(Debug, Clone)]
@@ -62,14 +50,14 @@ pub(crate) struct Part {
     pub(crate) bytes_scanned: Count,
 }
 
-/// The batches of a file, with the types that it has.
-pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
-
-/// Reads the files of a format.
+/// Reads files that say themselves which columns they have.
 #[async_trait]
-pub(crate) trait FileReader: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
     /// The name of the format in plans.
     fn name(&self) -> &'static str;
+
+    /// The format.
+    fn format(&self) -> InputFormat;
 
     /// Whether a file can be read in parts.
     fn can_split(&self) -> bool;
@@ -77,183 +65,83 @@ pub(crate) trait FileReader: fmt::Debug + Send + Sync + 'static {
     /// The columns of a file.
     async fn schema(&self, file: Input) -> Result<SchemaRef>;
 
-    /// Those of the wanted columns that the file has, under their names, in any order.
+    /// Those of the wanted columns that the file has, with its types and under their names, in any order.
     async fn batches(&self, part: Part) -> Result<Batches>;
 }
 
-/// The files of a [`FileReader`] as a [`FileFormat`].
+/// The files of a [`ForwardReader`], which are named in messages as `names` says.
 #[derive(Debug)]
-pub(crate) struct ReaderFormat {
-    reader: Arc<dyn FileReader>,
+pub(crate) struct ForwardFiles<R> {
+    reader: R,
     names: FileNames,
 }
 
-impl ReaderFormat {
-    /// Files that are named in messages as `names` says.
-    pub(crate) fn new(reader: impl FileReader, names: FileNames) -> Self {
-        Self { reader: Arc::new(reader), names }
+impl<R: ForwardReader> ForwardFiles<R> {
+    pub(crate) fn new(reader: R, names: FileNames) -> Self {
+        Self { reader, names }
+    }
+
+    fn input(&self, store: &Arc<dyn ObjectStore>, meta: ObjectMeta) -> Input {
+        let name = self.names.name(&meta.location).into();
+        Input { store: Arc::clone(store), meta, name }
     }
 }
 
 #[async_trait]
-impl FileFormat for ReaderFormat {
-    fn get_ext(&self) -> String {
-        self.reader.name().to_owned()
+impl<R: ForwardReader> FileReader for ForwardFiles<R> {
+    fn name(&self) -> &'static str {
+        self.reader.name()
     }
 
-    fn get_ext_with_compression(&self, _compression: &FileCompressionType) -> Result<String> {
-        Ok(self.get_ext())
+    fn can_split(&self) -> bool {
+        self.reader.can_split()
     }
 
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        None
-    }
-
-    /// The columns of the one file given: a [`DirectoryTable`](datafusion_tfrecord::directory::DirectoryTable) asks file
-    /// by file and merges.
-    async fn infer_schema(
+    async fn schema(
         &self,
         _session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         let [meta] = files else { return not_impl_err!("the columns of {} files at once", files.len()) };
-        let name = self.names.name(&meta.location).into();
-        self.reader.schema(Input { store: Arc::clone(store), meta: meta.clone(), name }).await
-    }
-
-    async fn infer_stats(
-        &self,
-        _session: &dyn Session,
-        _store: &Arc<dyn ObjectStore>,
-        table_schema: SchemaRef,
-        _file: &ObjectMeta,
-    ) -> Result<Statistics> {
-        Ok(Statistics::new_unknown(&table_schema))
-    }
-
-    async fn create_physical_plan(
-        &self,
-        _session: &dyn Session,
-        config: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.file_compression_type.is_compressed() {
-            return not_impl_err!("a compression around {} files", self.reader.name());
+        match self.reader.schema(self.input(store, meta.clone())).await {
+            Ok(schema) => Ok(schema),
+            Err(error) => {
+                let name = self.names.name(&meta.location);
+                Err(other_format(store, meta, &name, self.reader.format()).await.map_or(error, Into::into))
+            }
         }
-        Ok(DataSourceExec::from_data_source(config))
     }
 
-    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(ReaderSource {
-            reader: Arc::clone(&self.reader),
-            names: self.names.clone(),
-            projection: SplitProjection::unprojected(&table_schema),
-            table_schema,
-            batch_size: DEFAULT_BATCH_SIZE,
-            metrics: ExecutionPlanMetricsSet::new(),
-        })
-    }
-}
-
-/// Reads the files of a [`FileReader`] as a scan of the engine.
-#[derive(Debug, Clone)]
-pub(crate) struct ReaderSource {
-    reader: Arc<dyn FileReader>,
-    names: FileNames,
-    table_schema: TableSchema,
-    projection: SplitProjection,
-    batch_size: usize,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl FileSource for ReaderSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        _config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        let file_schema = self.table_schema.file_schema();
-        let opener = ReaderOpener {
-            reader: Arc::clone(&self.reader),
-            store: object_store,
-            names: self.names.clone(),
-            wanted: Arc::new(file_schema.project(&self.projection.file_indices)?),
-            batch_size: self.batch_size,
-            bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
-        };
-        ProjectionOpener::try_new(self.projection.clone(), Arc::new(opener), file_schema)
-    }
-
-    fn table_schema(&self) -> &TableSchema {
-        &self.table_schema
-    }
-
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        Some(&self.projection.source)
-    }
-
-    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        let merged = self.projection.source.try_merge(projection)?;
-        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
-        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        &self.metrics
-    }
-
-    fn file_type(&self) -> &str {
-        self.reader.name()
-    }
-
-    fn fmt_extra(&self, _t: DisplayFormatType, _f: &mut fmt::Formatter) -> fmt::Result {
-        Ok(())
-    }
-
-    fn supports_repartitioning(&self) -> bool {
-        self.reader.can_split()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.projection.source.iter(), f)
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let (wanted, bytes_scanned) = (scan.schema()?, scan.bytes_scanned());
+        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size: scan.batch_size, bytes_scanned }))
     }
 }
 
 /// Opens one file or a part of one.
-#[derive(Debug, Clone)]
-struct ReaderOpener {
-    reader: Arc<dyn FileReader>,
+struct ForwardOpener<R> {
+    files: Arc<ForwardFiles<R>>,
     store: Arc<dyn ObjectStore>,
-    names: FileNames,
     wanted: SchemaRef,
     batch_size: usize,
     bytes_scanned: Count,
 }
 
-impl FileOpener for ReaderOpener {
+impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
-        let opener = self.clone();
+        let (wanted, size) = (Arc::clone(&self.wanted), self.batch_size);
+        let meta = file.object_meta;
+        let part = Part {
+            range: file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64),
+            file: self.files.input(&self.store, meta),
+            wanted: Arc::clone(&wanted),
+            batch_size: size,
+            bytes_scanned: self.bytes_scanned.clone(),
+        };
+        let files = Arc::clone(&self.files);
         Ok(async move {
-            let meta = file.object_meta;
-            let range = file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64);
-            let name = opener.names.name(&meta.location).into();
-            let part = Part {
-                file: Input { store: Arc::clone(&opener.store), meta, name },
-                range,
-                wanted: Arc::clone(&opener.wanted),
-                batch_size: opener.batch_size,
-                bytes_scanned: opener.bytes_scanned.clone(),
-            };
-            let batches = opener.reader.batches(part).await?;
-            let (wanted, size) = (opener.wanted, opener.batch_size);
+            let batches = files.reader.batches(part).await?;
             let adapted = batches.map_ok(move |batch| {
                 let wanted = Arc::clone(&wanted);
                 let starts = (0..batch.num_rows()).step_by(size);
@@ -351,17 +239,53 @@ impl Forward {
 
 /// The wanted columns, null where the file lacks one, in the types of the table.
 fn adapt(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
-    let columns = wanted.fields().iter().map(|field| {
-        let Some(column) = batch.column_by_name(field.name()) else {
-            return Ok(new_null_array(field.data_type(), batch.num_rows()));
-        };
-        if column.data_type() == field.data_type() {
-            return Ok(Arc::clone(column));
-        }
-        // A wider type of another file, or the declared one.
-        cast_with_options(column, field.data_type(), &CastOptions { safe: false, ..CastOptions::default() })
+    let columns = wanted.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+        Some(column) => resolved(column, field.data_type()).map_err(|error| match error {
+            ArrowError::CastError(reason) => ArrowError::CastError(format!("column {:?}: {reason}", field.name())),
+            error => error,
+        }),
+        None => Ok(new_null_array(field.data_type(), batch.num_rows())),
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &options)?)
+}
+
+/// The values in another type: a wider one of another file, or the declared one. Fields of structs are found by name, and
+/// null where there is none.
+fn resolved(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    match (array.data_type(), data_type) {
+        (found, wanted) if found == wanted => Ok(Arc::clone(array)),
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let parts = array.as_struct();
+            let columns = fields.iter().map(|field| match parts.column_by_name(field.name()) {
+                Some(part) => resolved(part, field.data_type()),
+                None => Ok(new_null_array(field.data_type(), parts.len())),
+            });
+            let (columns, nulls) = (columns.collect::<Result<_, _>>()?, parts.nulls().cloned());
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, parts.len())?))
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            let lists = array.as_list::<i32>();
+            let items = resolved(lists.values(), item.data_type())?;
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, nulls)?))
+        }
+        (DataType::Map(..), DataType::Map(entries, sorted)) => {
+            let maps = array.as_map();
+            let found: ArrayRef = Arc::new(maps.entries().clone());
+            let found = resolved(&found, entries.data_type())?.as_struct().clone();
+            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
+            Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, found, nulls, *sorted)?))
+        }
+        (DataType::Int64, DataType::Float64) => {
+            let exact = array.as_primitive::<Int64Type>().try_unary::<_, Float64Type, _>(|value| {
+                let float = value as f64;
+                let is_exact = float as i128 == i128::from(value);
+                is_exact.then_some(float).ok_or_else(|| ArrowError::CastError(format!("{value} is no Float64")))
+            });
+            Ok(Arc::new(exact?))
+        }
+        _ => cast_with_options(array, data_type, &CastOptions { safe: false, ..CastOptions::default() }),
+    }
 }
