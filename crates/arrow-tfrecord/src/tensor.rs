@@ -52,6 +52,11 @@ pub(crate) fn width(dtype: u64) -> Option<usize> {
     })
 }
 
+/// Whether a number of `types.proto` is a dtype that a serialized tensor can have: those of references are no values.
+pub(crate) fn is_dtype(dtype: u64) -> bool {
+    (1..=32).contains(&dtype)
+}
+
 /// A dtype by TensorFlow's name.
 pub(crate) fn dtype_name(dtype: u64) -> String {
     match dtype {
@@ -62,10 +67,20 @@ pub(crate) fn dtype_name(dtype: u64) -> String {
         5 => "int16",
         6 => "int8",
         7 => "string",
+        8 => "complex64",
         9 => "int64",
         10 => "bool",
+        11 => "qint8",
+        12 => "quint8",
+        13 => "qint32",
+        14 => "bfloat16",
+        15 => "qint16",
+        16 => "quint16",
         17 => "uint16",
+        18 => "complex128",
         19 => "float16",
+        20 => "resource",
+        21 => "variant",
         22 => "uint32",
         23 => "uint64",
         other => return format!("number {other}"),

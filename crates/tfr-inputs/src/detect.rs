@@ -8,7 +8,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_framing::HEADER_LEN;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::text::{self, Compression};
 
 /// A format that can be read.
@@ -160,7 +160,7 @@ impl Content {
 /// The format of a text, by its first bytes after decompression: JSON starts with an object or an array of them, Hive puts `\x01` between
 /// cells, and all else is delimited.
 fn text_format(head: &[u8]) -> InputFormat {
-    let start = head.trim_ascii_start();
+    let start = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     // Objects may stand in an array.
     let start = start.strip_prefix(b"[").map_or(start, <[u8]>::trim_ascii_start);
     let object = start.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
@@ -268,6 +268,35 @@ pub(crate) fn by_name(name: &str) -> Option<InputFormat> {
         "libsvm" | "svm" | "svmlight" => Some(InputFormat::LibSvm),
         _ => None,
     }
+}
+
+/// What to say of a file that is not of the format `expected` at all, rather than damaged.
+pub(crate) async fn other_format(
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+    name: &str,
+    expected: InputFormat,
+) -> Option<Error> {
+    let found = match Content::of(&head(store, file, name).await.ok()?) {
+        Content::Format(found) if found == expected => return None,
+        content => content.describe(),
+    };
+    Some(ErrorKind::WrongFormat { file: name.to_owned(), expected: expected.name(), found }.into())
+}
+
+/// How a text is written, by its first bytes; `None` if they do not tell, or are no text.
+pub(crate) async fn text_of(
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+    name: &str,
+) -> Result<Option<InputFormat>> {
+    let head = head(store, file, name).await?;
+    let head = match Content::of(&head) {
+        Content::Text => head.to_vec(),
+        Content::Compressed(compression) => text::start(store, file, name, compression, Content::LEN).await,
+        Content::Format(_) | Content::Unsupported(_) => return Ok(None),
+    };
+    Ok((!head.trim_ascii().is_empty()).then(|| text_format(&head)))
 }
 
 /// The first bytes of a file.

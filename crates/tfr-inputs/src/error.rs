@@ -44,6 +44,14 @@ pub enum ErrorKind {
         /// What it may be.
         expected: String,
     },
+    /// A type was declared for a column of the path that no directory has.
+    #[error("no directory is named {column}=...; {}", in_path(found))]
+    NotInPath {
+        /// The column.
+        column: String,
+        /// The columns of the path.
+        found: Vec<String>,
+    },
     /// Two options that exclude each other.
     #[error("options {first:?} and {second:?} cannot be used together")]
     OptionsExclude {
@@ -82,13 +90,18 @@ pub enum ErrorKind {
         /// What the content is.
         found: String,
     },
-    /// Files of one table are texts of different formats by their names.
-    #[error("{file}: the name says {found}, but the table is read as {format}, since {first} is")]
+    /// Files of one table are texts of different formats, by their names or by how they begin.
+    #[error(
+        "{file}: the {} says {found}, but the table is read as {format}, since {first} is",
+        if *.by_name { "name" } else { "content" }
+    )]
     SeveralFormats {
         /// The file.
         file: String,
-        /// The format of its name.
+        /// Its format.
         found: &'static str,
+        /// Whether the name says so; the content if not.
+        by_name: bool,
         /// The first file of the table.
         first: String,
         /// The format of the table.
@@ -406,6 +419,9 @@ pub enum ErrorKind {
         /// Its length in bytes.
         size: u64,
     },
+    /// The session was told to end.
+    #[error("stopped while files were listed")]
+    Stopped,
     /// A row of a file over which an expression of the query fails.
     #[error("{file}: the query fails over this file")]
     Row {
@@ -414,6 +430,13 @@ pub enum ErrorKind {
         /// How it fails.
         source: DataFusionError,
     },
+}
+
+fn in_path(found: &[String]) -> String {
+    match found.is_empty() {
+        true => "there are no key=value directories".to_owned(),
+        false => format!("the directories are those of {}", found.join(", ")),
+    }
 }
 
 /// `a`, `a and b`, `a, b and c`.

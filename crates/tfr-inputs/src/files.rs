@@ -34,10 +34,13 @@ use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, Listing, Location};
 use tokio::runtime;
+use tokio_util::sync::CancellationToken;
 
 pub use source::FilesSource;
 
 use read::{Place, Run};
+
+use crate::error::{Error, ErrorKind};
 
 /// The position of the bytes among the columns.
 const CONTENT: usize = 3;
@@ -57,18 +60,26 @@ const OPEN_COST: u64 = 64 << 10;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> datafusion::error::Result<()> {
 /// let ctx = SessionContext::new();
-/// ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
+/// ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
 /// let sources = ctx.sql("SELECT path, size FROM files('src/**/*.rs') WHERE size > 0").await?;
 /// assert!(sources.count().await? > 1);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct FilesFunction;
+#[derive(Debug, Clone, Default)]
+pub struct FilesFunction {
+    stop: CancellationToken,
+}
 
 impl FilesFunction {
     /// The name of the function.
     pub const NAME: &'static str = "files";
+
+    /// The function for a session that is to end once `stop` is cancelled: it gives up listing then. The query is planned
+    /// on the thread that lists, so that nothing else can interrupt it.
+    pub fn until(stop: CancellationToken) -> Self {
+        Self { stop }
+    }
 }
 
 impl TableFunctionImpl for FilesFunction {
@@ -82,7 +93,7 @@ impl TableFunctionImpl for FilesFunction {
             return plan_err!("files takes paths, URLs or patterns in quotes: files('images/**/*.jpg')");
         };
         let locations = texts.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-        let listing = wait(Listing::list(args.session(), &locations))??;
+        let listing = wait(Listing::list(args.session(), &locations), &self.stop)??;
         Ok(Arc::new(FilesTable::try_new(listing)?))
     }
 }
@@ -91,8 +102,19 @@ impl TableFunctionImpl for FilesFunction {
 ///
 /// The future gets a thread and a runtime of its own. A thread of the runtime that may be around cannot wait for what
 /// this runtime does, least of all if it is the only one.
-fn wait<T: Send>(future: impl Future<Output = T> + Send) -> Result<T> {
-    let run = || -> Result<T> { Ok(runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)) };
+fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToken) -> Result<T> {
+    let run = || -> Result<T> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let done = runtime.block_on(async {
+            tokio::select! {
+                done = future => Ok(done),
+                () = stop.cancelled() => Err(Error::from(ErrorKind::Stopped)),
+            }
+        });
+        // A system call that still runs is not waited for.
+        runtime.shutdown_background();
+        Ok(done?)
+    };
     thread::scope(|scope| {
         let waiting = thread::Builder::new().name("list files".to_owned()).spawn_scoped(scope, run)?;
         waiting.join().map_err(|_| internal_datafusion_err!("the listing of files panicked"))?

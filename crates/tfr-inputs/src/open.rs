@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::{TableProvider, TableProviderFactory};
 use datafusion_common::{DataFusionError, plan_err};
@@ -11,13 +11,15 @@ use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
 use datafusion_tfrecord::{ReadOptions, read};
+use futures::{StreamExt, TryStreamExt};
 
 use crate::csv::CsvFormat;
-use crate::detect::{InputFormat, by_name, detect};
+use crate::detect::{InputFormat, by_name, detect, text_of};
 use crate::error::{ErrorKind, Result};
 use crate::names::ColumnNames;
 use crate::options::InputOptions;
 use crate::parquet;
+use crate::reader::{FileReader, ReaderFormat};
 use crate::spec::TableSpec;
 use crate::{arrow, avro, hive_text, json, libsvm, orc};
 
@@ -26,7 +28,9 @@ use crate::{arrow, avro, hive_text, json, libsvm, orc};
 /// # Errors
 /// A location is missing, empty or of a format that is not read; an option is for another format; files disagree.
 pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<DirectoryTable>, DataFusionError> {
-    open_locations(session, &spec.locations, &spec.options, None).await
+    let table = open_locations(session, &spec.locations, &spec.options, None).await?;
+    check_partitions(&spec.options, &table)?;
+    Ok(table)
 }
 
 /// Opens the files at `locations` as one table, with the given columns or those that the files hold.
@@ -51,9 +55,13 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    let declared = schema.iter().chain(&options.partitions);
+    let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
     let names = listing.names().clone();
     let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
-    let format = match format_of(&listing, options).await? {
+    let found = format_of(session, &listing, options).await?;
+    let is_avro = found == InputFormat::Avro;
+    let format = match found {
         InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
             let format = CsvFormat::new(options.csv.clone(), names).with_declared(schema.is_some());
@@ -61,7 +69,7 @@ pub async fn open_locations(
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,
             };
-            return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(format), &schema)));
+            return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, schema).await?)),
         InputFormat::Parquet => parquet::format(session, names, columns),
@@ -88,6 +96,7 @@ pub async fn open_locations(
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
+        None if is_avro => DirectoryTable::try_joined(session, listing, format, avro::joined).await?,
         None => DirectoryTable::try_new(session, listing, format).await?,
     };
     Ok(Arc::new(table))
@@ -99,7 +108,8 @@ async fn open_records(
     options: &InputOptions,
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
-    read::open(session, locations, &ReadOptions { schema, ..options.tfrecord.clone() }).await
+    let partition_types = options.partitions.clone();
+    read::open(session, locations, &ReadOptions { schema, partition_types, ..options.tfrecord.clone() }).await
 }
 
 /// Columns are cells by their position; only those that were not declared are looked for in the files.
@@ -122,7 +132,7 @@ async fn open_hive_text(
 
 /// The columns of all files together: a column of integers here and of fractions there holds fractions.
 async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat) -> Result<SchemaRef, DataFusionError> {
-    let schema = format.infer_schema(session, listing.store(), listing.files()).await?;
+    let schema = format.schema(session, listing.store(), listing.files()).await?;
     let in_path = |schema: &SchemaRef| {
         let path = listing.partitions().fields().iter();
         path.map(|field| field.name()).find(|name| schema.column_with_name(name).is_some()).cloned()
@@ -131,7 +141,7 @@ async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat)
         return Ok(schema);
     }
     for (meta, file) in listing.files().iter().zip(listing.file_names()) {
-        let of_file = format.infer_schema(session, listing.store(), std::slice::from_ref(meta)).await?;
+        let of_file = format.schema(session, listing.store(), std::slice::from_ref(meta)).await?;
         if let Some(column) = in_path(&of_file) {
             return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
         }
@@ -139,8 +149,15 @@ async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat)
     Ok(schema)
 }
 
+/// How many files without a telling name are looked at for the sort of text that they are.
+const TEXTS_LOOKED_AT: usize = 32;
+
 /// The format of the first file stands for all; the readers refuse a file that is something else.
-async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFormat> {
+///
+/// The readers of texts take one another's files for rows. So texts must be of one sort unless the format was asked for:
+/// by their names, where these tell, else by the first 4 KiB (unpacked, if the file is compressed) of up to 32 files,
+/// evenly spaced. Where options say what looks otherwise, only names are looked at.
+async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOptions) -> Result<InputFormat> {
     let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
@@ -149,13 +166,12 @@ async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFor
         None if found.is_text() => options.text_format(found),
         _ => found,
     };
-    // The readers of texts take one another's files for rows; where names tell them apart, names are believed.
-    if format.is_text() && options.format.is_none() {
-        let other = |other: &String| by_name(other).is_some_and(|named| named.is_text() && named != format);
-        if let Some(file) = listing.file_names().find(other) {
-            let found = by_name(&file).map_or("text", InputFormat::name);
-            return Err(ErrorKind::SeveralFormats { file, found, first: name, format: format.name() }.into());
-        }
+    if format.is_text()
+        && options.format.is_none()
+        && let Some((file, found)) = other_text(session, listing, format, format == found).await?
+    {
+        let (by_name, found, format) = (by_name(&file).is_some(), found.name(), format.name());
+        return Err(ErrorKind::SeveralFormats { file, found, by_name, first: name, format }.into());
     }
     match options.foreign_to(format) {
         Some((key, formats)) => {
@@ -164,6 +180,42 @@ async fn format_of(listing: &Listing, options: &InputOptions) -> Result<InputFor
         }
         None => Ok(format),
     }
+}
+
+/// A file that is another sort of text than `format`, by its name or, if contents are `telling`, by how it begins.
+async fn other_text(
+    session: &dyn Session,
+    listing: &Listing,
+    format: InputFormat,
+    telling: bool,
+) -> Result<Option<(String, InputFormat)>> {
+    use InputFormat::{Csv, HiveText, Json, LibSvm};
+    let files = || listing.files().iter().zip(listing.file_names());
+    let named = files().filter_map(|(_, name)| Some((by_name(&name)?, name)));
+    if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
+        return Ok(Some((name, found)));
+    }
+    let unnamed = &files().filter(|(_, name)| telling && by_name(name).is_none()).collect::<Vec<_>>();
+    let count = unnamed.len().min(TEXTS_LOOKED_AT);
+    // The first and the last one are among them.
+    let spaced = (0..count).map(|look| look * (unnamed.len() - 1) / (count - 1).max(1));
+    let look = |index: usize| async move {
+        let (meta, name) = &unnamed[index];
+        Ok::<_, crate::Error>(text_of(listing.store(), meta, name).await?.map(|found| (name, found)))
+    };
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let looks: Vec<_> = spaced.map(look).collect();
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    let found: Vec<_> = futures::stream::iter(looks).buffered(concurrency).try_collect().await?;
+    // A line of Hive text may have one cell, and libsvm looks like any text.
+    let is_other = |found: InputFormat| match found {
+        Json => format != Json,
+        HiveText => matches!(format, Csv | Json),
+        Csv | LibSvm => format == Json,
+        _ => false,
+    };
+    let other = found.into_iter().flatten().find(|(_, found)| is_other(*found));
+    Ok(other.map(|(name, found)| (name.clone(), found)))
 }
 
 /// The names that [`table_factory`] goes by in `STORED AS`, as a session's table factories know them.
@@ -203,38 +255,62 @@ impl TableProviderFactory for InputTableFactory {
             let key = ["format.", "tfrecord."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
             options.set(key, value)?;
         }
-        let declared: SchemaRef = Arc::clone(command.schema.inner());
-        let schema = (!declared.fields().is_empty()).then_some(declared);
+        let declared = command.schema.inner();
+        let partition_columns = || command.table_partition_cols.iter().map(|column| PartitionColumn(column));
+        let is_partition = |field: &&FieldRef| partition_columns().any(|column| column.is(field.name()));
+        let (partitions, columns): (Vec<_>, Vec<_>) = declared.fields().iter().partition(is_partition);
+        if !partitions.is_empty() {
+            if options.partitions.is_some() {
+                return plan_err!(
+                    "CREATE EXTERNAL TABLE {}: the columns of the path are declared twice: by PARTITIONED BY and by the \
+                     option partitions",
+                    command.name
+                );
+            }
+            options.partitions = Some(Arc::new(Schema::new(partitions.into_iter().cloned().collect::<Fields>())));
+        }
+        // Where nothing but columns of the path is declared, the others are those of the files.
+        let schema = (!columns.is_empty()).then(|| Arc::clone(declared));
         let table = open_locations(session, &command.locations, &options, schema).await?;
-        check_partitions(command, &table)?;
+        let found = table.listing().partitions().fields();
+        let is_found = partition_columns().zip(found).all(|(column, field)| column.is(field.name()));
+        let count = command.table_partition_cols.len();
+        if count > 0 && !(is_found && count == found.len()) {
+            let names: Vec<_> = found.iter().map(|field| field.name().as_str()).collect();
+            return plan_err!(
+                "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
+                command.name,
+                command.table_partition_cols.join(", "),
+                names.join(", ")
+            );
+        }
+        check_partitions(&options, &table)?;
         Ok(table)
     }
 }
 
-/// `PARTITIONED BY` must name the directories that are there, with the types that their values have.
-fn check_partitions(command: &CreateExternalTable, table: &DirectoryTable) -> Result<(), DataFusionError> {
-    let found = table.listing().partitions().fields();
-    let names: Vec<_> = found.iter().map(|field| field.name().as_str()).collect();
-    if !command.table_partition_cols.is_empty() && command.table_partition_cols != names {
-        return plan_err!(
-            "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
-            command.name,
-            command.table_partition_cols.join(", "),
-            names.join(", ")
-        );
-    }
-    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    for found in found {
-        let Ok(declared) = command.schema.field_with_unqualified_name(found.name()) else { continue };
-        let (declared, found_type) = (declared.data_type(), found.data_type());
-        if declared != found_type && !(is_text(declared) && is_text(found_type)) {
-            return plan_err!(
-                "CREATE EXTERNAL TABLE {}: column \"{}\" is declared as {declared}, but its directories hold {found_type}; \
-                 declare it so and CAST it in the query",
-                command.name,
-                found.name()
-            );
+/// A name in `PARTITIONED BY`, as it was written: the engine takes quotes off names of columns, but not off these.
+struct PartitionColumn<'a>(&'a str);
+
+impl PartitionColumn<'_> {
+    fn is(&self, name: &str) -> bool {
+        match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\"") == name,
+            None => self.0 == name || self.0.to_lowercase() == name,
         }
     }
-    Ok(())
+}
+
+/// Columns of the path whose types are declared must be there.
+fn check_partitions(options: &InputOptions, table: &DirectoryTable) -> Result<()> {
+    let found = table.listing().partitions().fields();
+    let is_absent = |field: &&FieldRef| !found.iter().any(|found| found.name() == field.name());
+    let declared = options.partitions.iter().flat_map(|schema| schema.fields());
+    match declared.clone().find(is_absent) {
+        Some(field) => {
+            let found = found.iter().map(|field| field.name().clone()).collect();
+            Err(ErrorKind::NotInPath { column: field.name().clone(), found }.into())
+        }
+        None => Ok(()),
+    }
 }

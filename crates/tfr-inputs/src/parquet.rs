@@ -26,7 +26,7 @@ use parquet::basic::{SortOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics as ParquetStatistics;
 
-use crate::detect::{self, Content, InputFormat};
+use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
 
@@ -62,7 +62,10 @@ impl CheckedParquet {
             .await;
         let metadata = match fetched {
             Ok(metadata) => metadata,
-            Err(error) => return Err(self.other_format(store, file).await.map_or(error, Into::into)),
+            Err(error) => {
+                let other = other_format(store, file, &self.names.name(&file.location), InputFormat::Parquet).await;
+                return Err(other.map_or(error, Into::into));
+            }
         };
         let file = || self.names.name(&file.location);
         if let Some(column) = duplicate_column(&metadata) {
@@ -75,16 +78,6 @@ impl CheckedParquet {
             self.legacy_bounds.store(true, Ordering::Relaxed);
         }
         Ok(())
-    }
-
-    /// What to say of a file whose content is not Parquet at all rather than damaged Parquet.
-    async fn other_format(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Option<Error> {
-        let name = self.names.name(&file.location);
-        let found = match Content::of(&detect::head(store, file, &name).await.ok()?) {
-            Content::Format(InputFormat::Parquet) => return None,
-            content => content.describe(),
-        };
-        Some(ErrorKind::WrongFormat { file: name, expected: "Parquet", found }.into())
     }
 }
 

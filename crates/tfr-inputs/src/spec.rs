@@ -129,6 +129,9 @@ mod tests {
             assert_eq!(parse(text).expect_err(text).to_string(), message);
         }
         let message = parse("t=a.csv,delimeter=;").expect_err("unknown").to_string();
-        assert!(message.starts_with("unknown option \"delimeter\"; known are format, delimiter, quote,"), "{message}");
+        assert!(
+            message.starts_with("unknown option \"delimeter\"; known are format, partitions, delimiter,"),
+            "{message}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::thread;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -17,15 +18,28 @@ use crate::exit::ExitStatus;
 const SIGXFSZ: i32 = 25;
 
 /// The first Ctrl-C or SIGTERM.
-pub struct Interrupt(oneshot::Receiver<ExitStatus>);
+pub struct Interrupt {
+    first: oneshot::Receiver<ExitStatus>,
+    stop: CancellationToken,
+}
 
 impl Interrupt {
     /// Waits for the signal and tells how the run is to end. Not to be awaited again after that.
     pub async fn received(&mut self) -> ExitStatus {
-        match (&mut self.0).await {
+        match (&mut self.first).await {
             Ok(status) => status,
             Err(_) => future::pending().await,
         }
+    }
+
+    /// How the run is to end, if the signal has come and nobody has waited for it.
+    pub fn already(&mut self) -> Option<ExitStatus> {
+        self.first.try_recv().ok()
+    }
+
+    /// Tells work that nothing else can interrupt.
+    pub fn stop(&self) -> CancellationToken {
+        self.stop.clone()
     }
 }
 
@@ -46,6 +60,8 @@ fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
     let (first, received) = oneshot::channel();
+    let stop = CancellationToken::new();
+    let told = stop.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let mut first = Some(first);
@@ -56,11 +72,14 @@ fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
                 };
                 match first.take() {
                     // Nobody listens when the run has just ended.
-                    Some(first) => drop(first.send(status)),
+                    Some(first) => {
+                        first.send(status).ok();
+                        told.cancel();
+                    }
                     None => kill(status),
                 }
             }
         });
     })?;
-    Ok(Interrupt(received))
+    Ok(Interrupt { first: received, stop })
 }

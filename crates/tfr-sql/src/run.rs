@@ -74,9 +74,13 @@ async fn run(
     mut interrupt: Interrupt,
 ) -> Result<ExitStatus> {
     let started = Instant::now();
-    let context = session::open(limits, spill.path(), args.stores.options())?;
+    let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
     let query = tokio::select! {
-        query = Query::plan(&context, args, text, spill) => query?,
+        query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
+            // That is why it failed, or does not matter any more.
+            (Err(_), Some(status)) => return Ok(status),
+            (query, _) => query?,
+        },
         status = interrupt.received() => return Ok(status),
     };
     for note in &query.notes {

@@ -20,7 +20,7 @@ use crate::tool::Work;
 pub fn print(args: &SchemaArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
-    let context = session::open(limits, spill.path(), args.stores.options())?;
+    let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
         .enable_all()

@@ -14,6 +14,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use tfr_inputs::FilesFunction;
 use tfr_inputs::stores::{StoreOptions, Stores};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::Resources;
 use crate::error::{Error, Result};
@@ -63,8 +64,9 @@ fn available_memory() -> Result<u64> {
     Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
 }
 
-/// A session with our formats and stores, no tables yet, that spills into the directory `spill`.
-pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions) -> Result<SessionContext> {
+/// A session with our formats and stores, no tables yet, that spills into the directory `spill` and gives up planning
+/// once `stop` is cancelled.
+pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: CancellationToken) -> Result<SessionContext> {
     let stores = Stores::new(stores);
     let config = SessionConfig::new().with_target_partitions(limits.threads.get());
     let mut config = datafusion_tfrecord::reproducible(config).with_extension(Arc::clone(stores.uploads()));
@@ -97,6 +99,6 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions) -> Result<Sess
         )
         .build();
     datafusion_tfrecord::functions::register(&mut state)?;
-    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
+    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
 }

@@ -23,7 +23,7 @@ pub fn open(config: SessionConfig) -> SessionContext {
         state.table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());
     }
     datafusion_tfrecord::functions::register(&mut state).unwrap();
-    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
+    state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
     let context = SessionContext::new_with_state(state);
     let state = context.state_weak_ref();
     let catalogs = tfr_inputs::paths_as_tables(

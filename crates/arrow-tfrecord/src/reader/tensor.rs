@@ -12,7 +12,7 @@ use super::restore::restore;
 use super::values::{Blobs, Values};
 use super::wire::{FieldValue, WireResult, field, varint};
 use crate::mapping::Conversion;
-use crate::tensor::{STRING, TensorShape, dtype, dtype_name as name, innermost, item, value_type, width};
+use crate::tensor::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, item, value_type, width};
 
 pub(crate) use super::restore::Misfit;
 
@@ -37,7 +37,7 @@ pub(crate) fn parse<'a>(
         if nulls.is_some_and(|nulls| nulls.is_null(row)) {
             build.null();
         } else {
-            read.read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
+            read.read(tensor(row)).map_err(|reason| Misfit::value(row, reason))?;
             build.push(&read).map_err(|reason| Misfit::value(row, reason))?;
         }
     }
@@ -61,7 +61,7 @@ fn beside<'a>(
                 build.null();
                 continue;
             }
-            read.read(tensor(row)).ok_or_else(|| Misfit::value(row, "a value that is no TensorProto"))?;
+            read.read(tensor(row)).map_err(|reason| Misfit::value(row, reason))?;
             let pushed =
                 if field.name() == "data" { build.push(&read) } else { build.push(&read.own_shape(data_type)) };
             pushed.map_err(|reason| Misfit::value(row, reason))?;
@@ -82,8 +82,17 @@ struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Takes the place of the tensor before, if `bytes` are one.
-    fn read(&mut self, bytes: &'a [u8]) -> Option<()> {
+    /// Takes the place of the tensor before. If `bytes` are none with values that a type has, says so.
+    fn read(&mut self, bytes: &'a [u8]) -> Result<(), String> {
+        match self.read_values(bytes) {
+            Some(true) => Ok(()),
+            Some(false) => Err(format!("a tensor of dtype {}, which no Arrow type has", name(self.dtype))),
+            None => Err("a value that is no TensorProto".to_owned()),
+        }
+    }
+
+    /// Whether there is a type for the values; none if this is no tensor.
+    fn read_values(&mut self, bytes: &'a [u8]) -> Option<bool> {
         let (dimensions, strings) = (&mut self.dimensions, &mut self.strings);
         dimensions.clear();
         strings.clear();
@@ -109,9 +118,12 @@ impl<'a> Tensor<'a> {
         self.dtype = dtype;
         let count = dimensions.iter().try_fold(1usize, |count, size| count.checked_mul(*size)).filter(|_| is_known)?;
         if dtype == u64::from(STRING) {
-            return fill(strings, count);
+            return fill(strings, count).map(|()| true);
         }
-        let width = width(dtype)?;
+        let Some(width) = width(dtype) else {
+            // 0 is no dtype, and so no tensor.
+            return is_dtype(dtype).then_some(false);
+        };
         self.numbers = if content.is_empty() && count > 0 {
             let mut values = Vec::new();
             for (number, value, range) in listed {
@@ -122,7 +134,7 @@ impl<'a> Tensor<'a> {
         } else {
             Cow::Borrowed(content)
         };
-        (count.checked_mul(width) == Some(self.numbers.len())).then_some(())
+        (count.checked_mul(width) == Some(self.numbers.len())).then_some(true)
     }
 
     /// The shape as a tensor of rank 1, of the integers that are in `data_type`.

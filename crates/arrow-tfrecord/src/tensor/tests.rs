@@ -231,6 +231,9 @@ fn tensors_that_do_not_fit() {
     assert_eq!(told(int64s(&[1 << 40], vec![1]), &list(DataType::Int64)), none);
     let vast = told(int64s(&[1 << 40, 0], vec![]), &list(list(DataType::Int64)));
     assert_eq!(vast, "row 0: a tensor of shape [1099511627776, 0]");
+    let complex = TensorProto { dtype: 8, tensor_shape: shape(&[1]), ..Default::default() };
+    assert_eq!(told(complex, &list(DataType::Float32)), "row 0: a tensor of dtype complex64, which no Arrow type has");
+    assert_eq!(told(TensorProto { dtype: 77, ..Default::default() }, &DataType::Int64), none);
     let days = parsed(&[], &DataType::Date32).unwrap_err();
     assert_eq!(days.to_string(), r#"column "tensor": type Date32 has no feature to go to"#);
 }

@@ -86,7 +86,7 @@ pub enum ErrorKind {
     },
     /// A partition directory with a value that its column cannot have.
     #[error("{file}: partition {column}={value} is not of type {data_type}, as the manifest has it")]
-    PartitionValue {
+    PartitionNotAsWritten {
         /// The file.
         file: String,
         /// The column.
@@ -109,6 +109,26 @@ pub enum ErrorKind {
         file: String,
         /// Its partition keys.
         found: String,
+    },
+    /// A `key=value` directory has a value that the declared type of its column has not.
+    #[error("{file}: directory \"{column}={value}\": {value:?} is no value of the declared type {declared}")]
+    PartitionValue {
+        /// A file in the directory.
+        file: String,
+        /// The column.
+        column: String,
+        /// Its value, decoded.
+        value: String,
+        /// The declared type.
+        declared: DataType,
+    },
+    /// A column of the path is declared with a type whose values are no names of directories.
+    #[error("column \"{column}\" of the path: declared as {declared}, which no directory name can hold")]
+    PartitionType {
+        /// The column.
+        column: String,
+        /// The declared type.
+        declared: DataType,
     },
     /// The file has a column that a `key=value` directory above it has too.
     #[error("{file}: column \"{column}\" stands in the file and in its path")]
@@ -246,6 +266,12 @@ impl Error {
             )),
             ErrorKind::PartitionMismatch { .. } => {
                 Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
+            }
+            ErrorKind::PartitionValue { column, .. } => {
+                Some(format!("rename the directory, or declare \"{column}\" as text and CAST it in the query"))
+            }
+            ErrorKind::PartitionType { column, .. } => {
+                Some(format!("declare \"{column}\" as text, a number, a truth value, a date or a timestamp"))
             }
             ErrorKind::ColumnInPath { .. } => Some(
                 "name each key=value directory as a location of its own to read the column of the file, or rename it in \

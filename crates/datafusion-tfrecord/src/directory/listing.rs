@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use arrow_schema::Schema;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -75,6 +76,17 @@ impl Listing {
     /// The same files with other columns of their paths.
     pub(crate) fn with_partitions(self, partitions: PartitionColumns) -> Self {
         Self { partitions, ..self }
+    }
+
+    /// The same, where those columns of the path that `declared` names have the types that it gives them; its other
+    /// columns are of no concern.
+    ///
+    /// # Errors
+    /// A directory has a value that is none of its type, or the type is none that a path can hold.
+    pub fn with_partition_types(mut self, declared: &Schema) -> Result<Self> {
+        let (files, names) = (&self.files, &self.names);
+        self.partitions = self.partitions.with_types(declared, |index| names.name(&files[index].location))?;
+        Ok(self)
     }
 
     /// The files, in the order in which a table reads them.

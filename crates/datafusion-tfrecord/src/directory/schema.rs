@@ -17,8 +17,13 @@ struct Column {
 
 /// Merges by name, columns in the order in which they first occur.
 ///
-/// A column that some files lack is nullable. Types must agree; `Null` (a column of which nothing is known) gives way.
-pub(crate) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<SchemaRef> {
+/// A column that some files lack is nullable. Types must agree, or `join` to one; `Null` (a column of which nothing is
+/// known) gives way.
+pub(crate) fn merge(
+    schemas: &[SchemaRef],
+    join: impl Fn(&DataType, &DataType) -> Option<DataType>,
+    file_name: impl Fn(usize) -> String,
+) -> Result<SchemaRef> {
     let mut columns: Vec<Column> = Vec::new();
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (file, schema) in schemas.iter().enumerate() {
@@ -40,6 +45,10 @@ pub(crate) fn merge(schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) 
                 column.field = field.as_ref().clone();
                 column.first_file = file;
             } else if field.data_type() != &DataType::Null && !same_type(column.field.data_type(), field.data_type()) {
+                if let Some(joined) = join(column.field.data_type(), field.data_type()) {
+                    column.field = column.field.clone().with_data_type(joined).with_nullable(nullable);
+                    continue;
+                }
                 return Err(ErrorKind::SchemaConflict {
                     column: field.name().clone(),
                     first_file: file_name(column.first_file),
@@ -202,7 +211,7 @@ mod tests {
     }
 
     fn merged(schemas: &[SchemaRef]) -> Result<SchemaRef> {
-        merge(schemas, |index| format!("f{index}"))
+        merge(schemas, |_, _| None, |index| format!("f{index}"))
     }
 
     #[test]

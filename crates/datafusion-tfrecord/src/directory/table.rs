@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
@@ -50,10 +50,23 @@ impl DirectoryTable {
     /// A file is not of the format, is damaged, disagrees with another about the type of a column, or has a column of its
     /// path with another value.
     pub async fn try_new(session: &dyn Session, listing: Listing, format: Arc<dyn FileFormat>) -> Result<Self> {
+        Self::try_joined(session, listing, format, |_, _| None).await
+    }
+
+    /// The same of a format that reads a column that files have in different types as the one that `join` makes of two.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`], where `join` makes nothing of two types.
+    pub async fn try_joined(
+        session: &dyn Session,
+        listing: Listing,
+        format: Arc<dyn FileFormat>,
+        join: impl Fn(&DataType, &DataType) -> Option<DataType>,
+    ) -> Result<Self> {
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        let merged = schema::merge(&schemas, name)?;
+        let merged = schema::merge(&schemas, join, name)?;
         Ok(Self::with_schema(listing, format, &merged))
     }
 

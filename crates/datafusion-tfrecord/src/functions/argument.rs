@@ -97,10 +97,10 @@ impl Function {
         columns(text).map(Arc::new).map_err(|reason| self.invalid(index, text, reason).into())
     }
 
-    /// The type that argument `index` names, as Arrow spells it or as SQL does: `Float32`, `FLOAT[]`.
+    /// The type that argument `index` names, as Arrow spells it or as SQL does: `Float32`, `FLOAT[]`, `Float16[]`.
     pub(super) fn data_type(self, index: usize, text: &str) -> Result<DataType> {
         // Arrow's names first: they are told by their case from those of SQL, whose INT8 has 8 bytes.
-        if let Ok(data_type) = text.parse() {
+        if let Some(data_type) = arrow_type(text) {
             return Ok(data_type);
         }
         data_type(text).map_err(|reason| self.invalid(index, text, reason).into())
@@ -131,6 +131,14 @@ fn columns(text: &str) -> Result<Schema, String> {
         }
     }
     schema(columns)
+}
+
+/// A type by Arrow's name, or, with SQL's brackets, lists of it.
+fn arrow_type(text: &str) -> Option<DataType> {
+    match text.trim_end().strip_suffix("[]") {
+        Some(item) => Some(DataType::new_list(arrow_type(item)?, true)),
+        None => text.parse().ok(),
+    }
 }
 
 fn data_type(text: &str) -> Result<DataType, String> {
@@ -259,6 +267,9 @@ mod tests {
             ("Int8", "Int8"),
             ("INT8", "Int64"),
             ("BYTEA[][]", "List(List(Binary))"),
+            ("Float16[] []", "List(List(Float16))"),
+            ("Int8[]", "List(Int8)"),
+            ("INT8[]", "List(Int64)"),
             ("FLOAT[3]", "FixedSizeList(3 x Float32)"),
         ] {
             assert_eq!(function.data_type(1, text)?.to_string(), data_type, "{text}");

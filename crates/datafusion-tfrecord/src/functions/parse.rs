@@ -179,7 +179,9 @@ const RULES: &str = "In which form columns stand in the record, as the writer wa
 
 static EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
     let description = "The columns of a serialized `tf.train.Example`, as a struct. A feature that is not there is null; \
-                       one of another kind is an error. A null record is null.";
+                       one of another kind is an error. A null record is null. A record does not tell in which unit a \
+                       time was written, nor which rules its columns had: types and rules must be those of the writer, \
+                       as the manifest of a set has them.";
     Documentation::builder(SECTION, description, "tf_parse(record, columns [, rules])")
         .with_sql_example(
             "```sql\nSELECT tf_parse(record, 'label BIGINT, \"image/width\" INT')['label'] FROM records\n```",

@@ -39,7 +39,8 @@ use crate::format::TfRecordFormat;
 /// counted.
 ///
 /// # Errors
-/// - Those of [`Listing::list`](crate::directory::Listing::list).
+/// - Those of [`Listing::list`](crate::directory::Listing::list) and of
+///   [`Listing::with_partition_types`](crate::directory::Listing::with_partition_types).
 /// - A set of shards is not whole: [`ErrorKind::IncompleteSet`].
 /// - Records that were to tell the columns are damaged or contradict each other, or there are none.
 /// - A file that no manifest lists beside files that one does: [`ErrorKind::StrayFile`].
@@ -51,6 +52,9 @@ use crate::format::TfRecordFormat;
 /// - A column of a type that no feature holds, or with a row of more than 256 MiB even where it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
     let mut files = sets::find(session, locations).await?;
+    for declared in options.schema.iter().chain(&options.partition_types) {
+        files.listing = files.listing.with_partition_types(declared)?;
+    }
     let types = types::settle(session, locations, &mut files, options).await?;
     let form = RecordForm {
         mapping: types.mapping,

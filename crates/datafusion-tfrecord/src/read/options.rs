@@ -16,6 +16,9 @@ use tfrecord_framing::{Compression, CrcPolicy};
 pub struct ReadOptions {
     /// The columns. Those of `key=value` directories may be among them.
     pub schema: Option<SchemaRef>,
+    /// The types of columns of `key=value` directories, where the others are not declared; other columns in it are of no
+    /// concern.
+    pub partition_types: Option<SchemaRef>,
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
     pub schema_file: Option<String>,
     /// In which form columns stand in the records: the options of the writer. Those in the manifest hold where nothing else is
@@ -39,6 +42,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             schema: None,
+            partition_types: None,
             schema_file: None,
             mapping: None,
             infer_files: Some(256),

@@ -116,7 +116,7 @@ impl Written {
             _ if !self.is_whole => None,
             [] => None,
             [schema] => Some(Arc::clone(schema)),
-            schemas => Some(schema::merge(schemas, |index| self.names.name(&self.sets[index].0))?),
+            schemas => Some(schema::merge(schemas, |_, _| None, |index| self.names.name(&self.sets[index].0))?),
         })
     }
 

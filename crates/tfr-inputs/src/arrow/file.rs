@@ -12,7 +12,8 @@ use object_store::ObjectStoreExt;
 use super::MAGIC;
 use super::message::{CONTINUATION, Decoder, Layout, Message, Refusal, damaged};
 use crate::error::{Error, ErrorKind};
-use crate::reader::{Batches, Input, Part};
+use crate::forward::{Input, Part};
+use crate::reader::Batches;
 
 /// At the end: the length of the footer, and the magic number again.
 const TRAILER_LEN: u64 = 10;

@@ -17,25 +17,30 @@ use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_tfrecord::directory::FileNames;
 
-use crate::detect::head;
+use crate::detect::{InputFormat, head};
 use crate::error::Error;
-use crate::reader::{Batches, FileReader, Input, Part, ReaderFormat};
+use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::reader::{Batches, ReaderFormat};
 
 /// How a file of the file format begins; all else is a stream.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// The format, for files that are named in messages as `names` says.
 pub(crate) fn format(names: FileNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ArrowReader, names))
+    Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader, names)))
 }
 
 #[derive(Debug)]
 struct ArrowReader;
 
 #[async_trait]
-impl FileReader for ArrowReader {
+impl ForwardReader for ArrowReader {
     fn name(&self) -> &'static str {
         "arrow"
+    }
+
+    fn format(&self) -> InputFormat {
+        InputFormat::Arrow
     }
 
     /// The file format has an index of its batches; a stream is read by the part that has its start.

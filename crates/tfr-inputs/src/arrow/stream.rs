@@ -8,7 +8,8 @@ use futures::StreamExt;
 
 use super::message::{CONTINUATION, Decoder, Message, Refusal, damaged};
 use crate::error::Error;
-use crate::reader::{Batches, Forward, Input, Part};
+use crate::forward::{Forward, Input, Part};
+use crate::reader::Batches;
 
 /// The columns of a stream.
 pub(super) async fn schema(file: &Input) -> Result<SchemaRef, Error> {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::schema::Type;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::{Forward, Input};
+use crate::forward::{Forward, Input};
 
 const MAGIC: &[u8] = b"Obj\x01";
 const SYNC_LEN: u64 = 16;

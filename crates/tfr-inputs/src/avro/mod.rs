@@ -17,10 +17,12 @@
 //! | duration | Interval of months, days and nanoseconds |
 //! | other logical types (uuid) | the type below |
 //!
-//! A file whose values are no records has one column, `value`.
+//! A file whose values are no records has one column, `value`. Files of one table may differ as Avro's schema resolution
+//! allows: `promote` says how.
 
 mod bytes;
 mod container;
+mod promote;
 mod schema;
 mod values;
 
@@ -38,8 +40,12 @@ use self::bytes::Bytes;
 use self::container::{Block, Container};
 use self::schema::Type;
 use self::values::Values;
+use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
-use crate::reader::{Batches, FileReader, Input, Part, ReaderFormat};
+use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::reader::{Batches, ReaderFormat};
+
+pub(crate) use self::promote::joined;
 
 /// How many bytes of records are made one batch at most.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -49,16 +55,20 @@ const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
 /// The format, for files that are named in messages as `names` says.
 pub(crate) fn format(names: FileNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(AvroReader, names))
+    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader, names)))
 }
 
 #[derive(Debug)]
 struct AvroReader;
 
 #[async_trait]
-impl FileReader for AvroReader {
+impl ForwardReader for AvroReader {
     fn name(&self) -> &'static str {
         "avro"
+    }
+
+    fn format(&self) -> InputFormat {
+        InputFormat::Avro
     }
 
     /// At the markers between blocks: a part has the blocks that begin in it.

@@ -1,18 +1,13 @@
-//! [`CsvFormat`]: schema inference and planning for CSV files.
+//! [`CsvFormat`]: what CSV is to [`FileReader`].
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion_common::{Result, Statistics, not_impl_err};
-use datafusion_datasource::TableSchema;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_compression_type::FileCompressionType;
-use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
-use datafusion_datasource::source::DataSourceExec;
-use datafusion_physical_plan::ExecutionPlan;
+use datafusion_common::Result;
+use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::FileNames;
 use futures::{StreamExt, TryStreamExt};
@@ -21,14 +16,15 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::decode::Records;
 use super::infer::CellType;
 use super::options::{CsvOptions, Types};
-use super::source::{CsvSource, column_names};
+use super::source::{self, column_names};
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::reader::{FileReader, Scan};
 use crate::text;
 
-/// CSV files as a [`FileFormat`].
+/// CSV files.
 #[derive(Debug)]
-pub struct CsvFormat {
+pub(crate) struct CsvFormat {
     options: Arc<CsvOptions>,
     names: FileNames,
     declared: bool,
@@ -36,13 +32,13 @@ pub struct CsvFormat {
 
 impl CsvFormat {
     /// Files in this dialect, named in messages as `names` says.
-    pub fn new(options: CsvOptions, names: FileNames) -> Self {
+    pub(crate) fn new(options: CsvOptions, names: FileNames) -> Self {
         Self { options: Arc::new(options), names, declared: false }
     }
 
     /// Whether the user declared the columns. If so, cells are cast to their types; if not, they must be written as
     /// the inference takes them.
-    pub fn with_declared(mut self, declared: bool) -> Self {
+    pub(crate) fn with_declared(mut self, declared: bool) -> Self {
         self.declared = declared;
         self
     }
@@ -138,22 +134,22 @@ impl<'a> Inference<'a> {
 }
 
 #[async_trait]
-impl FileFormat for CsvFormat {
-    fn get_ext(&self) -> String {
-        "csv".to_owned()
+impl FileReader for CsvFormat {
+    fn name(&self) -> &'static str {
+        "csv"
     }
 
-    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
-        use datafusion_common::GetExt;
-        Ok(format!("csv{}", compression.get_ext()))
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", has_header={}", self.options.header)
     }
 
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        None
+    /// Only where a line end always ends a record. A compressed file is then read whole with its first part.
+    fn can_split(&self) -> bool {
+        !self.options.newlines_in_values
     }
 
     /// Types that hold the first records of all files together; a column that is null throughout is text.
-    async fn infer_schema(
+    async fn schema(
         &self,
         session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
@@ -181,28 +177,8 @@ impl FileFormat for CsvFormat {
         Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 
-    async fn infer_stats(
-        &self,
-        _session: &dyn Session,
-        _store: &Arc<dyn ObjectStore>,
-        table_schema: SchemaRef,
-        _file: &ObjectMeta,
-    ) -> Result<Statistics> {
-        Ok(Statistics::new_unknown(&table_schema))
-    }
-
-    async fn create_physical_plan(
-        &self,
-        _session: &dyn Session,
-        config: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.file_compression_type.is_compressed() {
-            return not_impl_err!("a compression for the whole scan: it is told file by file");
-        }
-        Ok(DataSourceExec::from_data_source(config))
-    }
-
-    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(CsvSource::new(Arc::clone(&self.options), self.names.clone(), self.declared, table_schema))
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let (options, names) = (Arc::clone(&self.options), self.names.clone());
+        Ok(Arc::new(source::CsvOpener::new(store, options, names, self.declared, scan)))
     }
 }

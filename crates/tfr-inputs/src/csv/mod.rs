@@ -1,6 +1,6 @@
 //! Delimited text: CSV, TSV and their kin.
 //!
-//! Our own [`FileFormat`](datafusion_datasource::file_format::FileFormat) on the record splitter of arrow-csv and
+//! Our own reader on the record splitter of arrow-csv and
 //! Arrow's parsers, because the engine's CSV reader ignores null texts when it scans, cannot turn quoting off, takes
 //! a byte order mark for a part of the first column's name, drops the fraction of a second and the time of a day where
 //! inference saw none, and reads only the first member of some compressed files.
@@ -13,8 +13,7 @@ mod options;
 mod source;
 
 pub(crate) use exact::holds;
-pub use format::CsvFormat;
+pub(crate) use format::CsvFormat;
 pub(crate) use infer::is_in_float_range;
 pub(crate) use infer::{CellType, parse_float};
 pub use options::{CsvOptions, Types};
-pub use source::CsvSource;

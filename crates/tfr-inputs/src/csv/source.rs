@@ -1,23 +1,15 @@
-//! [`CsvSource`]: reads CSV files as a scan of the engine.
+//! [`CsvOpener`]: reads one CSV file of a scan, or a part of one.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use bytes::{Buf, Bytes};
 use datafusion_common::Result;
-use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
-use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
-use datafusion_datasource::{PartitionedFile, TableSchema};
-use datafusion_physical_expr::projection::ProjectionExprs;
-use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
+use datafusion_physical_plan::metrics::Count;
 use datafusion_tfrecord::directory::{self, FileNames};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
@@ -26,111 +18,12 @@ use super::decode::{Columns, Records};
 use super::options::CsvOptions;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::reader::Scan;
 use crate::text::{self, Part, TextStream};
-
-/// The engine's batch size before it says otherwise.
-const DEFAULT_BATCH_SIZE: usize = 8192;
-
-/// Reads CSV files as a scan of the engine.
-#[derive(Debug, Clone)]
-pub struct CsvSource {
-    options: Arc<CsvOptions>,
-    names: FileNames,
-    declared: bool,
-    table_schema: TableSchema,
-    projection: SplitProjection,
-    batch_size: usize,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl CsvSource {
-    /// A source of the whole of `table_schema`; `declared` if the user gave the types.
-    pub fn new(options: Arc<CsvOptions>, names: FileNames, declared: bool, table_schema: TableSchema) -> Self {
-        Self {
-            options,
-            names,
-            declared,
-            projection: SplitProjection::unprojected(&table_schema),
-            table_schema,
-            batch_size: DEFAULT_BATCH_SIZE,
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
-    }
-}
-
-impl FileSource for CsvSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        _config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        let file_schema = self.table_schema.file_schema();
-        let opener = CsvOpener {
-            store: object_store,
-            options: Arc::clone(&self.options),
-            names: self.names.clone(),
-            declared: self.declared,
-            file_schema: Arc::clone(file_schema),
-            path_columns: self.table_schema.table_partition_cols().to_vec(),
-            wanted: self.projection.file_indices.clone(),
-            batch_size: self.batch_size,
-            bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
-        };
-        ProjectionOpener::try_new(self.projection.clone(), Arc::new(opener), file_schema)
-    }
-
-    fn table_schema(&self) -> &TableSchema {
-        &self.table_schema
-    }
-
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        Some(&self.projection.source)
-    }
-
-    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        let merged = self.projection.source.try_merge(projection)?;
-        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
-        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        &self.metrics
-    }
-
-    fn file_type(&self) -> &str {
-        "csv"
-    }
-
-    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, ", has_header={}", self.options.header)
-            }
-            DisplayFormatType::TreeRender => Ok(()),
-        }
-    }
-
-    /// Only where a line end always ends a record. A compressed file is then read whole with its first part.
-    fn supports_repartitioning(&self) -> bool {
-        !self.options.newlines_in_values
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.projection.source.iter(), f)
-    }
-}
 
 /// Opens one file or a part of one.
 #[derive(Clone)]
-struct CsvOpener {
+pub(super) struct CsvOpener {
     store: Arc<dyn ObjectStore>,
     options: Arc<CsvOptions>,
     names: FileNames,
@@ -159,6 +52,27 @@ impl FileOpener for CsvOpener {
 }
 
 impl CsvOpener {
+    /// For files of a table; `declared` if the user gave the types.
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        options: Arc<CsvOptions>,
+        names: FileNames,
+        declared: bool,
+        scan: &Scan<'_>,
+    ) -> Self {
+        Self {
+            store,
+            options,
+            names,
+            declared,
+            file_schema: Arc::clone(scan.table.file_schema()),
+            path_columns: scan.table.table_partition_cols().to_vec(),
+            wanted: scan.wanted.to_vec(),
+            batch_size: scan.batch_size,
+            bytes_scanned: scan.bytes_scanned(),
+        }
+    }
+
     /// The text to read and, of a part without the first record, the header.
     async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<(Part, Option<Vec<String>>)>, Error> {
         let options = &self.options;

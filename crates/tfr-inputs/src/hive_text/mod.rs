@@ -36,12 +36,13 @@ use std::sync::Arc;
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_tfrecord::directory::FileNames;
 
-use crate::text::rows::LineFileFormat;
+use crate::reader::ReaderFormat;
+use crate::text::rows::LineFiles;
 
 pub use options::{HiveTextOptions, OnError};
 pub use types::HiveColumns;
 
 /// The format, for files that are named in messages as `names` says.
 pub(crate) fn format(options: HiveTextOptions, names: FileNames) -> Arc<dyn FileFormat> {
-    Arc::new(LineFileFormat::new(Arc::new(format::HiveText::new(options)), names))
+    Arc::new(ReaderFormat::new(LineFiles::new(format::HiveText::new(options), names)))
 }

@@ -39,6 +39,15 @@ impl HiveColumns {
         Schema::new(fields.collect::<Vec<_>>())
     }
 
+    /// Reads them from the value of the option `key`.
+    pub(crate) fn parse(key: &str, text: &str) -> Result<Self, Error> {
+        let wrong = |reason| {
+            let expected = format!("columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': {reason}");
+            ErrorKind::OptionValue { key: key.to_owned(), value: text.to_owned(), expected }
+        };
+        Parser { text, at: 0 }.columns().map(Self).map_err(|reason| wrong(reason).into())
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&HiveType> {
         self.0.iter().find(|(column, _)| column == name).map(|(_, hive_type)| hive_type)
     }
@@ -187,11 +196,7 @@ impl FromStr for HiveColumns {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = |reason| {
-            let expected = format!("columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': {reason}");
-            ErrorKind::OptionValue { key: "schema".to_owned(), value: text.to_owned(), expected }
-        };
-        Parser { text, at: 0 }.columns().map(Self).map_err(|reason| wrong(reason).into())
+        Self::parse("schema", text)
     }
 }
 

@@ -24,6 +24,9 @@ type Result<T, E = DataFusionError> = std::result::Result<T, E>;
 /// Where no value stands: the key is absent, or what should hold it is null.
 const ABSENT: u32 = u32::MAX;
 
+/// Every integer of so many digits is a float64.
+const EXACT_DIGITS: usize = 15;
+
 /// Makes a batch of the rows that `parser` holds; its keys are the columns of `schema`.
 ///
 /// If the columns were `declared`, values are cast to their types and keys of nested objects that have none are passed
@@ -84,7 +87,7 @@ impl<'a> Values<'a> {
             DataType::Int64 => self.numbers::<Int64Type>(data_type, column, path, |text| text.parse().ok())?,
             DataType::Float64 => self.numbers::<Float64Type>(data_type, column, path, |text| {
                 // An integer that no float64 equals is not rounded in silence.
-                let fits = self.declared || number_type(text).fits(&DataType::Float64);
+                let fits = self.declared || text.len() <= EXACT_DIGITS || number_type(text).fits(&DataType::Float64);
                 fits.then(|| parse_float(text)).flatten()
             })?,
             DataType::Struct(fields) => self.structs(fields, data_type, column, path)?,

@@ -1,18 +1,12 @@
-//! [`JsonFormat`]: schema inference and planning for JSON files.
+//! [`JsonFormat`]: what JSON is to [`FileReader`].
 
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Buf;
-use datafusion_common::{Result, Statistics, not_impl_err};
-use datafusion_datasource::TableSchema;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_compression_type::FileCompressionType;
-use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
-use datafusion_datasource::source::DataSourceExec;
-use datafusion_physical_plan::ExecutionPlan;
+use datafusion_common::Result;
+use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::FileNames;
 use futures::{StreamExt, TryStreamExt};
@@ -21,18 +15,19 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::infer::Members;
 use super::options::JsonOptions;
 use super::parse::Parser;
-use super::source::JsonSource;
+use super::source::JsonOpener;
 use crate::csv::Types;
 use crate::detect::InputFormat;
 use crate::error::Error;
+use crate::reader::{FileReader, Scan};
 use crate::text;
 
 /// How many objects of each file are looked at if the columns are declared.
 const DECLARED_ROWS: usize = 100;
 
-/// JSON files as a [`FileFormat`].
+/// JSON files.
 #[derive(Debug)]
-pub struct JsonFormat {
+pub(crate) struct JsonFormat {
     options: Arc<JsonOptions>,
     names: FileNames,
     declared: bool,
@@ -49,13 +44,13 @@ pub(super) struct Look {
 
 impl JsonFormat {
     /// Files written in this way, named in messages as `names` says.
-    pub fn new(options: JsonOptions, names: FileNames) -> Self {
+    pub(super) fn new(options: JsonOptions, names: FileNames) -> Self {
         Self { options: Arc::new(options), names, declared: false }
     }
 
     /// Whether the user declared the columns. If so, values are cast to their types and other keys are passed over; if
     /// not, values must be as the inference takes them, and no key may come that it has not seen.
-    pub fn with_declared(mut self, declared: bool) -> Self {
+    pub(super) fn with_declared(mut self, declared: bool) -> Self {
         self.declared = declared;
         self
     }
@@ -107,7 +102,7 @@ impl JsonFormat {
     }
 
     /// The columns for what all files show together.
-    pub(super) fn schema(&self, looks: Vec<Look>) -> SchemaRef {
+    pub(super) fn columns(&self, looks: Vec<Look>) -> SchemaRef {
         let mut members = Members::default();
         for look in looks {
             members.merge(look.members);
@@ -124,52 +119,28 @@ impl JsonFormat {
 }
 
 #[async_trait]
-impl FileFormat for JsonFormat {
-    fn get_ext(&self) -> String {
-        "json".to_owned()
+impl FileReader for JsonFormat {
+    fn name(&self) -> &'static str {
+        "json"
     }
 
-    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
-        use datafusion_common::GetExt;
-        Ok(format!("json{}", compression.get_ext()))
-    }
-
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        None
+    /// Only where a line end always ends an object. A compressed file is then read whole with its first part.
+    fn can_split(&self) -> bool {
+        self.options.newlines_in_values == Some(false)
     }
 
     /// Types that hold the first objects of all files together; a key that is null throughout is text.
-    async fn infer_schema(
+    async fn schema(
         &self,
         session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        Ok(self.schema(self.look(session, store, files).await?))
+        Ok(self.columns(self.look(session, store, files).await?))
     }
 
-    async fn infer_stats(
-        &self,
-        _session: &dyn Session,
-        _store: &Arc<dyn ObjectStore>,
-        table_schema: SchemaRef,
-        _file: &ObjectMeta,
-    ) -> Result<Statistics> {
-        Ok(Statistics::new_unknown(&table_schema))
-    }
-
-    async fn create_physical_plan(
-        &self,
-        _session: &dyn Session,
-        config: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.file_compression_type.is_compressed() {
-            return not_impl_err!("a compression for the whole scan: it is told file by file");
-        }
-        Ok(DataSourceExec::from_data_source(config))
-    }
-
-    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(JsonSource::new(Arc::clone(&self.options), self.names.clone(), self.declared, table_schema))
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let (options, names) = (Arc::clone(&self.options), self.names.clone());
+        Ok(Arc::new(JsonOpener::try_new(store, options, names, self.declared, scan)?))
     }
 }

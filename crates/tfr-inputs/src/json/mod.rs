@@ -1,6 +1,6 @@
 //! JSON: objects, one a line, or behind each other in any layout, or as the elements of one array.
 //!
-//! Our own [`FileFormat`](datafusion_datasource::file_format::FileFormat), because the engine's reader cuts fractions off
+//! Our own reader, because the engine's reader cuts fractions off
 //! where inference saw integers, takes numbers that are out of range for others, drops keys that inference did not
 //! see, and tells of no line.
 //!
@@ -11,8 +11,10 @@ mod decode;
 mod format;
 mod infer;
 mod keys;
+mod number;
 mod options;
 mod parse;
+mod plain;
 mod source;
 mod tape;
 
@@ -23,11 +25,11 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, DirectoryTable, Listing};
 
-pub use format::JsonFormat;
+use format::JsonFormat;
 pub use options::JsonOptions;
-pub use source::JsonSource;
 
 use crate::error::{Error, ErrorKind};
+use crate::reader::ReaderFormat;
 
 /// The files of a listing as a table with the columns declared, or those that their first objects have.
 pub(crate) async fn open(
@@ -49,7 +51,7 @@ pub(crate) async fn open(
         let spans_lines = looks.iter().any(|look| !look.has_row_a_line);
         format = format.with_newlines_in_values(spans_lines);
     }
-    let found = format.schema(looks);
+    let found = format.columns(looks);
     let schema = match declared {
         Some(declared) => {
             check_case(&declared, &found, &listing)?;
@@ -57,7 +59,7 @@ pub(crate) async fn open(
         }
         None => found,
     };
-    Ok(DirectoryTable::with_schema(listing, Arc::new(format), &schema))
+    Ok(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema))
 }
 
 /// Refuses a declared column that would be null throughout because the key is written in another case.

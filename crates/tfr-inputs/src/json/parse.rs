@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::keys::{Key, Keys};
+use super::number::number_len;
 use super::tape::{Kind, Node, Tape};
 use crate::error::{Error, ErrorKind, Line, Result};
 
@@ -15,7 +16,7 @@ const MAX_TAPE_LEN: usize = 32 << 20;
 const MAX_TAPE_VALUES: usize = 4 << 20;
 
 /// Containers in containers; the same limit as that of serde_json.
-const MAX_DEPTH: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 
 /// What may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +67,8 @@ enum State {
 /// Reads objects: one after the other, or as the elements of one array.
 pub(super) struct Parser {
     file: Arc<str>,
-    keys: Option<Arc<Keys>>,
-    tape: Tape,
+    pub(super) keys: Option<Arc<Keys>>,
+    pub(super) tape: Tape,
     state: State,
     /// The containers that are open, as nodes of the tape.
     open: Vec<u32>,
@@ -76,26 +77,26 @@ pub(super) struct Parser {
     /// The first half of a surrogate pair.
     surrogate: Option<u16>,
     /// The line and the character of the value being read.
-    begun: (u64, u64),
+    pub(super) begun: (u64, u64),
     /// The value of a key that nobody wants: lengths of the tape before it.
     unwanted: Option<(usize, usize)>,
     /// The column that probably comes next.
-    guess: u32,
-    line: u64,
+    pub(super) guess: u32,
+    pub(super) line: u64,
     /// Bytes read since the start of the line, but one for each character.
-    character: u64,
+    pub(super) character: u64,
     /// The first line of the tape.
     tape_line: u64,
     /// The byte of the file from which lines are counted, if this is a part of it.
     after_byte: Option<u64>,
     /// Bytes of the row being read.
-    row_len: u64,
+    pub(super) row_len: u64,
     rows_read: u64,
     /// Whether the file is one array.
     is_array: bool,
     /// Whether some row does not have a line of its own.
-    spans_lines: bool,
-    row_line: u64,
+    pub(super) spans_lines: bool,
+    pub(super) row_line: u64,
 }
 
 impl Parser {
@@ -158,8 +159,20 @@ impl Parser {
 
     /// Reads until `rows` rows are held; how many bytes were read.
     pub(super) fn read(&mut self, input: &[u8], rows: usize) -> Result<usize> {
+        // What is no UTF-8 is found again where it matters.
+        let text = match std::str::from_utf8(input) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&input[..error.valid_up_to()]).unwrap_or_default(),
+        };
         let mut at = 0;
         while at < input.len() && !self.is_full(rows) {
+            if matches!(self.state, State::Row | State::Element { .. })
+                && input[at] == b'{'
+                && let Some(read) = text.get(at..).and_then(|text| self.read_plain(text))
+            {
+                at += read;
+                continue;
+            }
             let read = match self.state {
                 State::Text { key } => self.read_text(&input[at..], key)?,
                 State::Number => self.read_number(&input[at..])?,
@@ -323,17 +336,19 @@ impl Parser {
         self.state = match self.open.is_empty() {
             false => State::Next,
             true => {
-                self.rows_read += 1;
                 self.spans_lines |= self.line != self.row_line;
-                match self.is_array {
-                    true => State::AfterElement,
-                    false => State::Row,
-                }
+                return self.end_row();
             }
         };
     }
 
-    fn push(&mut self, kind: Kind, start: usize, end: usize) {
+    /// What follows a row that is complete.
+    pub(super) fn end_row(&mut self) {
+        self.rows_read += 1;
+        self.state = if self.is_array { State::AfterElement } else { State::Row };
+    }
+
+    pub(super) fn push(&mut self, kind: Kind, start: usize, end: usize) {
         let (line, character) = self.begun;
         let line = u32::try_from(line - self.tape_line.min(line)).unwrap_or(u32::MAX);
         let character = u32::try_from(character).unwrap_or(u32::MAX);
@@ -437,7 +452,7 @@ impl Parser {
         if len < input.len() {
             let bytes = std::mem::take(&mut self.scratch);
             let number = std::str::from_utf8(&bytes).unwrap_or_default();
-            if !is_number(number) {
+            if number_len(&bytes) != Some(bytes.len()) {
                 let found = shortened(number);
                 return Err(self.unexpected_at(self.begun, "a number", &found));
             }
@@ -562,29 +577,4 @@ pub(super) fn shortened(text: &str) -> String {
 fn characters(part: &[u8]) -> u64 {
     let is_start = |byte: &&u8| **byte & 0xc0 != 0x80;
     part.iter().filter(is_start).count() as u64
-}
-
-/// Whether a text is a number in the grammar of JSON.
-fn is_number(text: &str) -> bool {
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let text = text.strip_prefix('-').unwrap_or(text);
-    let whole = digits(text);
-    if whole == 0 || (whole > 1 && text.starts_with('0')) {
-        return false;
-    }
-    let mut rest = &text[whole..];
-    if let Some(behind) = rest.strip_prefix('.') {
-        let fraction = digits(behind);
-        if fraction == 0 {
-            return false;
-        }
-        rest = &behind[fraction..];
-    }
-    match rest.strip_prefix(['e', 'E']) {
-        Some(exponent) => {
-            let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            !exponent.is_empty() && digits(exponent) == exponent.len()
-        }
-        None => rest.is_empty(),
-    }
 }

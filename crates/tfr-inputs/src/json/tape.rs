@@ -21,7 +21,7 @@ pub(super) enum Kind {
 }
 
 /// A value, or the key of one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) start: u32,

@@ -22,7 +22,8 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_tfrecord::directory::FileNames;
 
 use crate::error::{ErrorKind, Result};
-use crate::text::rows::LineFileFormat;
+use crate::reader::ReaderFormat;
+use crate::text::rows::LineFiles;
 
 pub use options::{IndexBase, LibSvmOptions};
 
@@ -35,5 +36,5 @@ pub(crate) fn format(options: LibSvmOptions, names: FileNames, declared: bool) -
         let expected = "index_base=0 or index_base=1 beside it".to_owned();
         return Err(ErrorKind::OptionValue { key: "features".to_owned(), value: count.to_string(), expected }.into());
     }
-    Ok(Arc::new(LineFileFormat::new(Arc::new(format::LibSvm::new(options, declared)), names)))
+    Ok(Arc::new(ReaderFormat::new(LineFiles::new(format::LibSvm::new(options, declared), names))))
 }

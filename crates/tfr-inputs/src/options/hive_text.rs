@@ -45,6 +45,12 @@ pub(super) fn set(hive: &mut HiveTextOptions, key: &str, value: &str) -> Result<
                 return Err(invalid("skip_footer", value, "a number of lines, at most 100").into());
             }
         }
+        // Hive itself takes nothing else.
+        "line.delim" => {
+            if !matches!(value, "\n" | "\\n" | "\\012" | "\\x0a" | "10") {
+                return Err(invalid("line.delim", value, "\\n: lines end with LF, CR or CR LF").into());
+            }
+        }
         "schema" => hive.columns = Some(value.parse()?),
         "encoding" | "serialization.encoding" => hive.encoding = encoding(value)?,
         "compression" => hive.compression = compression(value)?,
@@ -138,6 +144,10 @@ mod tests {
                 "option schema=\"a FOO\": expected columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': expected a type at \"FOO\"",
             ),
             (&[("skip_footer", "101")], "option skip_footer=\"101\": expected a number of lines, at most 100"),
+            (
+                &[("line.delim", "\\n"), ("line.delim", "|")],
+                "option line.delim=\"|\": expected \\n: lines end with LF, CR or CR LF",
+            ),
             (&[("on_error", "skip")], "option on_error=\"skip\": expected null or error"),
             (
                 &[("delimiter", "\\xfe"), ("encoding", "latin1")],

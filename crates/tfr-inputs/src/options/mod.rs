@@ -9,13 +9,15 @@ mod orc;
 mod tfrecord;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 
 use crate::csv::CsvOptions;
 use crate::detect::InputFormat;
 use crate::error::{ErrorKind, Result};
-use crate::hive_text::HiveTextOptions;
+use crate::hive_text::{HiveColumns, HiveTextOptions};
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
 use crate::names::NameMatching;
@@ -27,6 +29,7 @@ use crate::text::{Compression, Encoding};
 /// | key | meaning (default) |
 /// |---|---|
 /// | `format` | `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm` (told from the content) |
+/// | `partitions` | the types of columns that stand in the path, in Hive's DDL: `dt DATE, hour SMALLINT` (`BIGINT` where all values are whole numbers, else text) |
 /// | `compression` | texts: `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd`; TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
 ///
 /// CSV:
@@ -110,6 +113,8 @@ use crate::text::{Compression, Encoding};
 pub struct InputOptions {
     /// The format, if it is not to be told from the content.
     pub format: Option<InputFormat>,
+    /// The types of columns of `key=value` directories, by name.
+    pub partitions: Option<SchemaRef>,
     /// The dialect of CSV files.
     pub csv: CsvOptions,
     /// The dialect of Hive text files, and what their columns are.
@@ -141,6 +146,12 @@ impl InputOptions {
             let names: Vec<_> = InputFormat::NAMES.iter().map(|(name, _)| *name).collect();
             let format = InputFormat::parse(value);
             self.format = Some(format.ok_or_else(|| invalid(key, value, &format!("one of {}", names.join(", "))))?);
+            return Ok(());
+        }
+        if key == "partitions" {
+            self.partitions = Some(Arc::new(HiveColumns::parse(key, value)?.schema()));
+            let all = InputFormat::NAMES.iter().map(|(_, format)| *format);
+            self.given.insert(key.to_owned(), (value.to_owned(), all.collect()));
             return Ok(());
         }
         let tried = [
@@ -192,7 +203,7 @@ impl InputOptions {
 
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
-    let mut keys = vec!["format"];
+    let mut keys = vec!["format", "partitions"];
     for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
         if !keys.contains(&key) {
             keys.push(key);

@@ -1,23 +1,17 @@
-//! [`OrcFormat`]: what the engine wants to know of ORC files before a scan.
+//! [`OrcFormat`]: what ORC is to [`FileReader`].
 
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion_common::stats::Precision;
-use datafusion_common::{Result, Statistics, not_impl_err};
-use datafusion_datasource::TableSchema;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_compression_type::FileCompressionType;
-use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
-use datafusion_datasource::source::DataSourceExec;
-use datafusion_physical_plan::ExecutionPlan;
+use datafusion_common::Result;
+use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::source::OrcSource;
+use super::source::OrcOpener;
 use super::tails::Tails;
+use crate::reader::{FileReader, Scan};
 
 /// The ORC format, over files whose tails are fetched once.
 #[derive(Debug)]
@@ -32,21 +26,22 @@ impl OrcFormat {
 }
 
 #[async_trait]
-impl FileFormat for OrcFormat {
-    fn get_ext(&self) -> String {
-        "orc".to_owned()
+impl FileReader for OrcFormat {
+    fn name(&self) -> &'static str {
+        "orc"
     }
 
-    fn get_ext_with_compression(&self, _compression: &FileCompressionType) -> Result<String> {
-        Ok(self.get_ext())
+    fn skips_by_filter(&self) -> bool {
+        true
     }
 
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        None
+    /// A part has the stripes that begin in it.
+    fn can_split(&self) -> bool {
+        true
     }
 
     /// The columns of all files together, as they are in the first that has them.
-    async fn infer_schema(
+    async fn schema(
         &self,
         _session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
@@ -64,32 +59,11 @@ impl FileFormat for OrcFormat {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// The number of rows. What a footer says of values is not believed: bounds know nothing of NaN, and some writers
-    /// got those of texts and timestamps wrong.
-    async fn infer_stats(
-        &self,
-        _session: &dyn Session,
-        store: &Arc<dyn ObjectStore>,
-        table_schema: SchemaRef,
-        file: &ObjectMeta,
-    ) -> Result<Statistics> {
-        let tail = self.tails.get(store, file).await?;
-        let num_rows = usize::try_from(tail.rows).map_or(Precision::Absent, Precision::Exact);
-        Ok(Statistics { num_rows, ..Statistics::new_unknown(&table_schema) })
+    async fn rows(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Option<u64>> {
+        Ok(Some(self.tails.get(store, file).await?.rows))
     }
 
-    async fn create_physical_plan(
-        &self,
-        _session: &dyn Session,
-        config: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.file_compression_type.is_compressed() {
-            return not_impl_err!("a compression around ORC files");
-        }
-        Ok(DataSourceExec::from_data_source(config))
-    }
-
-    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(OrcSource::new(Arc::clone(&self.tails), table_schema))
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        Ok(Arc::new(OrcOpener::try_new(store, Arc::clone(&self.tails), scan)?))
     }
 }

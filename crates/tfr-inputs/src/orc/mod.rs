@@ -4,6 +4,7 @@
 //! `stripe` only the streams of the wanted columns are fetched, each of their compression blocks and
 //! the lengths of lists and texts are looked at, and what has passed is decoded by `orc-rust`.
 
+mod bounds;
 mod clock;
 mod codec;
 mod format;
@@ -24,6 +25,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_tfrecord::directory::FileNames;
 
 use crate::names::ColumnNames;
+use crate::reader::ReaderFormat;
 
 pub use types::TimestampUnit;
 
@@ -36,5 +38,5 @@ pub struct OrcOptions {
 
 /// The format, for files that are named in messages as `names` says, with columns that are named by `columns`.
 pub(crate) fn format(names: FileNames, options: &OrcOptions, columns: ColumnNames) -> Arc<dyn FileFormat> {
-    Arc::new(format::OrcFormat::new(tails::Tails::new(names, options.timestamps, columns)))
+    Arc::new(ReaderFormat::new(format::OrcFormat::new(tails::Tails::new(names, options.timestamps, columns))))
 }

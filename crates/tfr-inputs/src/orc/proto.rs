@@ -93,6 +93,57 @@ pub(super) struct ColumnStatistics {
     pub(super) timestamps: Option<TimestampStatistics>,
 }
 
+/// What stands before the footer.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) stripes: Vec<StripeStatistics>,
+}
+
+/// A statistic for each type of the file.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StripeStatistics {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) columns: Vec<ValueStatistics>,
+}
+
+/// `ColumnStatistics`, as far as it bounds values.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ValueStatistics {
+    #[prost(message, optional, tag = "2")]
+    pub(super) integers: Option<IntegerStatistics>,
+    #[prost(message, optional, tag = "4")]
+    pub(super) strings: Option<StringStatistics>,
+    #[prost(message, optional, tag = "7")]
+    pub(super) dates: Option<DateStatistics>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct IntegerStatistics {
+    #[prost(sint64, optional, tag = "1")]
+    pub(super) minimum: Option<i64>,
+    #[prost(sint64, optional, tag = "2")]
+    pub(super) maximum: Option<i64>,
+}
+
+/// Left out where a text is so long that only a part of it was kept, in other fields.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StringStatistics {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub(super) minimum: Option<Vec<u8>>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub(super) maximum: Option<Vec<u8>>,
+}
+
+/// Days since 1970.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct DateStatistics {
+    #[prost(sint32, optional, tag = "1")]
+    pub(super) minimum: Option<i32>,
+    #[prost(sint32, optional, tag = "2")]
+    pub(super) maximum: Option<i32>,
+}
+
 /// Milliseconds since 1970, by the writer's clock and as UTC.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct TimestampStatistics {

@@ -1,124 +1,60 @@
-//! [`OrcSource`]: reads ORC files as a scan of the engine.
+//! [`OrcOpener`]: reads one ORC file of a scan, or a part of one.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_cast::CastOptions;
 use arrow_schema::{ArrowError, SchemaRef};
-use datafusion_common::Result;
-use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
-use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
-use datafusion_datasource::{PartitionedFile, TableSchema};
-use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use datafusion_physical_plan::{DisplayFormatType, apply_expression_roots};
+use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, StreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::bounds::StripeBounds;
 use super::clock::Clock;
 use super::stripe::{Place, Stripe};
 use super::tail::Tail;
 use super::tails::Tails;
 use super::types::{Column, Failure, finished};
 use crate::error::{Error, ErrorKind};
-
-/// The engine's batch size before it says otherwise.
-const DEFAULT_BATCH_SIZE: usize = 8192;
-
-/// Reads ORC files as a scan of the engine.
-#[derive(Debug, Clone)]
-pub(super) struct OrcSource {
-    tails: Arc<Tails>,
-    table_schema: TableSchema,
-    projection: SplitProjection,
-    batch_size: usize,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl OrcSource {
-    /// A source of the whole of `table_schema`.
-    pub(super) fn new(tails: Arc<Tails>, table_schema: TableSchema) -> Self {
-        Self {
-            tails,
-            projection: SplitProjection::unprojected(&table_schema),
-            table_schema,
-            batch_size: DEFAULT_BATCH_SIZE,
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
-    }
-}
-
-impl FileSource for OrcSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        _config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        let file_schema = self.table_schema.file_schema();
-        let opener = OrcOpener {
-            store: object_store,
-            tails: Arc::clone(&self.tails),
-            wanted: Arc::new(file_schema.project(&self.projection.file_indices)?),
-            batch_size: self.batch_size,
-            bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
-        };
-        ProjectionOpener::try_new(self.projection.clone(), Arc::new(opener), file_schema)
-    }
-
-    fn table_schema(&self) -> &TableSchema {
-        &self.table_schema
-    }
-
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        Some(&self.projection.source)
-    }
-
-    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        let merged = self.projection.source.try_merge(projection)?;
-        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
-        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        &self.metrics
-    }
-
-    fn file_type(&self) -> &str {
-        "orc"
-    }
-
-    fn fmt_extra(&self, _t: DisplayFormatType, _f: &mut fmt::Formatter) -> fmt::Result {
-        Ok(())
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.projection.source.iter(), f)
-    }
-}
+use crate::reader::Scan;
 
 /// Opens one file or a part of one: the stripes that begin in it.
 #[derive(Clone)]
-struct OrcOpener {
+pub(super) struct OrcOpener {
     store: Arc<dyn ObjectStore>,
     tails: Arc<Tails>,
     /// The columns of the batches.
     wanted: SchemaRef,
     batch_size: usize,
+    /// The columns of the table, and a filter over them.
+    table: SchemaRef,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    is_remote: bool,
     bytes_scanned: Count,
+    stripes_skipped: Count,
+}
+
+impl OrcOpener {
+    /// For files whose tails are those of `tails`.
+    pub(super) fn try_new(store: Arc<dyn ObjectStore>, tails: Arc<Tails>, scan: &Scan<'_>) -> Result<Self> {
+        Ok(Self {
+            store,
+            tails,
+            wanted: scan.schema()?,
+            batch_size: scan.batch_size,
+            table: Arc::clone(scan.table.table_schema()),
+            filter: scan.filter.cloned(),
+            is_remote: scan.is_remote,
+            bytes_scanned: scan.bytes_scanned(),
+            stripes_skipped: scan.counter("stripes_skipped"),
+        })
+    }
 }
 
 impl FileOpener for OrcOpener {
@@ -128,15 +64,22 @@ impl FileOpener for OrcOpener {
             let tail = opener.tails.get(&opener.store, &file.object_meta).await?;
             let range =
                 file.range.as_ref().map_or(0..file.object_meta.size, |range| range.start as u64..range.end as u64);
+            let names = opener.tails.column_names(&tail);
+            let may_pass = opener
+                .filter
+                .as_ref()
+                .and_then(|filter| Some(StripeBounds::of(&tail, &names, &opener.table)?.may_pass(filter)));
             let mut stripes = VecDeque::new();
             let mut row = 0_u64;
             for (index, stripe) in tail.stripes.iter().enumerate() {
                 if range.contains(&stripe.offset) {
-                    stripes.push_back((index, row));
+                    match may_pass.as_ref().is_none_or(|may_pass| may_pass[index]) {
+                        true => stripes.push_back((index, row)),
+                        false => opener.stripes_skipped.add(1),
+                    }
                 }
                 row += stripe.number_of_rows;
             }
-            let names = opener.tails.column_names(&tail);
             let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
             let found: Vec<_> = opener.wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
             let read: BTreeSet<_> = found.iter().copied().flatten().collect();
@@ -150,7 +93,7 @@ impl FileOpener for OrcOpener {
                 opener,
                 tail,
             };
-            let batches = Batches { part, stripes, current: None };
+            let batches = Batches { part: Arc::new(part), stripes, ahead: None, current: None };
             let batches = futures::stream::try_unfold(batches, |mut batches| async {
                 Ok(batches.next().await?.map(|batch| (batch, batches)))
             });
@@ -162,9 +105,11 @@ impl FileOpener for OrcOpener {
 
 /// The batches of one file or part.
 struct Batches {
-    part: Part,
+    part: Arc<Part>,
     /// The stripes to come, and the rows of the file before each.
     stripes: VecDeque<(usize, u64)>,
+    /// The next one, of a file over a network: it is fetched while the one before is decoded.
+    ahead: Option<SpawnedTask<Result<Rows>>>,
     current: Option<Rows>,
 }
 
@@ -213,8 +158,22 @@ impl Batches {
                 rows.left -= len;
                 return Ok(Some(batch));
             }
-            let Some((stripe, row)) = self.stripes.pop_front() else { return Ok(None) };
-            self.current = Some(self.part.rows(stripe, row).await?);
+            self.current = match self.ahead.take() {
+                Some(ahead) => {
+                    let rows = ahead.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+                    Some(rows?)
+                }
+                None => {
+                    let Some((stripe, row)) = self.stripes.pop_front() else { return Ok(None) };
+                    Some(self.part.rows(stripe, row).await?)
+                }
+            };
+            if self.part.opener.is_remote
+                && let Some((stripe, row)) = self.stripes.pop_front()
+            {
+                let part = Arc::clone(&self.part);
+                self.ahead = Some(SpawnedTask::spawn(async move { part.rows(stripe, row).await }));
+            }
         }
     }
 }

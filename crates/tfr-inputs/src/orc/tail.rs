@@ -7,9 +7,9 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore};
 use prost::Message;
 
 use super::codec::Codec;
-use super::proto::{ColumnStatistics, Footer, PostScript, StripeInformation, Type, kind};
+use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInformation, StripeStatistics, Type, kind};
 use super::types::{Column, TimestampUnit, columns};
-use crate::detect::{self, Content, InputFormat};
+use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of the end of a file is fetched at first; most tails fit.
@@ -17,6 +17,9 @@ const FIRST_LEN: u64 = 64 << 10;
 
 /// A footer that is longer after unpacking is none.
 const MAX_FOOTER_LEN: u64 = 256 << 20;
+
+/// The first version of writers that merges the bounds of texts correctly (HIVE-8732).
+const MERGES_TEXT_BOUNDS: u32 = 1;
 
 /// Deeper types would exhaust the stack of a reader.
 const MAX_DEPTH: usize = 64;
@@ -36,6 +39,10 @@ pub(super) struct Tail {
     /// In the order of the file, without overlap.
     pub(super) stripes: Vec<StripeInformation>,
     pub(super) rows: u64,
+    /// What it tells of the values of stripes, packed as it is in the file.
+    metadata: Bytes,
+    /// Whether bounds of texts are what they should be.
+    has_text_bounds: bool,
 }
 
 impl Tail {
@@ -53,10 +60,12 @@ impl Tail {
         let damaged = |reason: String| Error::from(ErrorKind::Footer { file: name.to_owned(), reason });
         let (postscript, tail_len) = match postscript(&end, meta.size) {
             Ok(found) => found,
-            Err(reason) => return Err(other_format(store, meta, name).await.unwrap_or_else(|| damaged(reason))),
+            Err(reason) => {
+                return Err(other_format(store, meta, name, InputFormat::Orc).await.unwrap_or_else(|| damaged(reason)));
+            }
         };
         if postscript.magic.is_none()
-            && let Some(error) = other_format(store, meta, name).await
+            && let Some(error) = other_format(store, meta, name, InputFormat::Orc).await
         {
             return Err(error);
         }
@@ -81,7 +90,34 @@ impl Tail {
         let unit_of = |id: usize| unit.unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)));
         let is_v2 = postscript.version.first().is_some_and(|major| *major >= 1);
         let columns = columns(&footer.types, is_v2, unit_of, name)?;
-        Ok(Self { codec, types: footer.types, columns, stripes: footer.stripes, rows })
+        let metadata_end = footer_end - footer_len;
+        // Where statistics of stripes have a section of their own, in ORC 2, there are none here.
+        let metadata_len = match postscript.stripe_statistics_length {
+            None | Some(0) => postscript.metadata_length.unwrap_or_default() as usize,
+            Some(_) => 0,
+        };
+        Ok(Self {
+            codec,
+            types: footer.types,
+            columns,
+            stripes: footer.stripes,
+            rows,
+            // A copy: tails are kept, the end of the file is not.
+            metadata: Bytes::copy_from_slice(&end[metadata_end - metadata_len..metadata_end]),
+            has_text_bounds: postscript.writer_version.unwrap_or_default() >= MERGES_TEXT_BOUNDS,
+        })
+    }
+
+    /// What the file tells of the values of its stripes, one for each of them; nothing if that cannot be read, as it can
+    /// be done without.
+    pub(super) fn stripe_statistics(&self) -> Option<Vec<StripeStatistics>> {
+        let metadata = self.codec.unpack(&self.metadata, MAX_FOOTER_LEN).ok()?;
+        let mut stripes = Metadata::decode(metadata.as_slice()).ok()?.stripes;
+        let is_complete = |stripe: &StripeStatistics| stripe.columns.len() == self.types.len();
+        if !self.has_text_bounds {
+            stripes.iter_mut().flat_map(|stripe| &mut stripe.columns).for_each(|column| column.strings = None);
+        }
+        (stripes.len() == self.stripes.len() && stripes.iter().all(is_complete)).then_some(stripes)
     }
 }
 
@@ -103,15 +139,6 @@ pub(super) async fn fetch(
         true => Ok(bytes),
         false => Err(read(std::io::ErrorKind::UnexpectedEof.into())),
     }
-}
-
-/// What to say of a file whose content is not ORC at all rather than damaged ORC.
-async fn other_format(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, name: &str) -> Option<Error> {
-    let found = match Content::of(&detect::head(store, meta, name).await.ok()?) {
-        Content::Format(InputFormat::Orc) => return None,
-        content => content.describe(),
-    };
-    Some(ErrorKind::WrongFormat { file: name.to_owned(), expected: "ORC", found }.into())
 }
 
 /// The postscript, and the length of all that stands behind the stripes.

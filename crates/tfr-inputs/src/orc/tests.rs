@@ -54,7 +54,7 @@ fn file_of(
     bytes
 }
 
-async fn stored(file: Vec<u8>) -> Result<(Arc<dyn ObjectStore>, ObjectMeta), object_store::Error> {
+pub(super) async fn stored(file: Vec<u8>) -> Result<(Arc<dyn ObjectStore>, ObjectMeta), object_store::Error> {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let path = Path::from("f.orc");
     store.put(&path, file.into()).await?;

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -150,6 +152,7 @@ pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudSto
 /// The container of an `az` or `abfss` URL. The variables of Azure's own tools are understood, `AZURE_STORAGE_ACCOUNT`,
 /// `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`, beside those of `object_store`.
 pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzure> {
+    check_container(url)?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_url(url.as_str())
         .with_client_options(client_options())
@@ -174,6 +177,16 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
     if let Some(endpoint) = &endpoint {
         builder = builder.with_allow_http(endpoint_url(endpoint)?.scheme() == "http");
     }
+    if builder.get_config_value(&AzureConfigKey::AccessKey).is_some_and(|key| BASE64_STANDARD.decode(key).is_err()) {
+        return Err(Unbuilt {
+            reason: "the account key is not base64".to_owned(),
+            way_out: Some(
+                "set AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY, or AccountKey in the connection string) to all of \
+                 the key, with the = at its end; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN"
+                    .to_owned(),
+            ),
+        });
+    }
     let is_set = |key| builder.get_config_value(&key).is_some();
     let credentials = if is_true(builder.get_config_value(&AzureConfigKey::SkipSignature)) {
         "none, requests are not signed"
@@ -187,6 +200,35 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
     };
     let told = format!("{}, {credentials}", endpoint.as_deref().unwrap_or("Azure"));
     Ok(Built { store: builder.build()?, told })
+}
+
+/// Refuses a name that no container has: the service answers as if credentials were wrong.
+///
+/// See "Naming and referencing containers, blobs, and metadata" of Azure's documentation.
+fn check_container(url: &Url) -> std::result::Result<(), Unbuilt> {
+    let name = match (url.username(), url.host_str().unwrap_or_default()) {
+        // That of an account, with the container in the path.
+        ("", host) if host.contains('.') => return Ok(()),
+        ("", host) => host,
+        (name, _) => name,
+    };
+    let is_of_system = matches!(name, "$root" | "$web" | "$logs" | "$blobchangefeed");
+    let is_usual = (3..=63).contains(&name.len())
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    if is_of_system || is_usual {
+        return Ok(());
+    }
+    Err(Unbuilt {
+        reason: format!(
+            "{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens"
+        ),
+        way_out: Some(
+            "write the URL as az://container/path or abfss://container@account.dfs.core.windows.net/path".to_owned(),
+        ),
+    })
 }
 
 /// `AccountName=a;AccountKey=k==;BlobEndpoint=http://host/a`.
@@ -255,9 +297,10 @@ mod tests {
     fn azure_understands_the_variables_of_its_own_tools() {
         let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
                     BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
-        let built = azure(&url("az://c/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).ok().expect("a store");
+        let built =
+            azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).ok().expect("a store");
         assert_eq!(built.told, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
-        let unbuilt = azure(&url("az://c/"), &Environment::default()).err().expect("no account");
+        let unbuilt = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
         assert_eq!(unbuilt.reason, "Account must be specified");
         assert!(azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default()).is_ok());
     }

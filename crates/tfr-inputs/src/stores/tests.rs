@@ -65,9 +65,33 @@ fn what_cannot_be_built_says_why_and_the_way_out() {
     let (message, hint) = told("az://container/");
     assert_eq!(message, "az://container: Account must be specified");
     assert!(hint.starts_with("set AZURE_STORAGE_ACCOUNT_NAME"), "{hint}");
+    for (text, name) in [
+        ("az://c/", "c"),
+        ("abfss://c@account.dfs.core.windows.net/x", "c"),
+        ("az://Files/", "Files"),
+        ("az://a--b/", "a--b"),
+        ("az://my_files/", "my_files"),
+    ] {
+        let (message, hint) = told(text);
+        assert!(message.contains(&format!("{name:?} is no name of a container: these have 3 to 63 ")), "{message}");
+        assert!(hint.starts_with("write the URL as az://container/path"), "{hint}");
+    }
     let (message, hint) = told("gs://bucket/");
     assert!(message.starts_with("gs://bucket: "), "{message}");
     assert!(hint.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{hint}");
+}
+
+#[test]
+fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
+    for name in ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"] {
+        let environment = [("AZURE_STORAGE_ACCOUNT", "account"), (name, "hunter2-hunter2-hunter2")].into();
+        let error = Stores::new(StoreOptions { s3_endpoint: None, environment }).get_store(&url("az://files/"));
+        let DataFusionError::External(error) = error.expect_err("no base64") else { panic!("another error") };
+        let error = error.downcast::<Error>().expect("an error of stores");
+        assert_eq!(error.to_string(), "az://files: the account key is not base64");
+        assert!(error.hint().is_some_and(|hint| hint.starts_with("set AZURE_STORAGE_ACCOUNT_KEY ")));
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
 }
 
 #[cfg(not(feature = "hdfs"))]

@@ -1,4 +1,4 @@
-//! Formats of text that have a row a line, as a [`FileFormat`] and a [`FileSource`].
+//! Formats of text that have a row a line, as a [`FileReader`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,20 +8,10 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use bytes::{Buf, Bytes};
-use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_common::{DataFusionError, Result, Statistics, not_impl_err};
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_compression_type::FileCompressionType;
-use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
-use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
-use datafusion_datasource::source::DataSourceExec;
 use datafusion_datasource::{PartitionedFile, TableSchema};
-use datafusion_physical_expr::projection::ProjectionExprs;
-use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, apply_expression_roots};
+use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::FileNames;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
@@ -31,9 +21,7 @@ use super::lines::Lines;
 use super::part::{Layout, part};
 use super::{TextStream, bytes, text};
 use crate::error::{Error, Line};
-
-/// The engine's batch size before it says otherwise.
-const DEFAULT_BATCH_SIZE: usize = 8192;
+use crate::reader::{FileReader, Scan};
 
 /// A batch is handed on early when it holds about this much.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -91,17 +79,17 @@ pub(crate) trait Rows: Send {
     fn take(&mut self) -> Result<RecordBatch>;
 }
 
-/// A [`LineFormat`] as a [`FileFormat`].
+/// The files of a [`LineFormat`].
 #[derive(Debug)]
-pub(crate) struct LineFileFormat {
+pub(crate) struct LineFiles {
     format: Arc<dyn LineFormat>,
     names: FileNames,
 }
 
-impl LineFileFormat {
-    /// For files that are named in messages as `names` says.
-    pub(crate) fn new(format: Arc<dyn LineFormat>, names: FileNames) -> Self {
-        Self { format, names }
+impl LineFiles {
+    /// Files that are named in messages as `names` says.
+    pub(crate) fn new(format: impl LineFormat, names: FileNames) -> Self {
+        Self { format: Arc::new(format), names }
     }
 
     async fn infer_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<SchemaRef, Error> {
@@ -137,22 +125,17 @@ impl LineFileFormat {
 }
 
 #[async_trait]
-impl FileFormat for LineFileFormat {
-    fn get_ext(&self) -> String {
-        "txt".to_owned()
+impl FileReader for LineFiles {
+    fn name(&self) -> &'static str {
+        self.format.layout().format.name()
     }
 
-    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
-        use datafusion_common::GetExt;
-        Ok(format!("txt{}", compression.get_ext()))
-    }
-
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        None
+    fn can_split(&self) -> bool {
+        self.format.margins() == Margins::default()
     }
 
     /// The columns of the first file: a table asks for one file after the other.
-    async fn infer_schema(
+    async fn schema(
         &self,
         _session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
@@ -164,109 +147,17 @@ impl FileFormat for LineFileFormat {
         }
     }
 
-    async fn infer_stats(
-        &self,
-        _session: &dyn Session,
-        _store: &Arc<dyn ObjectStore>,
-        table_schema: SchemaRef,
-        _file: &ObjectMeta,
-    ) -> Result<Statistics> {
-        Ok(Statistics::new_unknown(&table_schema))
-    }
-
-    async fn create_physical_plan(
-        &self,
-        _session: &dyn Session,
-        config: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.file_compression_type.is_compressed() {
-            return not_impl_err!("a compression for the whole scan: it is told file by file");
-        }
-        Ok(DataSourceExec::from_data_source(config))
-    }
-
-    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(LineSource {
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        Ok(Arc::new(LineOpener {
+            store,
             format: Arc::clone(&self.format),
             names: self.names.clone(),
-            projection: SplitProjection::unprojected(&table_schema),
-            table_schema,
-            batch_size: DEFAULT_BATCH_SIZE,
-            metrics: ExecutionPlanMetricsSet::new(),
-        })
-    }
-}
-
-/// Reads files of a [`LineFormat`] as a scan of the engine.
-#[derive(Debug, Clone)]
-struct LineSource {
-    format: Arc<dyn LineFormat>,
-    names: FileNames,
-    table_schema: TableSchema,
-    projection: SplitProjection,
-    batch_size: usize,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl FileSource for LineSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        _config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        let opener = LineOpener {
-            store: object_store,
-            format: Arc::clone(&self.format),
-            names: self.names.clone(),
-            table_schema: self.table_schema.clone(),
-            wanted: self.projection.file_indices.clone(),
-            batch_size: self.batch_size,
-            bytes_scanned: MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition),
-            odd_cells: MetricBuilder::new(&self.metrics).counter("odd_cells", partition),
-        };
-        ProjectionOpener::try_new(self.projection.clone(), Arc::new(opener), self.table_schema.file_schema())
-    }
-
-    fn table_schema(&self) -> &TableSchema {
-        &self.table_schema
-    }
-
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        Some(&self.projection.source)
-    }
-
-    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        let merged = self.projection.source.try_merge(projection)?;
-        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
-        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        &self.metrics
-    }
-
-    fn file_type(&self) -> &str {
-        self.format.layout().format.name()
-    }
-
-    fn fmt_extra(&self, _: DisplayFormatType, _: &mut fmt::Formatter) -> fmt::Result {
-        Ok(())
-    }
-
-    fn supports_repartitioning(&self) -> bool {
-        self.format.margins() == Margins::default()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.projection.source.iter(), f)
+            table_schema: scan.table.clone(),
+            wanted: scan.wanted.to_vec(),
+            batch_size: scan.batch_size,
+            bytes_scanned: scan.bytes_scanned(),
+            odd_cells: scan.counter("odd_cells"),
+        }))
     }
 }
 

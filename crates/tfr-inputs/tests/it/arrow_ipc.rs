@@ -151,6 +151,23 @@ async fn damage_is_an_error_that_names_the_file() -> Result<()> {
 
 /// The length before a compressed buffer is not believed.
 #[tokio::test]
+async fn a_file_of_another_format_is_told_by_its_name() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let arrow = file(&[batch(&[("n", numbers(0..3))])?], IpcWriteOptions::default())?;
+    for (other, format) in [
+        (&b"PAR1\x15\x04\x15\x10PAR1"[..], "Parquet"),
+        (b"Obj\x01\x04\x14avro.codec", "Avro"),
+        (b"\x1f\x8b\x08\0\0\0\0\0", "gzip-compressed"),
+    ] {
+        write(dir.path(), &[("1.arrow", &arrow), ("2", other)])?;
+        let message = chain(&read(&dir.path().display().to_string()).await.expect_err(format));
+        let expected = format!("2: the content is {format}, but the table is read as Arrow IPC");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_is_allocated_for_what_a_buffer_cannot_hold() -> Result<()> {
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let options = IpcWriteOptions::default().try_with_compression(Some(codec))?;

@@ -336,3 +336,57 @@ async fn folders() -> Result<()> {
     }
     Ok(())
 }
+
+/// Files from before and after a schema changed.
+async fn versions(files: &[(Value, Vec<u8>)], query: &str) -> Result<Vec<Vec<String>>> {
+    let dir = tempfile::tempdir()?;
+    for (index, (schema, data)) in files.iter().enumerate() {
+        write(dir.path(), &[(&format!("{index}.avro"), &file(schema, &[(1, data.clone())]))])?;
+    }
+    let query = query.replace("$t", &format!("'{}'", dir.path().display()));
+    texts(&session(1).sql(&query).await?.collect().await?)
+}
+
+#[tokio::test]
+async fn types_are_promoted_between_files() -> Result<()> {
+    let of = |data_type: &str| record(json!([{"name": "x", "type": data_type}]));
+    let (float, double) = (0.1_f32.to_le_bytes().to_vec(), 2.5_f64.to_le_bytes().to_vec());
+    for (files, data_type, expected) in [
+        (vec![(of("int"), long(-3)), (of("long"), long(1 << 40))], "Int64", ["-3", "1099511627776"]),
+        (vec![(of("double"), double.clone()), (of("int"), long(7))], "Float64", ["2.5", "7.0"]),
+        (vec![(of("long"), long(1 << 53)), (of("double"), double)], "Float64", ["9007199254740992.0", "2.5"]),
+        (vec![(of("int"), long(16_777_217)), (of("float"), float)], "Float64", ["16777217.0", "0.10000000149011612"]),
+        (vec![(of("string"), string("é".as_bytes())), (of("bytes"), string(b"\xff"))], "Binary", ["c3a9", "ff"]),
+    ] {
+        let found = versions(&files, "SELECT arrow_typeof(x), x FROM $t").await?;
+        assert_eq!(found, [[data_type, expected[0]], [data_type, expected[1]]]);
+    }
+    // The nearest double is another number.
+    let files = [(of("long"), long((1 << 53) + 1)), (of("double"), vec![0; 8])];
+    let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("inexact"));
+    assert!(
+        message.contains("0.avro") && message.contains("column \"x\": 9007199254740993 is no Float64"),
+        "{message}"
+    );
+    let files = [(of("long"), long(1)), (of("string"), string(b"a"))];
+    let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("no common type"));
+    assert!(message.contains("1.avro: column \"x\": found Utf8, but"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn fields_of_records_may_come_go_and_change_places() -> Result<()> {
+    let list = |fields: Value| {
+        let item = json!({"type": "record", "name": "i", "fields": fields});
+        record(json!([{"name": "l", "type": {"type": "array", "items": item}}]))
+    };
+    let old = list(json!([{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]));
+    let new = list(json!([{"name": "c", "type": "boolean"}, {"name": "a", "type": "long"}]));
+    let files = [
+        (old, [long(2), long(1), string(b"x"), long(2), string(b"y"), long(0)].concat()),
+        (new, [long(1), vec![1], long(1 << 40), long(0)].concat()),
+    ];
+    let found = versions(&files, "SELECT l['a'], l['b'], l['c'] FROM (SELECT unnest(l) AS l FROM $t)").await?;
+    assert_eq!(found, [["1", "x", "NULL"], ["2", "y", "NULL"], ["1099511627776", "NULL", "true"]]);
+    Ok(())
+}

@@ -20,7 +20,7 @@ use crate::support::{chain, row_count, texts, write};
 /// A session as a program has it that knows nothing of ours but the function.
 fn session(partitions: usize) -> SessionContext {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
-    ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
+    ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
     ctx
 }
 
@@ -66,7 +66,7 @@ async fn files_are_divided_and_read_in_their_order() -> Result<()> {
     let files = some_files(dir.path(), 60)?;
     let query = format!("SELECT path, content FROM files('{}/*')", dir.path().display());
     let ctx = SessionContext::new_with_config(reproducible(SessionConfig::new().with_target_partitions(4)));
-    ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction));
+    ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
     let plan = plan(&ctx, &query).await?;
     for _ in 0..2 {
         let partitions = collect_partitioned(Arc::clone(&plan), ctx.task_ctx()).await?;

@@ -3,7 +3,7 @@
 use datafusion::error::Result;
 use tempfile::TempDir;
 
-use crate::support::{chain, read, texts, write};
+use crate::support::{chain, read, row_count, texts, write};
 
 /// A scratch directory whose files each hold their own name.
 fn directory(names: &[&str]) -> std::io::Result<TempDir> {
@@ -53,6 +53,50 @@ async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
     let error = read(&format!("\"{}\"", dir.path().join("t").display())).await.expect_err("two formats");
     let message = chain(&error);
     assert!(message.contains("t/c.json: the name says JSON, but the table is read as CSV, since "), "{message}");
+    Ok(())
+}
+
+/// Files of Hive and Spark have no endings.
+#[tokio::test]
+async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> {
+    let json: &[u8] = b"\xef\xbb\xbf{\"a\": 1}\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, json)?;
+    let gzip = gzip.finish()?;
+    for (first, second, expected) in [
+        (&b"a\n1\n"[..], json, "t/2: the content says JSON, but the table is read as CSV, since "),
+        (b"a\n1\n", &gzip, "t/2: the content says JSON, but the table is read as CSV, since "),
+        (json, b"a\n1\n", "t/2: the content says CSV, but the table is read as JSON, since "),
+        (b"a\n1\n", b"1\x01x\n", "t/2: the content says Hive text, but the table is read as CSV, since "),
+        (b"1\x01x\n", json, "t/2: the content says JSON, but the table is read as Hive text, since "),
+    ] {
+        let dir = tempfile::tempdir()?;
+        write(dir.path(), &[("t/1", first), ("t/2", second)])?;
+        let message = chain(&read(&dir.path().join("t").display().to_string()).await.expect_err(expected));
+        assert!(message.contains(expected), "{message}");
+    }
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t/1", b"1\x01x\n"), ("t/2", b"2\n"), ("t/3", b"\n")])?;
+    let hive = read(&dir.path().join("t").display().to_string()).await?;
+    assert_eq!(row_count(&hive), 3);
+    // Who says what they are is believed.
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t/1", b"a\n1\n"), ("t/2", b"a\n{\"\n"), ("t/3", b"{\"a\": 1}\n")])?;
+    let csv = read(&format!("{},format=csv,quote=none", dir.path().join("t").display())).await?;
+    assert_eq!(row_count(&csv), 2);
+    Ok(())
+}
+
+/// Of many files some are looked at, from the first to the last.
+#[tokio::test]
+async fn the_last_of_many_texts_is_looked_at() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for number in 0..100 {
+        write(dir.path(), &[(&format!("t/{number:03}"), b"a\n1\n")])?;
+    }
+    write(dir.path(), &[("t/100", b"{\"a\": 1}\n")])?;
+    let message = chain(&read(&dir.path().join("t").display().to_string()).await.expect_err("the last one"));
+    assert!(message.contains("t/100: the content says JSON"), "{message}");
     Ok(())
 }
 

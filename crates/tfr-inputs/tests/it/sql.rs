@@ -2,7 +2,7 @@
 
 use datafusion::error::{DataFusionError, Result};
 
-use crate::support::{chain, rows, session, texts, write};
+use crate::support::{chain, read, rows, session, texts, write};
 
 async fn refused(query: &str) -> String {
     chain(&rows(query).await.expect_err(query))
@@ -41,7 +41,7 @@ async fn external_tables() -> Result<()> {
     let message = chain(&table("(d BIGINT)", "'delimiter' ';'").await.expect_err("no number"));
     assert!(message.contains("t/1: line 2: column \"d\": expected Int64, found \"2024-01-01\""), "{message}");
     let message = chain(&table("", "'delimeter' ';'").await.expect_err("no such option"));
-    assert!(message.contains("unknown option \"delimeter\"; known are format, delimiter"), "{message}");
+    assert!(message.contains("unknown option \"delimeter\"; known are format, partitions, delimiter"), "{message}");
     Ok(())
 }
 
@@ -122,9 +122,96 @@ async fn declared_partitions_are_those_of_the_directories() -> Result<()> {
     let found = texts(&ctx.sql("SELECT n, dt, x FROM t").await?.collect().await?)?;
     assert_eq!(found, [["1", "2024-01-01", "5"]]);
     create("", "dt, n").await?;
-    let message = chain(&create("(x INT, dt DATE, n BIGINT)", "dt, n").await.expect_err("another type"));
-    assert!(message.contains("column \"dt\" is declared as Date32, but its directories hold Utf8"), "{message}");
+    create("", "\"dt\", N").await?;
     let message = chain(&create("", "n").await.expect_err("other directories"));
     assert!(message.contains("PARTITIONED BY (n), but the directories are (dt, n)"), "{message}");
+    Ok(())
+}
+
+/// A table of days, one of them unknown, and of hours.
+fn days(dir: &std::path::Path) -> std::io::Result<()> {
+    let files = ["dt=2024-02-28/h=01", "dt=2024-03-01/h=02", "dt=__HIVE_DEFAULT_PARTITION__/h=03"];
+    for (index, directory) in files.iter().enumerate() {
+        write(dir, &[(&format!("{directory}/f.csv"), format!("x\n{index}\n").as_bytes())])?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn partition_columns_have_the_types_that_are_declared() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    days(dir.path())?;
+    let ctx = session(2);
+    let location = dir.path().display();
+    let rows = async |query: &str| texts(&ctx.sql(query).await?.collect().await?);
+    let all = [["0", "2024-02-28", "1"], ["1", "2024-03-01", "2"], ["2", "NULL", "3"]];
+    for columns in [
+        "(x INT, dt DATE, h SMALLINT) STORED AS CSV PARTITIONED BY (dt, h)",
+        "(x INT) STORED AS CSV PARTITIONED BY (dt DATE, h SMALLINT)",
+        "STORED AS CSV PARTITIONED BY (dt DATE, h SMALLINT)",
+        "STORED AS CSV PARTITIONED BY (dt DATE, h SMALLINT) OPTIONS ('types' 'string')",
+        "STORED AS CSV OPTIONS ('partitions' 'dt DATE, h SMALLINT')",
+    ] {
+        ctx.sql(&format!("CREATE OR REPLACE EXTERNAL TABLE t {columns} LOCATION '{location}'")).await?;
+        let types = rows("SELECT arrow_typeof(dt), arrow_typeof(h) FROM t LIMIT 1").await?;
+        assert_eq!(types, [["Date32", "Int16"]], "{columns}");
+        assert_eq!(rows("SELECT x, dt, h FROM t ORDER BY x").await?, all, "{columns}");
+        assert_eq!(rows("SELECT max(dt), count(dt) FROM t").await?, [["2024-03-01", "2"]], "{columns}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_are_left_out_by_the_declared_type_of_their_path() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    days(dir.path())?;
+    // Text that is read is refused, which tells whether the file was left out.
+    write(dir.path(), &[("dt=2025-01-01/h=04/f.csv", b"x\nnone\n")])?;
+    let ctx = session(2);
+    let location = dir.path().display();
+    ctx.sql(&format!(
+        "CREATE EXTERNAL TABLE t (x INT) STORED AS CSV PARTITIONED BY (dt DATE, h SMALLINT) LOCATION '{location}'"
+    ))
+    .await?;
+    let rows = async |query: &str| texts(&ctx.sql(query).await?.collect().await?);
+    assert!(rows("SELECT x FROM t").await.is_err());
+    let before =
+        "SELECT x FROM t WHERE dt + INTERVAL '2 days' >= DATE '2024-03-01' AND dt < DATE '2025-01-01' ORDER BY x";
+    assert_eq!(rows(before).await?, [["0"], ["1"]]);
+    assert_eq!(rows("SELECT x FROM t WHERE extract(month FROM dt) > 1 ORDER BY x").await?, [["0"], ["1"]]);
+    assert_eq!(rows("SELECT x FROM t WHERE dt IS NULL").await?, [["2"]]);
+    assert_eq!(rows("SELECT x FROM t WHERE h < 2").await?, [["0"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_that_is_no_value_of_the_declared_type_is_refused() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    days(dir.path())?;
+    write(dir.path(), &[("dt=latest/h=05/f.csv", b"x\n5\n")])?;
+    let location = dir.path().display();
+    let refusal = async |partitions: &str| {
+        let statement =
+            format!("CREATE EXTERNAL TABLE t STORED AS CSV PARTITIONED BY ({partitions}) LOCATION '{location}'");
+        chain(&session(1).sql(&statement).await.expect_err(partitions))
+    };
+    let message = refusal("dt DATE, h INT").await;
+    let expected = "dt=latest/h=05/f.csv: directory \"dt=latest\": \"latest\" is no value of the declared type Date32";
+    assert!(message.ends_with(expected), "{message}");
+    let message = refusal("dt VARCHAR, h INT[]").await;
+    assert!(message.contains("column \"h\" of the path: declared as List(Int32)"), "{message}");
+    let message = chain(&read(&format!("{location},\"partitions=dt STRING, hour INT\"")).await.expect_err("no hour"));
+    assert!(message.ends_with("no directory is named hour=...; the directories are those of dt, h"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_types_of_partition_columns_are_an_option() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    days(dir.path())?;
+    let batches = read(&format!("{},\"partitions=h TINYINT, dt DATE\"", dir.path().display())).await?;
+    let schema = batches[0].schema();
+    let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert_eq!(types, ["Int64", "Date32", "Int8"]);
     Ok(())
 }

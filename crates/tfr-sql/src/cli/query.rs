@@ -30,6 +30,8 @@ TABLE takes as OPTIONS too, but for path and format:
   path                one more location; repeatable
   format              parquet, csv, tsv, tfrecord, orc, avro, json, arrow, hive-text or libsvm
                       [default: told from the content]
+  partitions          types of columns in the path, as Hive declares them: dt DATE
+                      [default: BIGINT for whole numbers, else text]
 for CSV:
   delimiter           between cells: one character, tab or \\x01 [default: ,]
   quote               around cells: one character or none [default: \"]

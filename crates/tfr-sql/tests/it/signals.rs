@@ -153,6 +153,18 @@ fn interrupted_while_waiting_for_records() {
     assert_eq!((&line, child.wait().unwrap().code()), (b"{}\n", Some(130)));
 }
 
+/// The files are listed while the query is planned, here by a server that takes the request and says nothing.
+#[test]
+fn interrupted_while_listing_files() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let query = format!("SELECT path FROM files('http://{}/images/')", silent.local_addr().unwrap());
+    let bench = Workbench::new();
+    let mut child = bench.command(&[&query]).spawn().unwrap();
+    let _asked = silent.accept().unwrap();
+    send("-INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
 /// Bytes of the files under `dir`, whatever of it goes meanwhile.
 fn bytes_under(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);

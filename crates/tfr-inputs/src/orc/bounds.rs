@@ -1,0 +1,125 @@
+//! [`StripeBounds`]: which stripes of a file may hold rows that pass a filter.
+//!
+//! Bounds are believed of whole numbers, of dates since the Gregorian calendar, which all writers count alike, and of texts
+//! but those of a fixed length, which are stored without the spaces that may be part of their bounds. Bounds of floating
+//! point numbers know nothing of NaN, those of timestamps of no time zone, and those of decimals are texts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Date32Array, Int64Array, StringArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::SchemaRef;
+use datafusion_common::pruning::PruningStatistics;
+use datafusion_common::{Column, ScalarValue};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_pruning::PruningPredicateBuilder;
+
+use super::proto::{StripeStatistics, ValueStatistics, kind};
+use super::tail::Tail;
+
+/// 1582-10-15, in days since 1970.
+const GREGORIAN_START: i32 = -141_427;
+
+/// What the tail of a file says of the values of its stripes.
+pub(super) struct StripeBounds<'a> {
+    tail: &'a Tail,
+    /// What the table calls the columns of the file, in the order of the file.
+    names: &'a [String],
+    /// The columns of the table.
+    schema: &'a SchemaRef,
+    stripes: Vec<StripeStatistics>,
+}
+
+impl<'a> StripeBounds<'a> {
+    /// The bounds of a file that has any.
+    pub(super) fn of(tail: &'a Tail, names: &'a [String], schema: &'a SchemaRef) -> Option<Self> {
+        Some(Self { tail, names, schema, stripes: tail.stripe_statistics()? })
+    }
+
+    /// For each stripe whether it may hold rows that pass. What cannot be told by bounds may.
+    pub(super) fn may_pass(&self, filter: &Arc<dyn PhysicalExpr>) -> Vec<bool> {
+        let predicate = PruningPredicateBuilder::new().with_file_schema(Arc::clone(self.schema));
+        let predicate = predicate.try_build(Arc::clone(filter));
+        let passing = predicate.and_then(|predicate| predicate.prune(self));
+        passing.unwrap_or_else(|_| vec![true; self.stripes.len()])
+    }
+
+    /// A bound of each stripe in the type of the table's column; null where there is none.
+    fn bounds(&self, column: &Column, side: Side) -> Option<ArrayRef> {
+        let field = self.schema.field_with_name(&column.name).ok()?;
+        let index = self.names.iter().position(|name| *name == column.name)?;
+        let id = self.tail.columns[index].types.start;
+        let found = self.stripes.iter().map(|stripe| &stripe.columns[id]);
+        let bounds: ArrayRef = match self.tail.types[id].kind {
+            kind::BYTE | kind::SHORT | kind::INT | kind::LONG => {
+                Arc::new(found.map(|found| side.integer(found)).collect::<Int64Array>())
+            }
+            kind::DATE => Arc::new(found.map(|found| side.date(found)).collect::<Date32Array>()),
+            kind::STRING | kind::VARCHAR => Arc::new(found.map(|found| side.text(found)).collect::<StringArray>()),
+            _ => return None,
+        };
+        // What the type of the table does not hold becomes null, which is no bound.
+        cast_with_options(&bounds, field.data_type(), &CastOptions::default()).ok()
+    }
+}
+
+/// Which bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Minimum,
+    Maximum,
+}
+
+impl Side {
+    fn of<T>(self, minimum: T, maximum: T) -> T {
+        match self {
+            Self::Minimum => minimum,
+            Self::Maximum => maximum,
+        }
+    }
+
+    fn integer(self, found: &ValueStatistics) -> Option<i64> {
+        found.integers.and_then(|integers| self.of(integers.minimum, integers.maximum))
+    }
+
+    fn date(self, found: &ValueStatistics) -> Option<i32> {
+        let days = found.dates.and_then(|dates| self.of(dates.minimum, dates.maximum));
+        days.filter(|days| *days >= GREGORIAN_START)
+    }
+
+    fn text(self, found: &ValueStatistics) -> Option<&str> {
+        let text = found.strings.as_ref().and_then(|texts| self.of(texts.minimum.as_ref(), texts.maximum.as_ref()));
+        text.and_then(|text| std::str::from_utf8(text).ok())
+    }
+}
+
+impl PruningStatistics for StripeBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, Side::Minimum)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, Side::Maximum)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.stripes.len()
+    }
+
+    /// Not told: some writers leave out whether there are nulls, and a reader takes that for none.
+    fn null_counts(&self, _column: &Column) -> Option<ArrayRef> {
+        None
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        None
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""The end-to-end benchmark: tests/bench/run.py [--help]. What it measures, and why so: README.md beside this file."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import venv
+
+import measure
+
+HERE = pathlib.Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+REQUIREMENTS = HERE / "requirements.txt"
+
+
+def interpreter(work):
+    """A Python with what makes the tables and takes the floors, made once for these requirements."""
+    home = work / "venv"
+    python, installed = home / "bin/python", home / "installed.txt"
+    wanted = REQUIREMENTS.read_text()
+    if not installed.exists() or installed.read_text() != wanted:
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS], check=True)
+        installed.write_text(wanted)
+    return python
+
+
+def remove(*paths):
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class Bench:
+    def __init__(self, arguments):
+        self.command = arguments.command.resolve()
+        self.repeat = arguments.repeat
+        self.peers = arguments.peers
+        self.work = arguments.work.resolve()
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.python = interpreter(self.work)
+        self.rows = []
+
+    def table(self, name):
+        tables = self.work / "tables"
+        subprocess.run([self.python, HERE / "tables.py", tables, name], check=True)
+        return tables / (name if name == "small" else f"{name}.parquet")
+
+    def take(self, table, job, command, before=lambda: None, environment=None):
+        """Measures a job; None if it cannot be run here."""
+        try:
+            figures = measure.median(command, self.repeat, before, environment)
+        except (measure.Failed, FileNotFoundError) as error:
+            print(f"{table} | {job} | not measured: {error}", file=sys.stderr)
+            return None
+        self.rows.append({"table": table, "job": job, **vars(figures)})
+        print(f"| {table} | {job} | {figures.wall:.2f} | {figures.cpu:.2f} | {figures.rss:.0f} |", flush=True)
+        return figures
+
+    def query(self, table, job, query, *options, out=None):
+        target = ["--out", out] if out else []
+        before = (lambda: remove(out)) if out else (lambda: None)
+        return self.take(table, job, [self.command, "-q", query, *target, *options], before)
+
+    def ratio(self, table, name, value, floor):
+        if value is None or floor is None or None in floor:
+            return
+        ratio = value.cpu / sum(part.cpu for part in floor)
+        self.rows.append({"table": table, "ratio": name, "value": ratio})
+        print(f"| {table} | **{name}** | | **{ratio:.2f}** | |", flush=True)
+
+    def floors(self, table, path, shards):
+        """What no tool can do without: decoding the table, copying the shards, summing them."""
+        copy = self.work / "copy"
+        decode = self.query(table, "decode the Parquet, no sink", f"EXPLAIN ANALYZE SELECT * FROM '{path}'")
+        cp = self.take(table, "cp of the shards", ["cp", "-r", shards, copy], lambda: remove(copy))
+        remove(copy)
+        files = sorted(shards.glob("*.tfrecord"))
+        crc = self.take(table, "CRC-32C of the shards", [self.python, HERE / "crc.py", *files])
+        return decode, cp, crc
+
+    def convert(self, table):
+        """Both ways of one table."""
+        path, shards, back = self.table(table), self.work / f"{table}.shards", self.work / f"{table}.back.parquet"
+        every, module = f"SELECT * FROM '{shards}'", self.work / f"{table}.py"
+        one = self.query(table, "to shards, 1 thread", f"SELECT * FROM '{path}'", "--threads", "1", out=shards)
+        two = self.query(table, "to shards, 2 threads", f"SELECT * FROM '{path}'", "--threads", "2", out=shards)
+        decode, cp, crc = self.floors(table, path, shards)
+        self.ratio(table, "to shards / (decode + cp), 1 thread", one, [decode, cp])
+        self.ratio(table, "to shards / (decode + cp), 2 threads", two, [decode, cp])
+        if one and two:
+            print(f"| {table} | **2 threads over 1, wall** | **{one.wall / two.wall:.2f}** | | |", flush=True)
+
+        read = self.query(table, "shards to Arrow, all columns", f"EXPLAIN ANALYZE {every}")
+        self.ratio(table, "shards to Arrow / CRC-32C", read, [crc])
+        self.query(table, "shards to Parquet", every, out=back)
+        remove(back)
+        first = f"(SELECT * FROM '{shards}')"
+        self.query(table, "count", f"SELECT count(*) FROM {first}")
+        self.query(table, "one column", f"EXPLAIN ANALYZE SELECT {self.column(table)} FROM '{shards}'")
+
+        self.read_by_peers(table, shards, module, read)
+        zipped = self.work / f"{table}.gzip"
+        compressed = self.query(table, "to shards, gzip", f"SELECT * FROM '{path}'", "--compression", "gzip", out=zipped)
+        files = sorted(shards.glob("*.tfrecord"))
+        gzip = self.take(table, "gzip -6 of the shards", ["sh", "-c", 'cat "$@" | gzip -6 >/dev/null', "sh", *files])
+        self.ratio(table, "to shards, gzip / (gzip -6 + to shards)", compressed, [gzip, two])
+        remove(zipped)
+        self.write_by_peers(table, path, two)
+        remove(shards)
+
+    @staticmethod
+    def column(table):
+        return "label" if table == "ctr" else "l_quantity"
+
+    def read_by_peers(self, table, shards, module, ours):
+        if self.peers is None:
+            return
+        text = subprocess.run([self.command, "schema", shards, "--as", "python"], check=True, capture_output=True)
+        module.write_bytes(text.stdout)
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+        script = HERE / "peers/tf_data.py"
+        parsed = self.take(table, "tf.data + parse_example", [self.peers, script, shards, module], environment=quiet)
+        if parsed and ours:
+            print(f"| {table} | **tf.data + parse_example / ours, CPU** | | **{parsed.cpu / ours.cpu:.1f}** | |", flush=True)
+        self.take(table, "tf.data, records counted", [self.peers, script, shards, "count"], environment=quiet)
+
+    def write_by_peers(self, table, path, ours):
+        if self.peers is None:
+            return
+        out = self.work / f"{table}.peer"
+        for job, script, needs in [
+            ("tfx_bsl + TFRecordWriter", "tfx_bsl_write.py", "tfx_bsl"),
+            ("Spark + spark-tfrecord", "spark_write.py", "pyspark"),
+        ]:
+            there = subprocess.run([self.peers, "-c", f"import {needs}"], capture_output=True).returncode == 0
+            if not there or (needs == "pyspark" and "SPARK_TFRECORD_JAR" not in os.environ):
+                print(f"{table} | {job} | not installed", file=sys.stderr)
+                continue
+            theirs = self.take(table, job, [self.peers, HERE / "peers" / script, path, out], lambda: remove(out))
+            if theirs and ours:
+                print(f"| {table} | **{job} / ours, CPU** | | **{theirs.cpu / ours.cpu:.1f}** | |", flush=True)
+            remove(out)
+
+    def shuffle(self):
+        """A global shuffle of more than fits into the memory that it may use."""
+        files, out = self.table("small"), self.work / "small.shards"
+        query = f"SELECT * FROM '{files}'"
+        plain = self.query("small", "to shards", query, out=out)
+        limit = ("--memory-limit", "512MiB")
+        shuffled = self.query("small", "to shards, shuffled in 512 MiB", query, "--shuffle", *limit, out=out)
+        if plain and shuffled:
+            print(f"| small | **shuffled / plain, wall** | **{shuffled.wall / plain.wall:.2f}** | | |", flush=True)
+        self.ratio("small", "shuffled / plain", shuffled, [plain])
+        remove(out)
+
+    def growth(self):
+        """The same work on more of everything: it should cost in proportion to the bytes."""
+        out = self.work / "growth.shards"
+        for scale in (1, 3, 10):
+            path = self.table(f"lineitem_ml@{scale}")
+            self.query(f"lineitem_ml@{scale}", "to shards", f"SELECT * FROM '{path}'", out=out)
+        path = self.table("lineitem_ml@1")
+        for shards in (4, 64, 1024):
+            name = f"to {shards} shards"
+            self.query("lineitem_ml@1", name, f"SELECT * FROM '{path}'", "--shards", str(shards), out=out)
+        for columns in (16, 400, 2000):
+            path = self.table(f"wide@{columns}")
+            self.query(f"wide@{columns}", "to shards", f"SELECT * FROM '{path}'", out=out)
+        remove(out)
+
+    def start(self):
+        self.query("none", "SELECT 1", "SELECT 1")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=["start", "lineitem_ml", "ctr", "shuffle"],
+                        help="start, lineitem_ml, ctr, shuffle, growth [default: all but growth]")
+    parser.add_argument("--command", type=pathlib.Path, default=REPOSITORY / "target/release/tfr-sql",
+                        help="the program to measure [default: target/release/tfr-sql]")
+    parser.add_argument("--work", type=pathlib.Path, default=REPOSITORY / "target/bench",
+                        help="where tables and shards go: about 20 GB [default: target/bench]")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each job, of which the median is taken [default: 3]")
+    parser.add_argument("--peers", type=pathlib.Path, help="a Python with tensorflow, and maybe tfx_bsl and pyspark")
+    arguments = parser.parse_args()
+    bench = Bench(arguments)
+    print("| table | job | wall s | CPU s | peak MiB |\n|---|---|--:|--:|--:|", flush=True)
+    parts = {"start": bench.start, "shuffle": bench.shuffle, "growth": bench.growth}
+    for part in arguments.parts:
+        parts.get(part, lambda name=part: bench.convert(name))()
+    (bench.work / "figures.json").write_text(json.dumps(bench.rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
