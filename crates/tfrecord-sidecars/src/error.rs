@@ -63,6 +63,30 @@ pub enum ErrorKind {
         /// What they are.
         found: RecordType,
     },
+    /// A set has no description that TensorFlow Datasets would take.
+    #[error("not for TensorFlow Datasets: {problem}")]
+    Tfds {
+        /// Why not.
+        problem: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// A table has no place in a saved dataset of tf.data.
+    #[error("column {column:?}: {problem}")]
+    Snapshot {
+        /// The column.
+        column: String,
+        /// Why not.
+        problem: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// Statistics of other features were to be added.
+    #[error("statistics of different features cannot be merged")]
+    OtherFeatures,
+    /// Records or batches cannot be read, or written.
+    #[error(transparent)]
+    Records(#[from] arrow_tfrecord::Error),
     /// The built-in descriptors are damaged.
     #[error("the descriptors of TensorFlow's messages are damaged")]
     Descriptors(#[from] DescriptorError),
@@ -90,7 +114,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self.kind() {
             ErrorKind::Malformed { .. } => Some("the records may be of another type: print them as hex".to_owned()),
-            ErrorKind::Feature { hint, .. } => Some(hint.clone()),
+            ErrorKind::Feature { hint, .. } | ErrorKind::Tfds { hint, .. } | ErrorKind::Snapshot { hint, .. } => {
+                Some(hint.clone())
+            }
+            ErrorKind::Records(error) => error.hint(),
             ErrorKind::RecordType { .. } => {
                 Some("ask for another form: arrow, ddl and json have all records".to_owned())
             }

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | a table described for Arrow, SQL, TensorFlow, TensorFlow Metadata or TensorFlow Datasets | [`TableDescription`], [`SchemaForm`] |
 //! | the columns that a `schema.pbtxt` tells of | [`tfmd::schema_from_pbtxt`] |
+//! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
+//! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
 //! | one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
 //! ```
@@ -29,7 +31,9 @@ mod columns;
 mod error;
 mod form;
 mod record;
+pub mod stats;
 mod textproto;
+pub mod tfds;
 pub mod tfmd;
 
 pub use error::{Error, ErrorKind, Result};
