@@ -9,6 +9,7 @@
 //! | the columns that a `schema.pbtxt` tells of | [`tfmd::schema_from_pbtxt`] |
 //! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
 //! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
+//! | a set that `tf.data.Dataset.load` opens, with the types of its columns and without parsing | [`snapshot::Snapshot`] |
 //! | one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
 //! ```
@@ -31,6 +32,7 @@ mod columns;
 mod error;
 mod form;
 mod record;
+pub mod snapshot;
 pub mod stats;
 mod textproto;
 pub mod tfds;
