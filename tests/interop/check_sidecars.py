@@ -25,7 +25,7 @@ class Wrong(Exception):
 
 def expect(what, expected, found):
     if not same(expected, found):
-        raise Wrong(f"{what}: expected {expected!r}, found {found!r}")
+        raise Wrong(f"{what}: expected {repr(expected)[:200]}, found {repr(found)[:200]}")
 
 
 def same(expected, found):
@@ -221,7 +221,7 @@ def parts(name, column):
     """The columns that become one feature each: fields of structs, and values of lists of a fixed size as one list."""
     kind = column.type
     if pa.types.is_struct(kind):
-        arrays = column.combine_chunks().flatten()
+        arrays = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).flatten()
         return [part for i, inner in enumerate(arrays) for part in parts(f"{name}/{kind.field(i).name}", inner)]
     if pa.types.is_list(kind) and pa.types.is_fixed_size_list(kind.value_type):
         flat = [None if row is None else [value for pair in row for value in pair] for row in column.to_pylist()]
