@@ -10,6 +10,7 @@
 //! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
 //! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
 //! | a set that `tf.data.Dataset.load` opens, with the types of its columns and without parsing | [`snapshot::Snapshot`] |
+//! | all of that for a directory that another tool wrote | [`describe`](mod@describe) |
 //! | one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
 //! ```
@@ -29,6 +30,7 @@
 //! ```
 
 mod columns;
+pub mod describe;
 mod error;
 mod form;
 mod record;

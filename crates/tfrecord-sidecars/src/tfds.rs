@@ -147,12 +147,7 @@ impl DatasetInfo {
     /// # Errors
     /// As [`try_new`](Self::try_new); compressed shards.
     pub fn of_manifest(name: &str, manifest: &Manifest) -> Result<Self> {
-        if manifest.compression != Compression::None {
-            return Err(refused(
-                format!("shards compressed with {} are not read by TensorFlow Datasets", manifest.compression),
-                "reshard with --compression none",
-            ));
-        }
+        expect_uncompressed(Some(manifest.compression))?;
         Self::try_new(name, manifest.shards.iter().map(ShardFile::from))
     }
 
@@ -338,6 +333,16 @@ fn dataset_name(name: &str) -> String {
         true => name,
         false => format!("set_{name}"),
     }
+}
+
+/// Refuses files that TensorFlow Datasets does not read; `None` is that they differ.
+pub(crate) fn expect_uncompressed(compression: Option<Compression>) -> Result<()> {
+    let found = match compression {
+        Some(Compression::None) => return Ok(()),
+        Some(compression) => format!("shards compressed with {compression}"),
+        None => "compressed shards".to_owned(),
+    };
+    Err(refused(format!("{found} are not read by TensorFlow Datasets"), "reshard with --compression none"))
 }
 
 fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Error {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use arrow_tfrecord::FeatureKind;
 
-use super::{FeatureStatistics, FrequentValue, HistogramBucket, Statistics};
+use super::{FeatureStatistics, FrequentValue, HistogramBucket, Statistics, Value};
 
 /// Bars of a histogram.
 const BARS: usize = 24;
@@ -97,7 +97,9 @@ fn figures(feature: &FeatureStatistics) -> String {
     figures.extend(special.iter().filter_map(|(name, count)| Some((*name, counted((*count).filter(|c| *c > 0)?)))));
     if let Some((least, mean, greatest)) = feature.byte_lengths() {
         figures.push(("bytes", range(least, greatest)));
-        figures.push(("mean bytes", number(mean)));
+        if least < greatest {
+            figures.push(("mean bytes", number(mean)));
+        }
     }
     if let Some(distinct) = feature.distinct() {
         let about = if feature.is_distinct_exact() { "" } else { "≈\u{202f}" };
@@ -106,9 +108,11 @@ fn figures(feature: &FeatureStatistics) -> String {
     if feature.is_list()
         && let Some((least, most)) = feature.num_values()
     {
-        let mean = feature.total_values() as f64 / feature.present().max(1) as f64;
         figures.push(("list length", range(least, most)));
-        figures.push(("mean length", number(mean)));
+        if least < most {
+            let mean = feature.total_values() as f64 / feature.present().max(1) as f64;
+            figures.push(("mean length", number(mean)));
+        }
     }
     if figures.is_empty() {
         return String::new();
@@ -117,13 +121,28 @@ fn figures(feature: &FeatureStatistics) -> String {
     format!("<dl>{}</dl>", figures.collect::<String>())
 }
 
-/// The bars of numbers, or else of the lengths of lists.
+/// The bars of numbers: one for each integer, where these are few and close together.
 fn histogram(feature: &FeatureStatistics) -> String {
-    let buckets = feature.histogram(BARS);
-    if !buckets.is_empty() {
-        return drawn(&buckets);
+    match each_integer(feature) {
+        Some(buckets) => drawn(&buckets),
+        None => drawn(&feature.histogram(BARS)),
     }
-    String::new()
+}
+
+fn each_integer(feature: &FeatureStatistics) -> Option<Vec<HistogramBucket>> {
+    let (least, greatest) = feature.integers().filter(|_| feature.is_distinct_exact())?;
+    let width = usize::try_from(greatest.checked_sub(least)?).ok().filter(|width| *width < BARS)?;
+    let bucket = |value: i64| HistogramBucket { low: value as f64, high: value as f64, count: 0.0 };
+    let mut buckets: Vec<_> = (least..=greatest).map(bucket).collect();
+    for frequent in feature.frequent(width + 1) {
+        if let Value::Int64(value) = frequent.value
+            && let Ok(place) = usize::try_from(value - least)
+            && let Some(bucket) = buckets.get_mut(place)
+        {
+            bucket.count = frequent.count as f64;
+        }
+    }
+    Some(buckets)
 }
 
 fn drawn(buckets: &[HistogramBucket]) -> String {
@@ -136,25 +155,25 @@ fn drawn(buckets: &[HistogramBucket]) -> String {
         number(first.low),
         number(last.high)
     );
-    let bar_width = width / buckets.len();
+    let bar_width = (width / buckets.len()).min(2 * BAR_WIDTH);
     for (place, bucket) in buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0.0) {
         // A bar that is there is seen.
         let height = (bucket.count / most * HEIGHT as f64).max(1.0);
         let (x, y) = (place * bar_width, HEIGHT as f64 - height);
         let _ = write!(
             drawing,
-            "<rect x=\"{x}\" y=\"{y:.1}\" width=\"{}\" height=\"{height:.1}\"><title>{} to {}: {}</title></rect>",
+            "<rect x=\"{x}\" y=\"{y:.1}\" width=\"{}\" height=\"{height:.1}\"><title>{}: {}</title></rect>",
             bar_width.saturating_sub(1),
-            number(bucket.low),
-            number(bucket.high),
+            if bucket.low == bucket.high { number(bucket.low) } else { format!("{} to {}", number(bucket.low), number(bucket.high)) },
             counted(bucket.count.round() as u64)
         );
     }
     let _ = write!(
         drawing,
-        "</svg><div class=\"axis\"><small>{}</small><small>{}</small></div>",
-        number(first.low),
-        number(last.high)
+        "</svg><div class=\"axis\" style=\"max-width:{}px\"><small>{}</small><small>{}</small></div>",
+        bar_width * buckets.len(),
+        short(first.low),
+        if last.high > first.low { short(last.high) } else { String::new() }
     );
     drawing
 }
@@ -242,6 +261,14 @@ fn number(value: f64) -> String {
         }
     };
     text.replace('-', "−")
+}
+
+/// A number that stands under a histogram.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e8 && size.is_finite() => format!("{value:.1e}").replace('-', "−"),
+        _ => number(value),
+    }
 }
 
 /// Text as it stands in HTML. Controls, and what turns text around, are shown as what they are.
