@@ -34,6 +34,7 @@
 /// [`TensorProto`](tensorflow::TensorProto), [`StructuredValue`](tensorflow::StructuredValue) and their parts. The `.proto` files hold the comments.
 pub mod tensorflow {
     #![allow(missing_docs, reason = "documented in proto/tensorflow")]
+    #![allow(clippy::large_enum_variant, reason = "as prost generates it")]
     include!("generated/tensorflow.rs");
 
     /// `tensorflow.data.*`: what `tf.data` writes beside its records.

@@ -1,5 +1,7 @@
 //! What statistics add to the writing of records, on tables like those of the conversion benchmarks.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
 #[path = "../../arrow-tfrecord/benches/tables/mod.rs"]
 mod tables;
 

@@ -8,6 +8,8 @@
 //! Columns of text that are named become class labels. `OUT/shards` is for `tfds.builder_from_directory`, TensorFlow Data
 //! Validation and `parse_example.py`, `OUT/snapshot` for `tf.data.Dataset.load`.
 
+#![allow(clippy::print_stderr, reason = "an example speaks as a program does")]
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -65,7 +65,7 @@ pub struct Observed {
 }
 
 /// Describes the set in a directory: the shards that its manifest lists, or all files in it and below that are no
-/// sidecars.
+/// sidecars; or one file.
 ///
 /// ```
 /// use std::fs;
@@ -113,7 +113,8 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     let (mut files, mut compressions) = (Vec::new(), Vec::new());
     for path in paths {
         let found = observe(open(&path)?, &encoder, &mut statistics).map_err(|error| error.in_file(&path))?;
-        let relative = path.strip_prefix(dir).unwrap_or(&path);
+        let relative = path.strip_prefix(dir).ok().filter(|relative| !relative.as_os_str().is_empty());
+        let relative = relative.or_else(|| path.file_name().map(Path::new)).unwrap_or(&path);
         let relative = relative.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
         let split = splits.iter().find(|(shard, _)| *shard == relative).and_then(|(_, split)| split.clone());
         files.push(ShardFile { path: relative, split, rows: found.rows, framed_bytes: found.framed_bytes });
@@ -226,7 +227,8 @@ fn open(path: &Path) -> Result<BufReader<File>> {
 
 fn io_at_start(source: std::io::Error) -> crate::Error {
     let position = tfrecord_framing::Position::default();
-    arrow_tfrecord::Error::from(tfrecord_framing::Error::from(tfrecord_framing::ErrorKind::Io { position, source })).into()
+    arrow_tfrecord::Error::from(tfrecord_framing::Error::from(tfrecord_framing::ErrorKind::Io { position, source }))
+        .into()
 }
 
 #[cfg(test)]

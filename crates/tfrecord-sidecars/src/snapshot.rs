@@ -256,7 +256,9 @@ impl Dict {
     fn insert(&mut self, key: &str, name: &str, entry: (StructuredValue, Vec<Component>)) -> Result<()> {
         match self.entries.insert(key.to_owned(), entry) {
             None => Ok(()),
-            Some(_) => Err(refused(name, format!("there are two of the name {key:?}"), "give one another name with AS")),
+            Some(_) => {
+                Err(refused(name, format!("there are two of the name {key:?}"), "give one another name with AS"))
+            }
         }
     }
 
@@ -286,13 +288,15 @@ impl Component {
         match &self.content {
             Content::Mask => {
                 let is_null = |row| null_rows.as_ref().is_some_and(|nulls| nulls.is_null(row));
-                let mask: ArrayRef = Arc::new((0..column.len()).map(|row| Some(is_null(row))).collect::<BooleanArray>());
+                let mask: ArrayRef =
+                    Arc::new((0..column.len()).map(|row| Some(is_null(row))).collect::<BooleanArray>());
                 serialize_tensor(&mask, None).map_err(|error| misfit(&error))
             }
             Content::Values { data_type, .. } => {
                 let values = arrow_cast::cast(&column, data_type).map_err(|error| misfit(&error))?;
                 // A null around a value hides it.
-                let data = values.into_data().into_builder().nulls(null_rows).build().map_err(|error| misfit(&error))?;
+                let data =
+                    values.into_data().into_builder().nulls(null_rows).build().map_err(|error| misfit(&error))?;
                 serialize_tensor(&arrow_array::make_array(data), None).map_err(|error| misfit(&error))
             }
         }
@@ -407,7 +411,11 @@ fn refused(column: &str, problem: impl Into<String>, hint: &str) -> Error {
 }
 
 fn misfit(column: &str, error: &dyn std::fmt::Display) -> Error {
-    refused(column, error.to_string(), "lists in lists must be of one length within a row, and without nulls: select their elements as columns, or leave it out")
+    refused(
+        column,
+        error.to_string(),
+        "lists in lists must be of one length within a row, and without nulls: select their elements as columns, or leave it out",
+    )
 }
 
 #[cfg(test)]

@@ -28,7 +28,12 @@ fn write(path: PathBuf, records: &[Vec<u8>], compression: Compression) {
 
 fn split(set: &Description, name: &str) -> Result<Vec<u64>> {
     let info = set.dataset_info("set")?;
-    Ok(info.splits().iter().find(|split| split.name == name).map(|split| split.shard_lengths.clone()).unwrap_or_default())
+    Ok(info
+        .splits()
+        .iter()
+        .find(|split| split.name == name)
+        .map(|split| split.shard_lengths.clone())
+        .unwrap_or_default())
 }
 
 /// Types and presence are those of all records of all files.

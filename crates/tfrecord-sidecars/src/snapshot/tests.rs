@@ -80,7 +80,10 @@ fn lists_have_their_shapes() {
     let table = batch(vec![("fixed", Arc::new(lists)), ("lists", Arc::new(pairs.finish()))]);
     let tensors = encoded(&table, SnapshotNulls::Mask).unwrap();
     // fixed, its mask, lists, their mask, of two rows
-    assert_eq!(tensors.iter().map(dims).collect::<Vec<_>>(), [vec![2], vec![], vec![2, 3], vec![], vec![2], vec![], vec![0, 0], vec![]]);
+    assert_eq!(
+        tensors.iter().map(dims).collect::<Vec<_>>(),
+        [vec![2], vec![], vec![2, 3], vec![], vec![2], vec![], vec![0, 0], vec![]]
+    );
 }
 
 #[test]
@@ -110,7 +113,8 @@ fn types_without_a_tensor_are_refused_by_name() {
         let error = Snapshot::try_new(&schema, SnapshotNulls::Mask).unwrap_err();
         assert!(error.to_string().starts_with("column \"c\": ") && error.hint().is_some(), "{error}");
     }
-    let twice = Schema::new(vec![Field::new("c", DataType::Int8, true), Field::new("c/is_null", DataType::Int8, false)]);
+    let twice =
+        Schema::new(vec![Field::new("c", DataType::Int8, true), Field::new("c/is_null", DataType::Int8, false)]);
     assert!(Snapshot::try_new(&twice, SnapshotNulls::Mask).is_err());
     assert!(Snapshot::try_new(&twice, SnapshotNulls::Refuse).is_ok());
     assert!(Snapshot::try_new(&Schema::empty(), SnapshotNulls::Refuse).is_err());

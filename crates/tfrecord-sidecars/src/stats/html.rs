@@ -164,7 +164,11 @@ fn drawn(buckets: &[HistogramBucket]) -> String {
             drawing,
             "<rect x=\"{x}\" y=\"{y:.1}\" width=\"{}\" height=\"{height:.1}\"><title>{}: {}</title></rect>",
             bar_width.saturating_sub(1),
-            if bucket.low == bucket.high { number(bucket.low) } else { format!("{} to {}", number(bucket.low), number(bucket.high)) },
+            if bucket.low == bucket.high {
+                number(bucket.low)
+            } else {
+                format!("{} to {}", number(bucket.low), number(bucket.high))
+            },
             counted(bucket.count.round() as u64)
         );
     }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
 use arrow_tfrecord::{Encoder, MappingOptions, NullPolicy, RecordType};
-use prost::Message;
 use proptest::prelude::*;
+use prost::Message;
 use tfr_proto::tensorflow::metadata::v0::DatasetFeatureStatisticsList;
 
 use super::*;
@@ -72,7 +72,10 @@ fn text_and_bytes() {
     let words: ArrayRef = Arc::new(StringArray::from(vec![Some("é"), None, Some("abc")]));
     let found = statistics(&table(vec![("b", Arc::new(bytes.finish())), ("t", words)]), &MappingOptions::default());
     let (b, t) = (found.feature("b").unwrap(), found.feature("t").unwrap());
-    assert_eq!((b.byte_lengths(), b.distinct(), b.frequent(9), b.words()), (Some((0, 4.0 / 3.0, 2)), Some(2), vec![], None));
+    assert_eq!(
+        (b.byte_lengths(), b.distinct(), b.frequent(9), b.words()),
+        (Some((0, 4.0 / 3.0, 2)), Some(2), vec![], None)
+    );
     assert_eq!((t.byte_lengths(), t.distinct(), t.is_distinct_exact()), (Some((2, 2.5, 3)), Some(2), true));
     assert_eq!(t.words(), Some(vec!["abc".to_owned(), "é".to_owned()]));
 }

@@ -143,7 +143,8 @@ fn statistics_of_no_rows_say_nothing() {
 
 #[test]
 fn images_are_columns_of_bytes() {
-    let fields = |nullable| vec![Field::new("image", DataType::Binary, nullable), Field::new("id", DataType::Int64, false)];
+    let fields =
+        |nullable| vec![Field::new("image", DataType::Binary, nullable), Field::new("id", DataType::Int64, false)];
     let mapping = |nullable| Mapping::try_new(&Arc::new(Schema::new(fields(nullable))), &Default::default()).unwrap();
     let images = |name: &str| BTreeMap::from([(name.to_owned(), ImageFormat::Png)]);
     let json = features_json_with_images(&mapping(false), None, &images("image")).unwrap();
@@ -158,10 +159,11 @@ fn images_are_columns_of_bytes() {
 #[test]
 fn features_of_other_names_stand_alone() {
     let point = DataType::Struct(vec![Field::new("x", DataType::Int64, false)].into());
-    let schema = Arc::new(Schema::new(vec![Field::new("point", point, true)]));
-    let masked = MappingOptions::default().with_column_nulls("point", NullPolicy::Mask);
+    let fields = vec![Field::new("point", point, true), Field::new("id", DataType::Int64, true)];
+    let schema = Arc::new(Schema::new(fields));
+    let masked = MappingOptions::default().with_column_nulls("id", NullPolicy::Mask);
     let dotted = MappingOptions { separator: ".".to_owned(), ..MappingOptions::default() };
-    for (options, name) in [(masked, "point~1x"), (dotted, "point.x")] {
+    for (options, name) in [(masked, "id~1is_null"), (dotted, "point.x")] {
         let mapping = Mapping::try_new(&schema, &options).unwrap();
         let json = features_json(&mapping, None).unwrap();
         assert_eq!(class_of(&json, &format!("/featuresDict/features/{name}")), "Scalar", "{json}");
