@@ -51,12 +51,15 @@ fn splits_are_those_of_tensorflow_datasets() -> Result {
     Ok(())
 }
 
+/// Records that have a feature, and its values in all of them.
+type Counts = BTreeMap<String, (u64, u64)>;
+
 /// How many records there are, and how many have a feature, and with how many values, by the records as text; none of
 /// records with feature lists, whose text is of another form.
-fn counted(path: &Path) -> Result<Option<(u64, BTreeMap<String, (u64, u64)>)>> {
+fn counted(path: &Path) -> Result<Option<(u64, Counts)>> {
     let mut records = Records::new();
     RecordReader::detect(BufReader::new(File::open(path)?)).read_records(usize::MAX, &mut records)?;
-    let mut features = BTreeMap::<String, (u64, u64)>::new();
+    let mut features = Counts::new();
     for record in records.iter() {
         let line: Value = serde_json::from_str(&json_line(record)?)?;
         if line.get("feature_lists").is_some() {
