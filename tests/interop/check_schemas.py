@@ -243,7 +243,7 @@ def check_domain(column, feature, rows):
         for value in (value for row in rows for value in row or []):
             if value < domain.min or (domain.HasField("max") and value > domain.max):
                 raise Wrong(f"pbtxt: {column.name}: {value} is not within {domain}")
-    text = "utf8" in feature.annotation.tag
+    text = "utf8" in feature.annotation.tag or feature.HasField("string_domain")
     if text != (column.kind == "bytes" and (column.choice == "string" or oracle.is_text(column.dtype))):
         raise Wrong(f"pbtxt: {column.name}: {feature.annotation}")
 
@@ -266,22 +266,55 @@ def check_features(job, source):
             json.dump(info, file)
         builder = tfds.builder_from_directory(directory)
         rows = list(builder.as_dataset(split="train", shuffle_files=False))
-    if set(builder.info.features) != set(source.rows):
-        raise Wrong(f"features.json: {sorted(builder.info.features)}, expected {sorted(source.rows)}")
+    features = dict(leaves(builder.info.features))
+    rows = [dict(tensors(row)) for row in rows]
+    # A column of lists in lists is one feature, and so are its lengths with it.
+    keys = {name: name if name in features else feature.key for name, feature in source.features.items()}
+    keys = {name: key for name, key in keys.items() if key in features or source.features[name].role != "lengths"}
+    if set(features) != set(keys.values()):
+        raise Wrong(f"features.json: {sorted(features)}, expected {sorted(set(keys.values()))}")
     for name, expected in source.rows.items():
-        feature, column = builder.info.features[name], source.features[name]
+        if name not in keys:
+            continue
+        column = source.features[name]
+        feature, in_sequence = features[keys[name]]
         info = feature.get_serialized_info()
-        # A tensor of unknown length is empty where it is missing.
-        null = [] if info.default_value is None or None in info.shape else flat(np.asarray(info.default_value))
+        # A tensor of unknown length, or a sequence, is empty where it is missing.
+        null = [] if in_sequence or info.default_value is None or None in info.shape else flat(np.asarray(info.default_value))
         if column.kind == "float":  # of which a float64 may be beyond what is stored
             null = [np.float32(value) for value in null]
-        found = [flat(row[name].numpy()) for row in rows]
+        found = [row[keys[name]] for row in rows]
+        if keys[name] == name:
+            found = [flat(value.numpy()) for value in found]
+        else:
+            found, expected = [value.to_list() for value in found], source.nested[name]
         # TFDS stores the numbers of forms as they are.
-        if name in source.whole and column.choice in (None, "wrap") and source.is_restored(column):
+        if column.choice in (None, "wrap") and source.is_restored(column):
             if feature.np_dtype != numpy_type(column):
                 raise Wrong(f"features.json: {name}: {feature.np_dtype}, expected {column.dtype}")
             expected = [None if row is None else restored(column, row) for row in expected]
         compare(name, expected, found, null, "features.json")
+
+
+def leaves(feature, name="", in_sequence=False):
+    """The features that have values of their own, and whether they lie in a sequence."""
+    import tensorflow_datasets as tfds
+
+    if isinstance(feature, tfds.features.FeaturesDict):
+        for child, inner in feature.items():
+            yield from leaves(inner, f"{name}/{child}" if name else child, in_sequence)
+    elif isinstance(feature, tfds.features.Sequence):
+        yield from leaves(feature.feature, name, True)
+    else:
+        yield name, (feature, in_sequence)
+
+
+def tensors(value, name=""):
+    if isinstance(value, dict):
+        for child, inner in value.items():
+            yield from tensors(inner, f"{name}/{child}" if name else child)
+    else:
+        yield name, value
 
 
 def answer(job):

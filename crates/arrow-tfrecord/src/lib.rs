@@ -15,6 +15,7 @@
 //! | only the rows that pass a test, the rest not decoded | [`RowFilter`] |
 //! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
 //! | to know whether columns are in some records at all | [`FeatureNames`] |
+//! | the values of features as they are written | [`BoundBatch::features`] |
 //! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
 //! | records without frames, as a column of bytes | [`Encoder::serialize`], [`RecordParser`] |
 //! | to know, show or refuse what happens to each column | [`Mapping`] |
@@ -81,4 +82,4 @@ pub use record_buffer::RecordBuffer;
 pub use tensor::{parse_tensor, serialize_tensor};
 pub use unframed::RecordParser;
 pub use vocabulary::Vocabulary;
-pub use writer::{BoundBatch, Encoder, Writer, WriterBuilder};
+pub use writer::{BoundBatch, BoundFeature, Encoder, FeatureBytes, FeatureValues, Writer, WriterBuilder};

@@ -4,6 +4,7 @@ mod bind;
 mod column;
 mod convert;
 mod encoder;
+mod feature;
 pub(crate) mod shred;
 mod sink;
 pub(crate) mod tensor;
@@ -11,4 +12,5 @@ pub(crate) mod tensor;
 pub(crate) use convert::default_values;
 
 pub use encoder::{BoundBatch, Encoder};
+pub use feature::{BoundFeature, FeatureBytes, FeatureValues};
 pub use sink::{Writer, WriterBuilder};

@@ -31,10 +31,20 @@
 //! ```
 
 /// `tensorflow.*`: [`Example`](tensorflow::Example), [`SequenceExample`](tensorflow::SequenceExample),
-/// [`TensorProto`](tensorflow::TensorProto) and their parts. The `.proto` files hold the comments.
+/// [`TensorProto`](tensorflow::TensorProto), [`StructuredValue`](tensorflow::StructuredValue) and their parts. The `.proto` files hold the comments.
 pub mod tensorflow {
     #![allow(missing_docs, reason = "documented in proto/tensorflow")]
+    #![allow(clippy::large_enum_variant, reason = "as prost generates it")]
     include!("generated/tensorflow.rs");
+
+    /// `tensorflow.data.*`: what `tf.data` writes beside its records.
+    pub mod data {
+        /// `tensorflow.data.experimental.*`: [`SnapshotMetadataRecord`](experimental::SnapshotMetadataRecord), which a
+        /// `snapshot.metadata` holds, and others.
+        pub mod experimental {
+            include!("generated/tensorflow.data.experimental.rs");
+        }
+    }
 
     /// `tensorflow.metadata.*`: TensorFlow Metadata, what TFX and TensorFlow Data Validation know of a data set.
     pub mod metadata {

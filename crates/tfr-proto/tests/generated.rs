@@ -7,11 +7,13 @@ use prost_build::{Config, Module};
 use protox::Compiler;
 
 /// What these import is generated with them.
-const ROOTS: [&str; 5] = [
+const ROOTS: [&str; 7] = [
     // What TensorFlow Metadata's annotations hold in an Any.
     "google/protobuf/struct.proto",
     "tensorflow/core/example/example.proto",
     "tensorflow/core/framework/tensor.proto",
+    "tensorflow/core/protobuf/snapshot.proto",
+    "tensorflow/core/protobuf/struct.proto",
     "tensorflow_metadata/proto/v0/schema.proto",
     "tensorflow_metadata/proto/v0/statistics.proto",
 ];

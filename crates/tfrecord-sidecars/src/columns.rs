@@ -2,10 +2,12 @@
 
 use arrow_schema::{DataType, Field};
 use arrow_tfrecord::{
-    ColumnMapping, FeatureKind, FeatureMapping, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
+    Choice, ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions, NullPolicy,
+    NullRule, RecordType,
 };
 
 use crate::error::{ErrorKind, Result};
+use crate::stats::Statistics;
 
 /// One feature of a table, with the column that it belongs to.
 #[derive(Debug, Clone)]
@@ -14,20 +16,53 @@ pub(crate) struct TableFeature<'a> {
     pub(crate) feature: &'a FeatureMapping,
     /// The tensor that a record's values make; none if their number varies.
     pub(crate) shape: Option<Vec<usize>>,
+    /// The form chosen for the part of the column that the feature holds.
+    pub(crate) choice: Option<Choice>,
+    /// The column, or the part of it, that the values are of.
+    path: &'a str,
+    value_type: Option<&'a DataType>,
+    /// How many records have it and have not, if that is known, and the least number of values.
+    observed: Option<Observed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Observed {
+    missing: u64,
+    least: u64,
 }
 
 impl<'a> TableFeature<'a> {
-    /// Every feature of the table, columns in order.
-    pub(crate) fn all(mapping: &'a Mapping) -> Vec<Self> {
+    /// Every feature of the table, columns in order. What `statistics` tell of presence goes before what the schema
+    /// allows.
+    pub(crate) fn all(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Self> {
         let columns = mapping.schema().fields().iter().zip(mapping.columns());
         let features = columns.flat_map(|(field, column)| {
-            column.features.iter().map(move |feature| Self { column, feature, shape: shape(field, feature) })
+            let options = mapping.options();
+            column.features.iter().map(move |feature| {
+                let is_whole = feature.name == column.column;
+                let path = if is_whole { &feature.name } else { path(&feature.name, &options.separator) };
+                let value_type = match feature.role {
+                    FeatureRole::Values => part_type(field.data_type(), &column.column, path, &options.separator),
+                    _ => None,
+                };
+                let observed = statistics.filter(|statistics| statistics.rows() > 0);
+                let observed = observed.and_then(|statistics| statistics.feature(&feature.name)).map(|known| {
+                    Observed { missing: known.missing(), least: known.num_values().map_or(0, |(least, _)| least) }
+                });
+                let choice = choice(options, path).or(column.choice);
+                Self { column, feature, shape: shape(field, feature), choice, path, value_type, observed }
+            })
         });
         features.collect()
     }
 
     pub(crate) fn name(&self) -> &'a str {
         &self.feature.name
+    }
+
+    /// The name of the column, or of the part of it, that the values are of.
+    pub(crate) fn path(&self) -> &'a str {
+        self.path
     }
 
     pub(crate) fn kind(&self) -> FeatureKind {
@@ -39,20 +74,48 @@ impl<'a> TableFeature<'a> {
         self.feature.name == self.column.column
     }
 
-    /// Whether records may be without the feature. Of a part nobody says that they may not.
+    /// Whether records may be without the feature. Of a part nobody says that they may not, unless records were looked
+    /// at.
     pub(crate) fn may_be_absent(&self) -> bool {
-        !self.is_whole() || self.column.nullable && leaves_out(&self.column.nulls)
+        match self.observed {
+            Some(observed) => observed.missing > 0,
+            None => !self.is_whole() || self.column.nullable && leaves_out(&self.column.nulls),
+        }
     }
 
     /// Whether the feature may stand in a record without the values that its shape has.
     pub(crate) fn may_be_empty(&self) -> bool {
-        self.column.nulls_of(self.name()).into_iter().any(|nulls| *nulls == NullPolicy::Empty)
+        match (self.observed, self.feature.shape) {
+            (Some(observed), FeatureShape::Scalar) => observed.least == 0,
+            _ => self.column.nulls_of(self.name()).into_iter().any(|nulls| *nulls == NullPolicy::Empty),
+        }
     }
 
-    /// The type of the column's values, if the feature holds these.
+    /// The type of the values of the column or of the part of it, if the feature holds these.
     pub(crate) fn value_type(&self) -> Option<&'a DataType> {
-        self.is_whole().then(|| value_type(&self.column.data_type))
+        self.value_type.map(value_type)
     }
+
+    /// Whether the values are text in bytes by the form that was chosen.
+    pub(crate) fn is_text_form(&self) -> bool {
+        self.choice == Some(Choice::String)
+    }
+}
+
+/// What a feature's name says of the part of the column, without what tells the values of lists in lists.
+fn path<'a>(name: &'a str, separator: &str) -> &'a str {
+    let flat = name.strip_suffix("ragged_flat_values").and_then(|path| path.strip_suffix(separator));
+    flat.unwrap_or(name)
+}
+
+/// The form chosen for a part: what is said of it, or else of the closest part around it.
+fn choice(options: &MappingOptions, path: &str) -> Option<Choice> {
+    let is_around = |name: &str| {
+        let inner = path.strip_prefix(name);
+        inner.is_some_and(|inner| inner.is_empty() || inner.starts_with(&options.separator))
+    };
+    let around = options.choices.iter().filter(|(name, _)| is_around(name));
+    around.max_by_key(|(name, _)| name.len()).map(|(_, choice)| *choice)
 }
 
 /// Refuses records that a form has no words for.
@@ -108,8 +171,10 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
 }
 
 /// The type of the values in the part of a column whose features have this name, by the names of its fields.
-pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str) -> Option<&'a DataType> {
-    let part = |field: &'a Field, called: &str| part_type(field.data_type(), &format!("{path}/{called}"), name);
+pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str, separator: &str) -> Option<&'a DataType> {
+    let part = |field: &'a Field, called: &str| {
+        part_type(field.data_type(), &format!("{path}{separator}{called}"), name, separator)
+    };
     match value_type(data_type) {
         DataType::Struct(fields) => fields.iter().find_map(|field| part(field, field.name())),
         DataType::Map(entries, _) => match entries.data_type() {

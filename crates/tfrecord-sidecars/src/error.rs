@@ -1,6 +1,8 @@
 //! [`Error`]: what can go wrong between a table and a description of it.
 
 use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use arrow_tfrecord::RecordType;
 use prost_reflect::DescriptorError;
@@ -63,6 +65,58 @@ pub enum ErrorKind {
         /// What they are.
         found: RecordType,
     },
+    /// A set has no description that TensorFlow Datasets would take.
+    #[error("not for TensorFlow Datasets: {problem}")]
+    Tfds {
+        /// Why not.
+        problem: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// A table has no place in a saved dataset of tf.data.
+    #[error("column {column:?}: {problem}")]
+    Snapshot {
+        /// The column.
+        column: String,
+        /// Why not.
+        problem: String,
+        /// What can be done.
+        hint: String,
+    },
+    /// A file or directory could not be read.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Something is wrong in a file.
+    #[error("{}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What.
+        source: Error,
+    },
+    /// A directory has no file of records.
+    #[error("{}: no TFRecord file in it", dir.display())]
+    NoFile {
+        /// Which.
+        dir: PathBuf,
+    },
+    /// A part of a set.
+    #[error("not a whole set: {problem}")]
+    NotWhole {
+        /// What is missing.
+        problem: String,
+    },
+    /// Statistics of other features were to be added.
+    #[error("statistics of different features cannot be merged")]
+    OtherFeatures,
+    /// Records or batches cannot be read, or written.
+    #[error(transparent)]
+    Records(#[from] arrow_tfrecord::Error),
     /// The built-in descriptors are damaged.
     #[error("the descriptors of TensorFlow's messages are damaged")]
     Descriptors(#[from] DescriptorError),
@@ -90,13 +144,26 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self.kind() {
             ErrorKind::Malformed { .. } => Some("the records may be of another type: print them as hex".to_owned()),
-            ErrorKind::Feature { hint, .. } => Some(hint.clone()),
+            ErrorKind::Feature { hint, .. } | ErrorKind::Tfds { hint, .. } | ErrorKind::Snapshot { hint, .. } => {
+                Some(hint.clone())
+            }
+            ErrorKind::Records(error) => error.hint(),
+            ErrorKind::File { source, .. } => source.hint(),
+            ErrorKind::NoFile { .. } => Some("name the directory that the shards are in".to_owned()),
+            ErrorKind::NotWhole { .. } => Some("write the set again, or salvage what is there".to_owned()),
             ErrorKind::RecordType { .. } => {
                 Some("ask for another form: arrow, ddl and json have all records".to_owned())
             }
             ErrorKind::Manifest(error) => error.hint(),
             _ => None,
         }
+    }
+}
+
+impl Error {
+    /// The same of a file.
+    pub(crate) fn in_file(self, path: &Path) -> Self {
+        ErrorKind::File { path: path.to_owned(), source: self }.into()
     }
 }
 

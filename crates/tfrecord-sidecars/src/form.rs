@@ -1,7 +1,6 @@
 //! [`TableDescription`]: a table's columns and features, in the words of each reader.
 
 mod ddl;
-mod features_json;
 mod python;
 
 use std::fmt;
@@ -9,10 +8,12 @@ use std::str::FromStr;
 
 use arrow_tfrecord::Mapping;
 use serde_json::json;
+use tfrecord_framing::Compression;
 use tfrecord_shards::SchemaDescription;
 
 use crate::error::Result;
-use crate::tfmd;
+use crate::stats::Statistics;
+use crate::{tfds, tfmd};
 
 /// In whose words a table is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,15 +27,11 @@ pub enum SchemaForm {
     /// A `schema.pbtxt` of TensorFlow Metadata: see [`tfmd`].
     Pbtxt,
     /// A `features.json` of TensorFlow Datasets, as `tfds.builder_from_directory` loads it beside a
-    /// `dataset_info.json`.
-    ///
-    /// A nullable column is `optional`, which reads null as the least value of its type: 0 for unsigned integers, false,
-    /// no bytes, minus infinity for the `Float64` of a float; one whose nulls are
-    /// [empty](arrow_tfrecord::NullPolicy::Empty) is a list. Lists are tensors of one unknown dimension, in which null
-    /// and empty are one; what is [encoded](arrow_tfrecord::LossClass::Encoded) is read as it is stored.
+    /// `dataset_info.json`: see [`tfds`].
     FeaturesJson,
-    /// A Python module that parses the records with nothing but TensorFlow: `FEATURES` for `tf.io.parse_example`, and
-    /// `parse`, which also restores the types that TensorFlow has.
+    /// A Python module that reads the records with nothing but TensorFlow: `FEATURES` for `tf.io.parse_example`;
+    /// `parse`, which also restores the types that TensorFlow has; and `dataset`, which reads files in parallel and gives
+    /// batches.
     ///
     /// A nullable single value is a dense tensor, and a table at the top of the module says what null is read as; a
     /// column that is taken out of the table is read as a sparse tensor. Lists are ragged tensors, in which null and
@@ -116,6 +113,8 @@ pub struct TableDescription<'a> {
     mapping: &'a Mapping,
     name: String,
     location: String,
+    compression: Option<Compression>,
+    statistics: Option<&'a Statistics>,
 }
 
 impl<'a> TableDescription<'a> {
@@ -123,13 +122,27 @@ impl<'a> TableDescription<'a> {
     /// file, a glob. Its name is the last part of it.
     pub fn new(mapping: &'a Mapping, location: impl Into<String>) -> Self {
         let location = location.into();
-        Self { mapping, name: name_of(&location), location }
+        Self { mapping, name: name_of(&location), location, compression: None, statistics: None }
     }
 
     /// Sets the table's name, for the statement that declares it.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// Sets how the files are compressed. Otherwise the Python module goes by their names.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Sets what is known of all records: a feature that none of them lacks is described so, whatever the schema allows.
+    #[must_use]
+    pub fn with_statistics(mut self, statistics: &'a Statistics) -> Self {
+        self.statistics = Some(statistics);
         self
     }
 
@@ -141,8 +154,8 @@ impl<'a> TableDescription<'a> {
         match form {
             SchemaForm::Arrow => Ok(self.arrow()),
             SchemaForm::Ddl => Ok(ddl::statement(self)),
-            SchemaForm::Pbtxt => tfmd::schema_to_pbtxt(self.mapping),
-            SchemaForm::FeaturesJson => features_json::features(self.mapping),
+            SchemaForm::Pbtxt => tfmd::schema_to_pbtxt_of(self.mapping, self.statistics),
+            SchemaForm::FeaturesJson => tfds::features_json(self.mapping, self.statistics),
             SchemaForm::Python => python::module(self),
             SchemaForm::Json => self.json(),
         }
@@ -168,7 +181,7 @@ impl<'a> TableDescription<'a> {
 }
 
 /// `events` of `s3://bucket/events/part-*.tfrecord` and of `data/events.tfrecord.gz`.
-fn name_of(location: &str) -> String {
+pub(crate) fn name_of(location: &str) -> String {
     let parts = location.split('/').rev().filter(|part| !part.is_empty() && *part != "." && !part.ends_with(':'));
     let part = parts.into_iter().find(|part| !part.contains(['*', '?', '[', '='])).unwrap_or_default();
     let stem = part.split_once('.').map_or(part, |(stem, _)| stem);

@@ -7,6 +7,10 @@
 //! |---|---|
 //! | a table described for Arrow, SQL, TensorFlow, TensorFlow Metadata or TensorFlow Datasets | [`TableDescription`], [`SchemaForm`] |
 //! | the columns that a `schema.pbtxt` tells of | [`tfmd::schema_from_pbtxt`] |
+//! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
+//! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
+//! | a set that `tf.data.Dataset.load` opens, with the types of its columns and without parsing | [`snapshot::Snapshot`] |
+//! | all of that for a directory that another tool wrote | [`describe`](mod@describe) |
 //! | one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
 //! ```
@@ -26,10 +30,14 @@
 //! ```
 
 mod columns;
+pub mod describe;
 mod error;
 mod form;
 mod record;
+pub mod snapshot;
+pub mod stats;
 mod textproto;
+pub mod tfds;
 pub mod tfmd;
 
 pub use error::{Error, ErrorKind, Result};

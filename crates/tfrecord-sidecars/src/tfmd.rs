@@ -22,7 +22,9 @@
 //! # Writing
 //!
 //! Every feature has its type, presence, shape or value count, and a tensor representation; domains say what the Arrow
-//! type says: the bounds of integers, truth values, units of time, and the tag `utf8` for text.
+//! type says: the bounds of integers, truth values, units of time, and the tag `utf8` for text. Where the records were
+//! looked at, presence, value counts and domains are those found: text of at most [`MAX_WORDS`] distinct words has these
+//! as its domain.
 
 mod read;
 mod write;
@@ -35,11 +37,14 @@ use crate::error::{ErrorKind, Result};
 use crate::textproto::Textproto;
 
 pub use read::schema_from_pbtxt;
-pub use write::schema_to_pbtxt;
+pub use write::{schema_to_pbtxt, schema_to_pbtxt_of};
 
 /// The tag of bytes that are text, where no domain says so. [`schema_to_pbtxt`] writes it, for a domain of text would
 /// claim more: a `string_domain` that its values are all there are.
 pub const TEXT_TAG: &str = "utf8";
+
+/// Text of so many distinct words is a category, as TensorFlow Data Validation has it by default.
+pub const MAX_WORDS: usize = 100;
 
 /// Messages one in the other. Schemas have about ten; the parser goes as deep as it is told to.
 const MAX_DEPTH: usize = 64;

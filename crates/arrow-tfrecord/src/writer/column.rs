@@ -38,7 +38,7 @@ pub(super) struct FeaturePlan {
     /// For one short value.
     template: Option<Template>,
     /// What stands in a record without values, unless the column has it otherwise: most often nothing.
-    wire_null: WireNull,
+    pub(super) wire_null: WireNull,
     unset: Box<[u8]>,
     empty: Box<[u8]>,
 }

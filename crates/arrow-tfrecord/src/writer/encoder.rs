@@ -8,6 +8,7 @@ use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
 use super::bind::BoundColumn;
 use super::column::{Cells, FeaturePlan, SPARE, StepCells, WireNull};
+use super::feature::BoundFeature;
 use super::shred;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
@@ -149,6 +150,16 @@ impl BoundBatch<'_> {
     /// Number of rows.
     pub fn num_rows(&self) -> usize {
         self.rows
+    }
+
+    /// The features, sorted by name, feature lists behind all others: what each row's record has of them.
+    pub fn features(&self) -> impl Iterator<Item = BoundFeature<'_>> {
+        self.columns.iter().zip(self.encoder.features.iter()).map(|(column, feature)| BoundFeature {
+            mapping: &self.encoder.mapping.columns()[feature.column].features[feature.part],
+            column,
+            wire_null: feature.plan.wire_null,
+            rows: self.rows,
+        })
     }
 
     /// Appends a record for each of `rows`, or on error nothing. Rows past the last are not there.

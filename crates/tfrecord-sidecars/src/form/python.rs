@@ -8,9 +8,12 @@ use arrow_tfrecord::{
     Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
 };
 
+use tfrecord_framing::Compression;
+
 use super::TableDescription;
 use crate::columns::{TableFeature, expect_records, part_type, value_type};
 use crate::error::Result;
+use crate::stats::Statistics;
 
 const NULLS: &str = "\
 # What a null is read as. Choose values that cannot be mistaken for others of their column. A column that is taken out
@@ -54,9 +57,21 @@ const RAGGED: &str = "    \
     # to_tensor() pads again.
 ";
 
+/// Reads files. What is between two `@` depends on what `parse` returns.
+const DATASET: &str = include_str!("dataset.py.txt");
+
+const LABEL_DOC: &str = "    \
+    label: a column, if elements are to be pairs of the other columns and this one: what `fit` of Keras takes.
+";
+
+const LABEL_MAP: &str = "    \
+    if label is not None:
+        batches = batches.map(lambda features: (features, features.pop(label)))
+";
+
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
     expect_records(table.mapping, &[RecordType::Example, RecordType::SequenceExample])?;
-    let entries = entries(table.mapping);
+    let entries = entries(table.mapping, table.statistics);
     let mut text = header(&table.location);
 
     let nulls: Vec<String> = entries.iter().filter_map(Entry::null).collect();
@@ -95,7 +110,21 @@ pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
         let _ = writeln!(text, "    {tensor} = {}", cast.of(&tensor));
     }
     text += if in_sequences { "    return features, lengths\n" } else { "    return features\n" };
+    text += &dataset(table.compression, in_sequences);
     Ok(text)
+}
+
+fn dataset(compression: Option<Compression>, in_sequences: bool) -> String {
+    let compression = match compression {
+        None => "None  # by the names of files",
+        Some(Compression::None) => "\"\"",
+        Some(Compression::Gzip) => "\"GZIP\"",
+        Some(Compression::Zlib) => "\"ZLIB\"",
+    };
+    let (parameter, doc, map) = if in_sequences { ("", "", "") } else { ("label=None,\n    ", LABEL_DOC, LABEL_MAP) };
+    let function = DATASET.replace("@LABEL_PARAMETER@", parameter).replace("@LABEL_DOC@", doc);
+    let function = function.replace("@LABEL_MAP@", map);
+    format!("\n\n# How the files are compressed.\nCOMPRESSION = {compression}\n{function}")
 }
 
 fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
@@ -114,10 +143,11 @@ fn header(location: &str) -> String {
         "\
 \"\"\"Reads the records of {location} with TensorFlow, and needs nothing else.
 
-    files = tf.io.gfile.glob(...)
-    dataset = tf.data.TFRecordDataset(files, compression_type=\"\")  # or \"GZIP\", \"ZLIB\"
-    dataset = dataset.batch(64).map(parse)
+    for batch in dataset(\"shards/train-*\", batch_size=64, shuffle=10_000):
+        ...
 \"\"\"
+
+import os
 
 import tensorflow as tf
 
@@ -141,26 +171,26 @@ struct Entry<'a> {
 }
 
 /// Every entry, columns in order.
-fn entries(mapping: &Mapping) -> Vec<Entry<'_>> {
+fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Entry<'a>> {
     let mut shapes: HashMap<_, _> =
-        TableFeature::all(mapping).into_iter().map(|feature| (feature.name(), feature)).collect();
+        TableFeature::all(mapping, statistics).into_iter().map(|feature| (feature.name(), feature)).collect();
     let mut entries = Vec::new();
     let record_type = mapping.record_type();
     for column in mapping.columns() {
         let in_steps = column.features.iter().any(|feature| feature.in_steps);
         for (key, spec) in column.parse_specs() {
-            let entry = match shapes.remove(key.as_str()).filter(TableFeature::is_whole) {
+            let entry = match shapes.remove(key.as_str()) {
                 Some(feature) => Entry {
                     record_type,
                     column,
                     spec: dense(&feature).unwrap_or(spec),
                     value_type: feature.value_type(),
-                    choice: column.choice,
+                    choice: feature.choice,
                     in_steps,
                     key,
                 },
                 None => {
-                    let value_type = part_type(&column.data_type, &column.column, &key);
+                    let value_type = part_type(&column.data_type, &column.column, &key, &mapping.options().separator);
                     Entry { record_type, column, spec, value_type, choice: None, in_steps, key }
                 }
             };

@@ -11,13 +11,14 @@ use tfr_proto::tensorflow::metadata::v0::tensor_representation::{
 };
 use tfr_proto::tensorflow::metadata::v0::time_domain::{Format, IntegerTimeFormat};
 use tfr_proto::tensorflow::metadata::v0::{
-    Annotation, BoolDomain, Feature, FeaturePresence, FeatureType, FixedShape, IntDomain, Path, Schema,
+    Annotation, BoolDomain, Feature, FeaturePresence, FeatureType, FixedShape, IntDomain, Path, Schema, StringDomain,
     TensorRepresentation, TensorRepresentationGroup, TimeDomain, ValueCount,
 };
 
-use super::TEXT_TAG;
+use super::{MAX_WORDS, TEXT_TAG};
 use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::Result;
+use crate::stats::{FeatureStatistics, Statistics};
 
 /// A `schema.pbtxt` for the records of `mapping`, feature by feature in the order of its columns. The
 /// [module](crate::tfmd) says what is in it.
@@ -44,20 +45,30 @@ use crate::error::Result;
 /// # Errors
 /// Records that are not Examples.
 pub fn schema_to_pbtxt(mapping: &Mapping) -> Result<String> {
+    schema_to_pbtxt_of(mapping, None)
+}
+
+/// The same, with presence, value counts and domains as the records were found to have them.
+///
+/// # Errors
+/// Records that are not Examples.
+pub fn schema_to_pbtxt_of(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<String> {
     expect_records(mapping, &[RecordType::Example])?;
-    let features = TableFeature::all(mapping);
+    let statistics = statistics.filter(|statistics| statistics.rows() > 0);
+    let features = TableFeature::all(mapping, statistics);
+    let found = |feature: &TableFeature<'_>| statistics.and_then(|statistics| statistics.feature(feature.name()));
     let tensors: BTreeMap<_, _> =
         features.iter().map(|feature| (feature.name().to_owned(), representation(feature))).collect();
     let group = TensorRepresentationGroup { tensor_representation: tensors };
     super::print(&Schema {
-        feature: features.iter().map(described).collect(),
+        feature: features.iter().map(|feature| described(feature, found(feature))).collect(),
         // The group without a name is the one that TFX reads by.
         tensor_representation_group: BTreeMap::from([(String::new(), group)]),
         ..Schema::default()
     })
 }
 
-fn described(feature: &TableFeature<'_>) -> Feature {
+fn described(feature: &TableFeature<'_>, found: Option<&FeatureStatistics>) -> Feature {
     let feature_type = match feature.kind() {
         FeatureKind::Bytes => FeatureType::Bytes,
         FeatureKind::Float => FeatureType::Float,
@@ -76,15 +87,27 @@ fn described(feature: &TableFeature<'_>) -> Feature {
             let len = i64::try_from(len).unwrap_or(i64::MAX);
             count(len, Some(len))
         }
-        (_, FeatureShape::List) => count(0, None),
+        (_, FeatureShape::List) => match found.and_then(FeatureStatistics::num_values) {
+            Some((least, most)) => {
+                let bound = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
+                ShapeType::ValueCount(ValueCount { min: bound(least), max: bound(most) })
+            }
+            None => count(0, None),
+        },
     };
+    let text = holds_text(feature);
+    let words = found.filter(|_| text).and_then(FeatureStatistics::words);
+    let words = words.filter(|words| (1..=MAX_WORDS).contains(&words.len()));
+    let words =
+        words.map(|value| StringDomain { name: Some(feature.name().to_owned()), value, ..StringDomain::default() });
+    let tag = (text && words.is_none()).then(|| Annotation { tag: vec![TEXT_TAG.to_owned()], ..Annotation::default() });
     Feature {
         name: Some(feature.name().to_owned()),
         r#type: Some(feature_type.into()),
         presence_constraints: (!feature.may_be_absent()).then_some(PresenceConstraints::Presence(always)),
         shape_type: Some(shape),
-        domain_info: domain(feature),
-        annotation: holds_text(feature).then(|| Annotation { tag: vec![TEXT_TAG.to_owned()], ..Annotation::default() }),
+        domain_info: words.map(DomainInfo::StringDomain).or_else(|| domain(feature)),
+        annotation: tag,
         ..Feature::default()
     }
 }
@@ -112,7 +135,7 @@ fn representation(feature: &TableFeature<'_>) -> TensorRepresentation {
 
 fn holds_text(feature: &TableFeature<'_>) -> bool {
     feature.kind() == FeatureKind::Bytes
-        && (feature.column.choice == Some(Choice::String) || feature.value_type().is_some_and(is_text))
+        && (feature.choice == Some(Choice::String) || feature.value_type().is_some_and(is_text))
 }
 
 /// What the Arrow type says of the values.
@@ -123,7 +146,7 @@ fn domain(feature: &TableFeature<'_>) -> Option<DomainInfo> {
     if feature.kind() != FeatureKind::Int64 {
         return None;
     }
-    match (feature.value_type()?, feature.column.choice) {
+    match (feature.value_type()?, feature.choice) {
         (DataType::Boolean, _) => Some(DomainInfo::BoolDomain(BoolDomain::default())),
         (DataType::Int8, _) => within(i8::MIN.into(), Some(i8::MAX.into())),
         (DataType::Int16, _) => within(i16::MIN.into(), Some(i16::MAX.into())),

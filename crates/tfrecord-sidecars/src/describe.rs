@@ -1,0 +1,235 @@
+//! [`Description`]: what the sidecars of a set tell, of files that anyone wrote.
+//!
+//! What the columns are is told by the manifest of the set, or by a `schema.pbtxt` beside the files, or else found by
+//! looking at every record; then one more pass gathers statistics. Of files in a store, or to read several at a time,
+//! [`SchemaInference`] and [`observe`] do the same, file by file.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, ReaderBuilder, SchemaInference};
+use tfrecord_framing::{Compression, RecordReader, Records};
+use tfrecord_shards::{FindingKind, MANIFEST_NAME, Manifest};
+
+use crate::error::{ErrorKind, Result};
+use crate::form::TableDescription;
+use crate::stats::{Detail, Statistics};
+use crate::tfds::{self, DatasetInfo, ShardFile};
+use crate::tfmd;
+
+/// A `schema.pbtxt` beside shards, by the custom of TFX.
+pub const SCHEMA_NAME: &str = "schema.pbtxt";
+
+/// Bytes of a file that are read at a time.
+const READ_LEN: usize = 1 << 20;
+
+/// Records that are looked at together.
+const STEP: usize = 256;
+
+/// How files are described.
+#[derive(Debug, Clone, Default)]
+pub struct DescribeOptions {
+    /// The columns and their form, whatever else is known.
+    pub schema: Option<(SchemaRef, MappingOptions)>,
+    /// How much is gathered.
+    pub detail: Detail,
+    /// Whether a feature that always has the same number of values is a list of fixed size, where types are found.
+    pub fixed_size_lists: bool,
+}
+
+/// What is known of a set.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The columns, and what features they are.
+    pub mapping: Arc<Mapping>,
+    /// What the features hold.
+    pub statistics: Statistics,
+    /// The files, in order.
+    pub files: Vec<ShardFile>,
+    /// How they are compressed, if all are alike.
+    pub compression: Option<Compression>,
+}
+
+/// What one file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observed {
+    /// Number of records.
+    pub rows: u64,
+    /// Bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// How the file is compressed.
+    pub compression: Compression,
+}
+
+/// Describes the set in a directory: the shards that its manifest lists, or all files in it and below that are no
+/// sidecars; or one file.
+///
+/// ```
+/// use std::fs;
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_sidecars::{SchemaForm, describe::describe};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07")?; // { a: int64_list [7] }
+/// fs::write(dir.join("val-00000-of-00001"), writer.finish()?)?;
+///
+/// let set = describe(dir, &Default::default())?;
+/// assert_eq!(set.statistics.feature("a").and_then(|a| a.max()), Some(7.0));
+/// assert_eq!(set.table("records/").render(SchemaForm::Arrow)?, "a  Int64\n");
+/// assert_eq!(set.dataset_info("records")?.splits()[0].name, "val");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// No file, or one that cannot be read; damage; a schema that cannot be read, or that records do not fit; records that
+/// are no Examples, or whose features are of different kinds.
+pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
+    let (paths, findings) = tfrecord_shards::files(&[dir.to_owned()])?;
+    // Of a part of a set nothing is to be told.
+    if let Some(finding) = findings.into_iter().find(|finding| matches!(finding.kind, FindingKind::MissingShard)) {
+        return Err(ErrorKind::NotWhole { problem: finding.to_string() }.into());
+    }
+    if paths.is_empty() {
+        return Err(ErrorKind::NoFile { dir: dir.to_owned() }.into());
+    }
+    let (schema, mapping) = match &options.schema {
+        Some((schema, mapping)) => (SchemaRef::clone(schema), mapping.clone()),
+        None => match known_schema(dir)? {
+            Some(known) => known,
+            None => infer(&paths, options.fixed_size_lists)?,
+        },
+    };
+    let mapping = Arc::new(Mapping::try_new(&schema, &mapping)?);
+    let encoder = Encoder::new(Arc::clone(&mapping));
+    let mut statistics = Statistics::new(&mapping, options.detail);
+    let splits = splits(dir)?;
+    let (mut files, mut compressions) = (Vec::new(), Vec::new());
+    for path in paths {
+        let found = observe(open(&path)?, &encoder, &mut statistics).map_err(|error| error.in_file(&path))?;
+        let relative = path.strip_prefix(dir).ok().filter(|relative| !relative.as_os_str().is_empty());
+        let relative = relative.or_else(|| path.file_name().map(Path::new)).unwrap_or(&path);
+        let relative = relative.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
+        let split = splits.iter().find(|(shard, _)| *shard == relative).and_then(|(_, split)| split.clone());
+        files.push(ShardFile { path: relative, split, rows: found.rows, framed_bytes: found.framed_bytes });
+        // A file of no bytes is compressed in every way.
+        compressions.extend((found.rows > 0).then_some(found.compression));
+    }
+    let first = compressions.first().copied().unwrap_or(Compression::None);
+    let compression = compressions.iter().all(|other| *other == first).then_some(first);
+    Ok(Description { mapping, statistics, files, compression })
+}
+
+/// Adds the records of a file to statistics, by the encoder of their mapping.
+///
+/// # Errors
+/// Damage; a record that does not fit the schema.
+pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut Statistics) -> Result<Observed> {
+    let start = source.fill_buf().map_err(io_at_start)?;
+    let compression = Compression::detect(start).unwrap_or(Compression::None);
+    let mapping = encoder.mapping();
+    let reader = ReaderBuilder::new(SchemaRef::clone(mapping.schema())).with_mapping(mapping.options().clone());
+    let mut decoder = reader.with_compression(compression).build_decoder()?;
+    let mut rows = 0;
+    loop {
+        let bytes = match source.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(io_at_start(error)),
+        };
+        let taken = decoder.decode(bytes)?;
+        source.consume(taken);
+        if taken > 0 && decoder.capacity() > 0 {
+            continue;
+        }
+        match decoder.flush()? {
+            Some(batch) => {
+                rows += batch.num_rows() as u64;
+                statistics.update_batch(encoder, &batch)?;
+            }
+            None => return Ok(Observed { rows, framed_bytes: decoder.position().byte, compression }),
+        }
+    }
+}
+
+impl Description {
+    /// The table, for the descriptions of [`SchemaForm`](crate::SchemaForm): with what is known of all records.
+    pub fn table(&self, location: impl Into<String>) -> TableDescription<'_> {
+        let table = TableDescription::new(&self.mapping, location).with_statistics(&self.statistics);
+        match self.compression {
+            Some(compression) => table.with_compression(compression),
+            None => table,
+        }
+    }
+
+    /// What `dataset_info.json` says of the files.
+    ///
+    /// # Errors
+    /// Compressed files, and those of [`DatasetInfo::try_new`].
+    pub fn dataset_info(&self, name: &str) -> Result<DatasetInfo> {
+        tfds::expect_uncompressed(self.compression)?;
+        DatasetInfo::try_new(name, self.files.iter().cloned())
+    }
+}
+
+/// The columns by a manifest, or by a schema beside the files.
+fn known_schema(dir: &Path) -> Result<Option<(SchemaRef, MappingOptions)>> {
+    if dir.join(MANIFEST_NAME).is_file() {
+        let manifest = Manifest::read(dir)?;
+        if let Some(schema) = manifest.arrow_schema()? {
+            return Ok(Some((schema, manifest.mapping_options()?)));
+        }
+    }
+    let path = dir.join(SCHEMA_NAME);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).map_err(|source| ErrorKind::Io { path: path.clone(), source })?;
+    let schema = tfmd::schema_from_pbtxt(&text).map_err(|error| error.in_file(&path))?;
+    Ok(Some((Arc::new(schema), MappingOptions::default())))
+}
+
+/// Which split each shard is of.
+fn splits(dir: &Path) -> Result<Vec<(String, Option<String>)>> {
+    if !dir.join(MANIFEST_NAME).is_file() {
+        return Ok(Vec::new());
+    }
+    Ok(Manifest::read(dir)?.shards.into_iter().map(|shard| (shard.path, shard.split)).collect())
+}
+
+fn infer(paths: &[PathBuf], fixed_size_lists: bool) -> Result<(SchemaRef, MappingOptions)> {
+    let mut inference = SchemaInference::new().with_fixed_size_lists(fixed_size_lists);
+    let mut records = Records::new();
+    for path in paths {
+        let mut reader = RecordReader::detect(open(path)?);
+        let in_file = |error: arrow_tfrecord::Error| crate::Error::from(error).in_file(path);
+        while reader.read_records(STEP, &mut records).map_err(|error| in_file(error.into()))? > 0 {
+            for (record, position) in records.iter().zip(records.positions()) {
+                inference.observe(record, *position).map_err(in_file)?;
+            }
+            records.clear();
+        }
+    }
+    let mapping = inference.mapping();
+    Ok((Arc::new(inference.finish()), mapping))
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    let file = File::open(path).map_err(|source| ErrorKind::Io { path: path.to_owned(), source })?;
+    Ok(BufReader::with_capacity(READ_LEN, file))
+}
+
+fn io_at_start(source: std::io::Error) -> crate::Error {
+    let position = tfrecord_framing::Position::default();
+    arrow_tfrecord::Error::from(tfrecord_framing::Error::from(tfrecord_framing::ErrorKind::Io { position, source }))
+        .into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! [`Statistics`]: what the features of a set hold, gathered in one pass over the rows as they are written or read.
+//!
+//! | figure | |
+//! |---|---|
+//! | records with and without the feature, values of each record: least, most, mean | exact |
+//! | numbers: least, greatest, mean, standard deviation, zeros, NaNs, infinities | exact, but for the rounding of float64 |
+//! | bytes: least, greatest and mean length | exact |
+//! | distinct values, most frequent values | exact up to [`EXACT_VALUES`] distinct ones, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 16 |
+//! | median, quantiles, histograms | exact for some thousand values, then by rank within 1 % (KLL) |
+//!
+//! Mean and deviation are those of finite numbers, and NaNs are counted by themselves. Equal rows in equal parts give
+//! equal statistics; estimates may depend on how rows are dealt to parts that are merged.
+//!
+//! They become a [`stats.pb`](Statistics::to_proto), which TensorFlow Data Validation reads, and a
+//! [page](Statistics::to_html) for people.
+
+mod distinct;
+mod feature;
+mod frequent;
+mod hash;
+mod html;
+mod numbers;
+mod proto;
+mod quantiles;
+
+use arrow_array::RecordBatch;
+use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
+
+use crate::columns::TableFeature;
+use crate::error::{ErrorKind, Result};
+
+pub use feature::{FeatureStatistics, HistogramBucket};
+pub use frequent::{EXACT_VALUES, FrequentValue, Value};
+
+/// The `stats.pb` beside shards.
+pub const STATS_NAME: &str = "stats.pb";
+
+/// The `stats.html` beside shards.
+pub const PAGE_NAME: &str = "stats.html";
+
+/// How much is gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Detail {
+    /// Which features are in which records, and with how many values: what it takes to describe a set, at next to no
+    /// cost.
+    Presence,
+    /// What the values are, too.
+    #[default]
+    Values,
+}
+
+/// Statistics of the features of a set.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow_tfrecord::{Encoder, Mapping, MappingOptions};
+/// use tfrecord_sidecars::stats::{Detail, Statistics};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let ages: ArrayRef = Arc::new(Int64Array::from(vec![Some(30), None, Some(40), Some(0)]));
+/// let batch = RecordBatch::try_from_iter([("age", ages)])?;
+/// let mapping = Arc::new(Mapping::try_new(&batch.schema(), &MappingOptions::default())?);
+///
+/// let mut first = Statistics::new(&mapping, Detail::Values);
+/// first.update(&Encoder::new(Arc::clone(&mapping)).bind(&batch)?);
+/// let mut both = first.clone();
+/// both.merge(&first)?;
+/// let age = both.feature("age").ok_or("no such feature")?;
+/// assert_eq!((both.rows(), age.missing(), age.zeros(), age.distinct()), (8, 2, Some(2), Some(3)));
+/// assert_eq!(age.median(), Some(30.0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Statistics {
+    rows: u64,
+    detail: Detail,
+    features: Vec<FeatureStatistics>,
+}
+
+impl Statistics {
+    /// Of no rows yet, of a table whose columns become features by `mapping`.
+    pub fn new(mapping: &Mapping, detail: Detail) -> Self {
+        let mut features: Vec<_> = TableFeature::all(mapping, None)
+            .iter()
+            .map(|feature| (feature.feature.in_steps, FeatureStatistics::new(feature, detail)))
+            .collect();
+        // As a bound batch has them.
+        features.sort_by(|(steps, one), (other_steps, other)| (steps, one.name()).cmp(&(other_steps, other.name())));
+        Self { rows: 0, detail, features: features.into_iter().map(|(_, feature)| feature).collect() }
+    }
+
+    /// Adds the rows of a batch that was bound by the mapping that these statistics were made for.
+    pub fn update(&mut self, batch: &BoundBatch<'_>) {
+        self.rows += batch.num_rows() as u64;
+        for (feature, bound) in self.features.iter_mut().zip(batch.features()) {
+            feature.update(&bound);
+        }
+    }
+
+    /// Binds a batch, and adds its rows.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::bind`].
+    pub fn update_batch(&mut self, encoder: &Encoder, batch: &RecordBatch) -> Result<()> {
+        self.update(&encoder.bind(batch)?);
+        Ok(())
+    }
+
+    /// Adds the rows of others, of the same table.
+    ///
+    /// # Errors
+    /// Statistics of other features.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        let features = |statistics: &Self| {
+            statistics.features.iter().map(|feature| (feature.name().to_owned(), feature.kind())).collect::<Vec<_>>()
+        };
+        if self.detail != other.detail || features(self) != features(other) {
+            return Err(ErrorKind::OtherFeatures.into());
+        }
+        self.rows += other.rows;
+        for (feature, other) in self.features.iter_mut().zip(&other.features) {
+            feature.merge(other);
+        }
+        Ok(())
+    }
+
+    /// Number of records.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The features, sorted by name, feature lists behind all others.
+    pub fn features(&self) -> &[FeatureStatistics] {
+        &self.features
+    }
+
+    /// The feature of a name.
+    pub fn feature(&self, name: &str) -> Option<&FeatureStatistics> {
+        self.features.iter().find(|feature| feature.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

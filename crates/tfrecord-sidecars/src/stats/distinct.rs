@@ -1,0 +1,135 @@
+//! [`Distinct`]: how many distinct values there are, about: HyperLogLog.
+//!
+//! Source: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a near-optimal cardinality estimation
+//! algorithm", 2007; the estimate by Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,
+//! algorithm 6, which needs no tables and no special cases.
+
+/// Bits of a hash that choose a register.
+const BITS: u32 = 13;
+
+/// Registers. The standard error is `1.04 / sqrt(REGISTERS)`: 1.15 %.
+const REGISTERS: usize = 1 << BITS;
+
+/// The greatest value of a register.
+const MOST: usize = 64 - BITS as usize + 1;
+
+/// A HyperLogLog sketch.
+#[derive(Debug, Clone)]
+pub(super) struct Distinct {
+    registers: Box<[u8; REGISTERS]>,
+}
+
+impl Default for Distinct {
+    fn default() -> Self {
+        Self { registers: Box::new([0; REGISTERS]) }
+    }
+}
+
+impl Distinct {
+    /// Adds a value by its hash.
+    #[inline]
+    pub(super) fn add(&mut self, hash: u64) {
+        // Of the other bits the place of the first one; a one behind them all is the end.
+        let place = ((hash << BITS) | 1 << (BITS - 1)).leading_zeros() as u8 + 1;
+        if let Some(register) = self.registers.get_mut((hash >> (64 - BITS)) as usize)
+            && place > *register
+        {
+            *register = place;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (register, other) in self.registers.iter_mut().zip(other.registers.iter()) {
+            *register = (*register).max(*other);
+        }
+    }
+
+    pub(super) fn estimate(&self) -> u64 {
+        let mut counts = [0_u32; MOST + 1];
+        for register in self.registers.iter() {
+            if let Some(count) = counts.get_mut(usize::from(*register)) {
+                *count += 1;
+            }
+        }
+        let registers = REGISTERS as f64;
+        let [zeros, between @ .., full] = counts;
+        let mut sum = registers * tau(1.0 - f64::from(full) / registers);
+        for count in between.into_iter().rev() {
+            sum = 0.5 * (sum + f64::from(count));
+        }
+        sum += registers * sigma(f64::from(zeros) / registers);
+        (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
+    }
+}
+
+fn sigma(mut x: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut sum) = (1.0, x);
+    loop {
+        x *= x;
+        let before = sum;
+        sum += x * y;
+        y += y;
+        if sum == before {
+            return sum;
+        }
+    }
+}
+
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut sum) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = sum;
+        y *= 0.5;
+        sum -= (1.0 - x).powi(2) * y;
+        if sum == before {
+            return sum / 3.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hash;
+    use super::*;
+
+    /// Three standard errors, over numbers in a row, far apart, and of few bits.
+    #[test]
+    fn within_three_standard_errors() {
+        let spread: [fn(u64) -> u64; 3] = [|i| i, |i| i << 40, |i| i.wrapping_mul(1_000_003)];
+        for (kind, spread) in spread.into_iter().enumerate() {
+            for count in [0, 1, 2, 10, 1000, 10_000, 100_000, 3_000_000] {
+                let mut sketch = Distinct::default();
+                (0..count).for_each(|i| sketch.add(hash::word(spread(i))));
+                let error = sketch.estimate().abs_diff(count) as f64 / count.max(1) as f64;
+                assert!(error <= 0.035, "{kind}: {} instead of {count}", sketch.estimate());
+            }
+        }
+    }
+
+    #[test]
+    fn strings_are_told_apart() {
+        let mut sketch = Distinct::default();
+        (0..50_000).for_each(|i| sketch.add(hash::bytes(format!("customer#{i:09}").as_bytes())));
+        assert!(sketch.estimate().abs_diff(50_000) < 1750, "{}", sketch.estimate());
+    }
+
+    /// A value that comes again changes nothing, whichever part it is in.
+    #[test]
+    fn parts_are_as_the_whole() {
+        let (mut whole, mut one, mut other) = (Distinct::default(), Distinct::default(), Distinct::default());
+        for i in 0..20_000 {
+            let hash = hash::word(i % 15_000);
+            whole.add(hash);
+            if i % 3 == 0 { one.add(hash) } else { other.add(hash) }
+        }
+        one.merge(&other);
+        assert_eq!(one.registers, whole.registers);
+    }
+}

@@ -1,0 +1,416 @@
+//! [`FeatureStatistics`]: what one feature holds.
+
+use arrow_tfrecord::{BoundFeature, FeatureBytes, FeatureKind, FeatureShape, FeatureValues};
+
+use super::Detail;
+use super::distinct::Distinct;
+use super::frequent::{Frequent, FrequentValue, Value};
+use super::hash;
+use super::numbers::Moments;
+use super::quantiles::Quantiles;
+use crate::columns::{TableFeature, is_text};
+
+/// Values that are longer, in bytes, are not listed among the frequent ones.
+const MAX_LISTED_BYTES: usize = 256;
+
+/// Statistics of one feature.
+#[derive(Debug, Clone)]
+pub struct FeatureStatistics {
+    name: String,
+    kind: FeatureKind,
+    text: bool,
+    is_list: bool,
+    present: u64,
+    missing: u64,
+    lengths: Lengths,
+    values: Option<ValueStatistics>,
+}
+
+/// A bucket of a histogram: values from `low`, and up to `high`, which belongs to the last bucket only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HistogramBucket {
+    /// Where it begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// How many values are in it, about.
+    pub count: f64,
+}
+
+/// Numbers of values of the records that have the feature.
+#[derive(Debug, Clone, Default)]
+struct Lengths {
+    /// The least and the most.
+    range: Option<(u64, u64)>,
+    total: u64,
+    /// Of lists.
+    quantiles: Option<Quantiles>,
+}
+
+#[derive(Debug, Clone)]
+struct ValueStatistics {
+    distinct: Distinct,
+    /// Not of bytes that are no text.
+    frequent: Option<Frequent>,
+    content: Content,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Numbers(Box<Numbers>),
+    Bytes(ByteLengths),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Numbers {
+    moments: Moments,
+    quantiles: Quantiles,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct ByteLengths {
+    /// The least and the greatest.
+    range: Option<(u64, u64)>,
+    total: u64,
+}
+
+impl FeatureStatistics {
+    pub(super) fn new(feature: &TableFeature<'_>, detail: Detail) -> Self {
+        let kind = feature.kind();
+        // What another form chosen writes as bytes is text too, but for tensors.
+        let text = kind == FeatureKind::Bytes && (feature.value_type().is_some_and(is_text) || feature.is_text_form());
+        let is_list = feature.feature.shape != FeatureShape::Scalar || feature.feature.in_steps;
+        let values = (detail == Detail::Values).then(|| ValueStatistics {
+            distinct: Distinct::default(),
+            frequent: (kind != FeatureKind::Bytes || text).then(Frequent::default),
+            content: match kind {
+                FeatureKind::Bytes => Content::Bytes(ByteLengths::default()),
+                FeatureKind::Float | FeatureKind::Int64 => Content::Numbers(Box::default()),
+            },
+        });
+        let quantiles = (is_list && detail == Detail::Values).then(Quantiles::default);
+        let lengths = Lengths { quantiles, ..Lengths::default() };
+        Self { name: feature.name().to_owned(), kind, text, is_list, present: 0, missing: 0, lengths, values }
+    }
+
+    pub(super) fn update(&mut self, bound: &BoundFeature<'_>) {
+        match bound.lengths() {
+            None => {
+                self.present += bound.num_rows() as u64;
+                self.lengths.add_ones(bound.num_rows() as u64);
+            }
+            Some(lengths) => {
+                let rows = lengths.len();
+                let lengths: Vec<u64> = lengths.into_iter().flatten().map(|length| length as u64).collect();
+                self.present += lengths.len() as u64;
+                self.missing += (rows - lengths.len()) as u64;
+                self.lengths.add(&lengths);
+            }
+        }
+        if let Some(values) = &mut self.values {
+            values.update(&bound.values());
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.present += other.present;
+        self.missing += other.missing;
+        self.lengths.merge(&other.lengths);
+        if let (Some(values), Some(other)) = (&mut self.values, &other.values) {
+            values.merge(other);
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kind of its list.
+    pub fn kind(&self) -> FeatureKind {
+        self.kind
+    }
+
+    /// Whether its bytes are text.
+    pub fn is_text(&self) -> bool {
+        self.text
+    }
+
+    /// Whether a record may have any number of values of it, or more than one.
+    pub fn is_list(&self) -> bool {
+        self.is_list
+    }
+
+    /// Records that have it.
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Records that do not have it, or without a kind.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The least and the greatest number of values of a record that has it, if one has.
+    pub fn num_values(&self) -> Option<(u64, u64)> {
+        self.lengths.range
+    }
+
+    /// Number of all values.
+    pub fn total_values(&self) -> u64 {
+        self.lengths.total
+    }
+
+    /// The numbers of values of records at these ranks from 0 to 1, in rank order, of a list.
+    pub fn length_quantiles(&self, ranks: &[f64]) -> Vec<f64> {
+        self.lengths.quantiles.as_ref().map(|quantiles| quantiles.at(ranks)).unwrap_or_default()
+    }
+
+    /// How many distinct values there are, about or [exactly](Self::is_distinct_exact). NaNs are none.
+    pub fn distinct(&self) -> Option<u64> {
+        let values = self.values.as_ref()?;
+        let exact = values.frequent.as_ref().and_then(Frequent::distinct);
+        Some(exact.unwrap_or_else(|| values.distinct.estimate()))
+    }
+
+    /// Whether the number of distinct values is exact.
+    pub fn is_distinct_exact(&self) -> bool {
+        let frequent = self.values.as_ref().and_then(|values| values.frequent.as_ref());
+        frequent.is_some_and(|frequent| frequent.distinct().is_some())
+    }
+
+    /// The most frequent values, the most frequent first: counted exactly if [there are few](Self::is_distinct_exact),
+    /// else estimated, and only those that are certainly more frequent than chance. None of bytes that are no text, nor
+    /// of values of more than 256 bytes.
+    pub fn frequent(&self, most: usize) -> Vec<FrequentValue> {
+        let frequent = self.values.as_ref().and_then(|values| values.frequent.as_ref());
+        frequent.map(|frequent| frequent.top(most)).unwrap_or_default()
+    }
+
+    /// All values, if they are text and [few](super::EXACT_VALUES), sorted.
+    pub fn words(&self) -> Option<Vec<String>> {
+        let frequent = self.values.as_ref()?.frequent.as_ref().filter(|_| self.text)?;
+        frequent.distinct()?;
+        let mut words: Vec<_> = frequent.top(usize::MAX).into_iter().map(|value| value.value.to_string()).collect();
+        words.sort_unstable();
+        Some(words)
+    }
+
+    /// The mean of finite numbers.
+    pub fn mean(&self) -> Option<f64> {
+        self.numbers()?.moments.mean()
+    }
+
+    /// The standard deviation of finite numbers, of the set and not of a sample.
+    pub fn std_dev(&self) -> Option<f64> {
+        self.numbers()?.moments.std_dev()
+    }
+
+    /// The least number, infinities included.
+    pub fn min(&self) -> Option<f64> {
+        self.numbers()?.moments.range().map(|(least, _)| least)
+    }
+
+    /// The greatest number, infinities included.
+    pub fn max(&self) -> Option<f64> {
+        self.numbers()?.moments.range().map(|(_, greatest)| greatest)
+    }
+
+    /// The least and the greatest integer: float64 does not hold them all.
+    pub fn integers(&self) -> Option<(i64, i64)> {
+        self.numbers()?.moments.integers()
+    }
+
+    /// The median of numbers, about.
+    pub fn median(&self) -> Option<f64> {
+        self.quantiles(&[0.5]).first().copied()
+    }
+
+    /// The numbers at these ranks from 0 to 1, in rank order, about. None if there are no numbers.
+    pub fn quantiles(&self, ranks: &[f64]) -> Vec<f64> {
+        self.numbers().map(|numbers| numbers.quantiles.at(ranks)).unwrap_or_default()
+    }
+
+    /// The finite numbers in as many buckets of one width, about.
+    pub fn histogram(&self, buckets: usize) -> Vec<HistogramBucket> {
+        let Some(numbers) = self.numbers() else { return Vec::new() };
+        let Some((least, greatest)) = numbers.moments.finite_range() else { return Vec::new() };
+        let total = numbers.moments.finite() as f64;
+        if least == greatest {
+            return vec![HistogramBucket { low: least, high: greatest, count: total }];
+        }
+        // Halved first, for the width may be beyond what a float64 holds.
+        let edge = |bucket: usize| match bucket {
+            0 => least,
+            bucket if bucket == buckets => greatest,
+            bucket => {
+                let share = bucket as f64 / buckets as f64;
+                least * (1.0 - share) + greatest * share
+            }
+        };
+        let edges: Vec<f64> = (0..=buckets).map(edge).collect();
+        let below = numbers.quantiles.shares_below(&edges, greatest);
+        edges
+            .windows(2)
+            .zip(below.windows(2))
+            .filter_map(|(edges, below)| match (edges, below) {
+                ([low, high], [before, after]) => {
+                    Some(HistogramBucket { low: *low, high: *high, count: (after - before) * total })
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// How many numbers are zero.
+    pub fn zeros(&self) -> Option<u64> {
+        Some(self.numbers()?.moments.zeros)
+    }
+
+    /// How many numbers are NaN.
+    pub fn nans(&self) -> Option<u64> {
+        Some(self.numbers()?.moments.nans)
+    }
+
+    /// How many numbers are infinite.
+    pub fn infinities(&self) -> Option<u64> {
+        Some(self.numbers()?.moments.infinities)
+    }
+
+    /// The least, the mean and the greatest length of a value in bytes.
+    pub fn byte_lengths(&self) -> Option<(u64, f64, u64)> {
+        let Content::Bytes(lengths) = &self.values.as_ref()?.content else { return None };
+        let (least, greatest) = lengths.range?;
+        Some((least, lengths.total as f64 / self.lengths.total as f64, greatest))
+    }
+
+    fn numbers(&self) -> Option<&Numbers> {
+        match &self.values.as_ref()?.content {
+            Content::Numbers(numbers) => Some(numbers),
+            Content::Bytes(_) => None,
+        }
+    }
+}
+
+fn widened(range: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (range, other) {
+        (Some((least, most)), Some((low, high))) => Some((least.min(low), most.max(high))),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Lengths {
+    fn add_ones(&mut self, rows: u64) {
+        if rows > 0 {
+            self.range = widened(self.range, Some((1, 1)));
+        }
+        self.total += rows;
+        if let Some(quantiles) = &mut self.quantiles {
+            quantiles.update(usize::try_from(rows).unwrap_or(usize::MAX), |_| 1.0);
+        }
+    }
+
+    fn add(&mut self, lengths: &[u64]) {
+        let range = lengths.iter().min().copied().zip(lengths.iter().max().copied());
+        self.range = widened(self.range, range);
+        self.total += lengths.iter().sum::<u64>();
+        if let Some(quantiles) = &mut self.quantiles {
+            quantiles.update(lengths.len(), |row| lengths.get(row).map_or(f64::NAN, |length| *length as f64));
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.range = widened(self.range, other.range);
+        self.total += other.total;
+        if let (Some(quantiles), Some(other)) = (&mut self.quantiles, &other.quantiles) {
+            quantiles.merge(other);
+        }
+    }
+}
+
+impl ValueStatistics {
+    fn update(&mut self, values: &FeatureValues<'_>) {
+        match values {
+            FeatureValues::Int64(values) => self.add_ints(values),
+            FeatureValues::Float(values) => self.add_floats(values),
+            FeatureValues::Bytes(values) => self.add_bytes(values),
+        }
+    }
+
+    fn add_ints(&mut self, values: &[i64]) {
+        let Content::Numbers(numbers) = &mut self.content else { return };
+        numbers.moments.add_ints(values);
+        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| *value as f64));
+        let hash = |at: usize| values.get(at).map(|value| hash::word(*value as u64));
+        let value = |at: usize| values.get(at).map(|value| Value::Int64(*value));
+        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+    }
+
+    fn add_floats(&mut self, values: &[f32]) {
+        let Content::Numbers(numbers) = &mut self.content else { return };
+        numbers.moments.add_floats(values);
+        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| f64::from(*value)));
+        // Both zeros are one value.
+        let number = |at: usize| values.get(at).filter(|value| !value.is_nan()).map(|value| value + 0.0);
+        let hash = |at| number(at).map(|value| hash::word(u64::from(value.to_bits())));
+        let value = |at| number(at).map(Value::Float);
+        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+    }
+
+    fn add_bytes(&mut self, values: &FeatureBytes<'_>) {
+        let Content::Bytes(lengths) = &mut self.content else { return };
+        for value in values.iter() {
+            let len = value.len() as u64;
+            lengths.range = widened(lengths.range, Some((len, len)));
+            lengths.total += len;
+        }
+        let hash = |at| values.get(at).map(hash::bytes);
+        let listed = |value: &&[u8]| value.len() <= MAX_LISTED_BYTES;
+        let value = |at| values.get(at).filter(listed).map(|value| Value::Bytes(value.into()));
+        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.distinct.merge(&other.distinct);
+        if let (Some(frequent), Some(other)) = (&mut self.frequent, &other.frequent) {
+            frequent.merge(other);
+        }
+        match (&mut self.content, &other.content) {
+            (Content::Numbers(numbers), Content::Numbers(other)) => {
+                numbers.moments.merge(&other.moments);
+                numbers.quantiles.merge(&other.quantiles);
+            }
+            (Content::Bytes(lengths), Content::Bytes(other)) => {
+                lengths.range = widened(lengths.range, other.range);
+                lengths.total += other.total;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Adds the `len` values that have a hash, and lists those among the frequent ones that have a value to list.
+#[inline]
+fn add_each(
+    distinct: &mut Distinct,
+    frequent: Option<&mut Frequent>,
+    len: usize,
+    hash: impl Fn(usize) -> Option<u64>,
+    value: impl Fn(usize) -> Option<Value>,
+) {
+    let mut at = 0;
+    let Some(frequent) = frequent else {
+        (0..len).filter_map(hash).for_each(|hash| distinct.add(hash));
+        return;
+    };
+    // While values are few each of them is counted, and its hash found once.
+    while at < len && frequent.counts_all() {
+        if let Some(hash) = hash(at) {
+            distinct.add(hash);
+            frequent.count(hash, || value(at));
+        }
+        at += 1;
+    }
+    (at..len).filter_map(&hash).for_each(|hash| distinct.add(hash));
+    frequent.sample(len - at, |rest| hash(at + rest), |rest| value(at + rest));
+}

@@ -1,0 +1,219 @@
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
+use arrow_tfrecord::{Encoder, MappingOptions, NullPolicy, RecordType};
+use proptest::prelude::*;
+use prost::Message;
+use tfr_proto::tensorflow::metadata::v0::DatasetFeatureStatisticsList;
+
+use super::*;
+
+fn encoder(batch: &RecordBatch, options: &MappingOptions) -> Encoder {
+    Encoder::new(Arc::new(Mapping::try_new(&batch.schema(), options).unwrap()))
+}
+
+fn statistics(batch: &RecordBatch, options: &MappingOptions) -> Statistics {
+    let encoder = encoder(batch, options);
+    let mut statistics = Statistics::new(encoder.mapping(), Detail::Values);
+    statistics.update_batch(&encoder, batch).unwrap();
+    statistics
+}
+
+fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+}
+
+fn lists(rows: &[Option<&[Option<i64>]>]) -> ArrayRef {
+    let mut lists = ListBuilder::new(Int64Builder::new());
+    rows.iter().for_each(|row| lists.append_option(row.map(|row| row.iter().copied())));
+    Arc::new(lists.finish())
+}
+
+#[test]
+fn lists_nulls_and_what_a_null_becomes() {
+    let rows: [Option<&[Option<i64>]>; 4] = [Some(&[Some(1), Some(2)]), None, Some(&[]), Some(&[Some(0)])];
+    let batch = table(vec![("l", lists(&rows)), ("s", Arc::new(Int64Array::from(vec![Some(5), None, None, Some(7)])))]);
+    let of = |nulls| {
+        let found = statistics(&batch, &MappingOptions { nulls, ..MappingOptions::default() });
+        let feature = |name: &str| {
+            let feature = found.feature(name).unwrap();
+            (feature.present(), feature.missing(), feature.num_values(), feature.total_values())
+        };
+        (feature("l"), feature("s"))
+    };
+    assert_eq!(of(NullPolicy::Absent), ((3, 1, Some((0, 2)), 3), (2, 2, Some((1, 1)), 2)));
+    assert_eq!(of(NullPolicy::Unset), ((3, 1, Some((0, 2)), 3), (2, 2, Some((1, 1)), 2)));
+    assert_eq!(of(NullPolicy::Empty), ((4, 0, Some((0, 2)), 3), (4, 0, Some((0, 1)), 2)));
+
+    let given = MappingOptions::default().with_column_nulls("s", arrow_tfrecord::NullRule::Default("-1".to_owned()));
+    let found = statistics(&batch, &given);
+    let s = found.feature("s").unwrap();
+    assert_eq!((s.missing(), s.min(), s.mean(), s.distinct()), (0, Some(-1.0), Some(2.5), Some(3)));
+}
+
+/// A feature list counts as what all of its steps hold.
+#[test]
+fn steps_count_together() {
+    let rows: [Option<&[Option<i64>]>; 3] = [Some(&[Some(1), Some(2), Some(3)]), Some(&[]), Some(&[Some(9)])];
+    let batch = RecordBatch::try_from_iter([("steps", lists(&rows))]).unwrap();
+    let mut options = MappingOptions { record_type: RecordType::SequenceExample, ..MappingOptions::default() };
+    options.sequences.insert("steps".to_owned());
+    let found = statistics(&batch, &options);
+    let steps = found.feature("steps").unwrap();
+    assert_eq!((steps.present(), steps.num_values(), steps.total_values()), (3, Some((0, 3)), 4));
+    assert_eq!((steps.min(), steps.max(), steps.is_list()), (Some(1.0), Some(9.0), true));
+}
+
+#[test]
+fn text_and_bytes() {
+    let mut bytes = BinaryBuilder::new();
+    [&b"\xff\0"[..], b"", b"\xff\0"].iter().for_each(|value| bytes.append_value(value));
+    let words: ArrayRef = Arc::new(StringArray::from(vec![Some("é"), None, Some("abc")]));
+    let found = statistics(&table(vec![("b", Arc::new(bytes.finish())), ("t", words)]), &MappingOptions::default());
+    let (b, t) = (found.feature("b").unwrap(), found.feature("t").unwrap());
+    assert_eq!(
+        (b.byte_lengths(), b.distinct(), b.frequent(9), b.words()),
+        (Some((0, 4.0 / 3.0, 2)), Some(2), vec![], None)
+    );
+    assert_eq!((t.byte_lengths(), t.distinct(), t.is_distinct_exact()), (Some((2, 2.5, 3)), Some(2), true));
+    assert_eq!(t.words(), Some(vec!["abc".to_owned(), "é".to_owned()]));
+}
+
+/// What is too long to be listed is counted for all else.
+#[test]
+fn long_values_are_not_listed() {
+    let long = "x".repeat(1000);
+    let words: ArrayRef = Arc::new(StringArray::from(vec![long.as_str(), "y", &long, "y", &long]));
+    let found = statistics(&table(vec![("t", words)]), &MappingOptions::default());
+    let t = found.feature("t").unwrap();
+    assert_eq!((t.distinct(), t.is_distinct_exact(), t.words()), (Some(2), false, None));
+    assert_eq!(t.frequent(9), [FrequentValue { value: Value::Bytes(b"y"[..].into()), count: 2 }]);
+}
+
+/// A wide table of constants, ids, and text.
+fn wide(rows: usize) -> RecordBatch {
+    let words = (0..rows).map(|row| format!("word {}", row * row % 5003));
+    let floats = (0..rows).map(|row| ((row % 11) > 0).then_some(row as f32 / 3.0));
+    table(vec![
+        ("id", Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row as i64)))),
+        ("same", Arc::new(Int64Array::from(vec![4; rows]))),
+        ("float", Arc::new(Float32Array::from_iter(floats))),
+        ("word", Arc::new(StringArray::from_iter_values(words))),
+    ])
+}
+
+/// Equal rows give equal statistics, however they come in batches.
+#[test]
+fn batches_do_not_matter() {
+    let batch = wide(50_000);
+    let encoder = encoder(&batch, &MappingOptions::default());
+    let of_pieces = |rows: usize| {
+        let mut statistics = Statistics::new(encoder.mapping(), Detail::Values);
+        for start in (0..batch.num_rows()).step_by(rows) {
+            let piece = batch.slice(start, rows.min(batch.num_rows() - start));
+            statistics.update_batch(&encoder, &piece).unwrap();
+        }
+        statistics
+    };
+    let strip = |statistics: &Statistics| {
+        let mut list = DatasetFeatureStatisticsList::decode(statistics.to_proto("set").as_slice()).unwrap();
+        for feature in &mut list.datasets[0].features {
+            use tfr_proto::tensorflow::metadata::v0::feature_name_statistics::Stats;
+            // Sums of floating point numbers are of their order.
+            if let Some(Stats::NumStats(numbers)) = &mut feature.stats {
+                numbers.mean = (numbers.mean * 1e6).round();
+                numbers.std_dev = (numbers.std_dev * 1e6).round();
+            }
+        }
+        list
+    };
+    assert_eq!(strip(&of_pieces(50_000)), strip(&of_pieces(1024)));
+    assert_eq!(strip(&of_pieces(777)), strip(&of_pieces(1024)));
+}
+
+#[test]
+fn parts_are_merged_in_their_order() {
+    let batch = wide(30_000);
+    let half = |start| statistics(&batch.slice(start, 15_000), &MappingOptions::default());
+    let mut both = half(0);
+    both.merge(&half(15_000)).unwrap();
+    let (id, word) = (both.feature("id").unwrap(), both.feature("word").unwrap());
+    assert_eq!((both.rows(), id.integers(), id.mean()), (30_000, Some((0, 29_999)), Some(14_999.5)));
+    let exact = (0..30_000_u64).map(|row| row * row % 5003).collect::<std::collections::BTreeSet<_>>().len() as f64;
+    assert!((word.distinct().unwrap() as f64 / exact - 1.0).abs() < 0.04);
+    assert!((id.median().unwrap() - 15_000.0).abs() < 300.0);
+    assert_eq!(both.feature("same").unwrap().frequent(3), [FrequentValue { value: Value::Int64(4), count: 30_000 }]);
+
+    let other = statistics(&table(vec![("id", lists(&[None]))]), &MappingOptions::default());
+    assert!(both.merge(&other).is_err());
+}
+
+#[test]
+fn presence_alone_gathers_no_values() {
+    let batch = wide(100);
+    let encoder = encoder(&batch, &MappingOptions::default());
+    let mut statistics = Statistics::new(encoder.mapping(), Detail::Presence);
+    statistics.update_batch(&encoder, &batch).unwrap();
+    let float = statistics.feature("float").unwrap();
+    assert_eq!((float.missing(), float.min(), float.distinct(), float.histogram(3)), (10, None, None, vec![]));
+}
+
+proptest! {
+    /// Against the plainest computation of each figure.
+    #[test]
+    fn figures_of_integers(values in prop::collection::vec(prop::option::of(-50_i64..50), 1..300), cut in 0_usize..300) {
+        let batch = table(vec![("v", Arc::new(Int64Array::from(values.clone())))]);
+        let cut = cut.min(values.len());
+        let part = |start: usize, len| statistics(&batch.slice(start, len), &MappingOptions::default());
+        let mut found = part(0, cut);
+        found.merge(&part(cut, values.len() - cut)).unwrap();
+        let v = found.feature("v").unwrap();
+        let mut known: Vec<i64> = values.iter().flatten().copied().collect();
+        known.sort_unstable();
+        let zeros = known.iter().filter(|value| **value == 0).count() as u64;
+        prop_assert_eq!((v.present(), v.missing()), (known.len() as u64, (values.len() - known.len()) as u64));
+        prop_assert_eq!(v.integers(), known.first().copied().zip(known.last().copied()));
+        prop_assert_eq!(v.zeros(), Some(zeros));
+        let distinct: std::collections::BTreeSet<_> = known.iter().collect();
+        prop_assert_eq!((v.distinct(), v.is_distinct_exact()), (Some(distinct.len() as u64), true));
+        if !known.is_empty() {
+            prop_assert_eq!(v.median(), Some(known[(known.len() - 1) / 2] as f64));
+            let mean = known.iter().sum::<i64>() as f64 / known.len() as f64;
+            prop_assert!((v.mean().unwrap() - mean).abs() < 1e-9);
+            let total: f64 = v.histogram(7).iter().map(|bucket| bucket.count).sum();
+            prop_assert!((total - known.len() as f64).abs() < 1e-6);
+        }
+    }
+}
+
+/// What a page is made of must not become part of it.
+#[test]
+fn the_page_shows_text_as_it_is() {
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["<script>", "<script>", "a\u{202e}b", "a\u{202e}b"]));
+    let mut long = ListBuilder::new(StringBuilder::new());
+    (0..4).for_each(|_| long.append_value([Some("x".repeat(100))]));
+    let batch = table(vec![("<b>\"&", words), ("long", Arc::new(long.finish()))]);
+    let page = statistics(&batch, &MappingOptions::default()).to_html("<i>");
+    assert!(!page.contains("<script>") && !page.contains("<i></") && !page.contains('\u{202e}'), "{page}");
+    assert!(page.contains("&lt;script&gt;") && page.contains("&lt;b&gt;&quot;&amp;"));
+    assert!(page.contains("a\\u{202e}b") && page.contains(&format!("{}…", "x".repeat(40))));
+    assert!(!page.contains("http") && !page.contains("src="));
+}
+
+/// Every element that is opened is closed, in order.
+#[test]
+fn the_page_is_well_formed() {
+    let page = statistics(&wide(3000), &MappingOptions::default()).to_html("set");
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1).filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag) {
+        let name = tag.split_whitespace().next().unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None if ["!doctype", "meta", "link", "br"].contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    assert_eq!(page.matches("<tr>").count(), 1 + 4);
+}

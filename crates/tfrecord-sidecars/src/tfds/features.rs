@@ -1,0 +1,327 @@
+//! A table as a `FeaturesDict`.
+
+use std::collections::BTreeMap;
+
+use arrow_schema::{DataType, Fields};
+use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, Mapping, RecordType};
+use serde_json::{Value, json};
+
+use super::{Object, refused};
+use crate::columns::{TableFeature, expect_records, is_text, value_type};
+use crate::error::Result;
+use crate::stats::Statistics;
+
+/// Where the classes are.
+const CLASSES: &str = "tensorflow_datasets.core.features";
+
+/// What stands between the names of parts, to TensorFlow Datasets.
+const SEPARATOR: &str = "/";
+
+/// The files of images that TensorFlow Datasets tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageFormat {
+    /// `jpeg`
+    Jpeg,
+    /// `png`
+    Png,
+}
+
+impl ImageFormat {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Jpeg => "jpeg",
+            Self::Png => "png",
+        }
+    }
+}
+
+/// The table, and the label files, by name.
+#[derive(Debug)]
+struct Table<'a> {
+    mapping: &'a Mapping,
+    features: BTreeMap<&'a str, TableFeature<'a>>,
+    images: &'a BTreeMap<String, ImageFormat>,
+    label_files: Vec<(String, String)>,
+}
+
+pub(super) fn features(
+    mapping: &Mapping,
+    statistics: Option<&Statistics>,
+    images: &BTreeMap<String, ImageFormat>,
+) -> Result<Value> {
+    let mut table = Table::new(mapping, statistics, images)?;
+    let features = table.columns();
+    if let Some(name) = images.keys().find(|name| !table.is_image(name)) {
+        return Err(refused(
+            format!("column {name:?} cannot be read as images: it is not one value of bytes in every record"),
+            "leave it out of the images, and it is read as bytes",
+        ));
+    }
+    Ok(dict(features))
+}
+
+pub(super) fn label_files(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<Vec<(String, String)>> {
+    let images = BTreeMap::new();
+    let mut table = Table::new(mapping, statistics, &images)?;
+    table.columns();
+    Ok(table.label_files)
+}
+
+impl<'a> Table<'a> {
+    fn new(
+        mapping: &'a Mapping,
+        statistics: Option<&Statistics>,
+        images: &'a BTreeMap<String, ImageFormat>,
+    ) -> Result<Self> {
+        expect_records(mapping, &[RecordType::Example])?;
+        let all = TableFeature::all(mapping, statistics);
+        let features = all.into_iter().map(|feature| (feature.name(), feature)).collect();
+        Ok(Self { mapping, features, images, label_files: Vec::new() })
+    }
+
+    fn columns(&mut self) -> Object {
+        let mut features = Object::new();
+        for column in self.mapping.columns() {
+            let before = self.label_files.len();
+            match self.nested(column) {
+                Some(feature) => {
+                    features.insert(column.column.clone(), feature);
+                }
+                None => {
+                    self.label_files.truncate(before);
+                    for feature in &column.features {
+                        if let Some(feature) = self.features.get(feature.name.as_str()) {
+                            let name = feature.name().to_owned();
+                            let feature = feature.clone();
+                            let labels = file_name(&name, None);
+                            features.insert(name, self.leaf(&feature, labels, None, &[]));
+                        }
+                    }
+                }
+            }
+        }
+        features
+    }
+
+    /// The column as one feature, unless its features have names that TensorFlow Datasets would not look for.
+    fn nested(&mut self, column: &'a ColumnMapping) -> Option<Value> {
+        let is_plain = |role| matches!(role, FeatureRole::Values | FeatureRole::RowLengths);
+        if column.features.is_empty() || !column.features.iter().all(|feature| is_plain(feature.role)) {
+            return None;
+        }
+        let labels = file_name(&column.column, None);
+        if let [feature] = column.features.as_slice()
+            && feature.name == column.column
+        {
+            let feature = self.features.get(feature.name.as_str())?.clone();
+            let fixed = match lists_around(&column.data_type) {
+                // A list of lists of a fixed size is one of unknown length of tensors.
+                Some(sizes) if feature.shape.is_none() => sizes,
+                _ => Vec::new(),
+            };
+            return Some(self.leaf(&feature, labels, None, &fixed));
+        }
+        if self.mapping.options().separator != SEPARATOR {
+            return None;
+        }
+        self.part(&column.data_type, &column.column, labels, 0)
+    }
+
+    /// A part of a column. `depth` lists of any length lie around it.
+    fn part(&mut self, data_type: &DataType, path: &str, labels: String, depth: usize) -> Option<Value> {
+        match data_type {
+            DataType::Struct(fields) => self.fields(fields, path, &labels, depth).map(dict),
+            DataType::Map(entries, _) => {
+                let DataType::Struct(entry) = entries.data_type() else { return None };
+                let mut features = Object::new();
+                for (field, name) in entry.iter().zip(["key", "value"]) {
+                    let labels = file_name(name, Some(&labels));
+                    let part = self.part(field.data_type(), &format!("{path}/{name}"), labels, depth + 1)?;
+                    features.insert(name.to_owned(), part);
+                }
+                Some(sequence(dict(features)))
+            }
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item) => Some(sequence(self.part(item.data_type(), path, labels, depth + 1)?)),
+            DataType::Dictionary(_, values) if is_nested(values) => None,
+            DataType::RunEndEncoded(_, values) if is_nested(values.data_type()) => None,
+            _ => {
+                let name = if depth > 1 { format!("{path}/ragged_flat_values") } else { path.to_owned() };
+                // In a struct in a list the values are told apart by that list alone.
+                let feature = self.features.get(name.as_str()).or_else(|| self.features.get(path))?.clone();
+                let fixed = fixed_sizes(data_type)?;
+                Some(match depth {
+                    0 => self.leaf(&feature, labels, None, &[]),
+                    _ => self.leaf(&feature, labels, Some(fixed), &[]),
+                })
+            }
+        }
+    }
+
+    fn fields(&mut self, fields: &Fields, path: &str, labels: &str, depth: usize) -> Option<Object> {
+        let mut features = Object::new();
+        for field in fields {
+            // A name with a slash would be taken for one of a part.
+            if field.name().contains('/') {
+                return None;
+            }
+            let labels = file_name(field.name(), Some(labels));
+            let part = self.part(field.data_type(), &format!("{path}/{}", field.name()), labels, depth)?;
+            features.insert(field.name().clone(), part);
+        }
+        Some(features)
+    }
+
+    /// A feature by itself, or, with the shape of one of its elements, in a list. `beyond` are the sizes of a list's
+    /// elements.
+    fn leaf(
+        &mut self,
+        feature: &TableFeature<'a>,
+        labels: String,
+        in_list: Option<Vec<usize>>,
+        beyond: &[usize],
+    ) -> Value {
+        let is_element = in_list.is_some();
+        let optional = !is_element && feature.may_be_absent();
+        // What a missing value is read as is nothing for one that is there without values.
+        let own_shape = match (in_list, &feature.shape) {
+            (Some(shape), _) => Some(shape),
+            (None, Some(shape)) if !(optional && feature.may_be_empty()) => Some(shape.clone()),
+            _ => None,
+        };
+        let is_scalar = own_shape.as_deref() == Some(&[]);
+        if let Some(vocabulary) = self.vocabulary(feature).filter(|_| !optional && (is_scalar || own_shape.is_none())) {
+            let label = json!({
+                "pythonClassName": format!("{CLASSES}.class_label_feature.ClassLabel"),
+                "classLabel": { "numClasses": vocabulary.len().to_string() },
+            });
+            if vocabulary.iter().all(|word| fits_a_line(word)) {
+                let lines = vocabulary.iter().map(|word| format!("{word}\n"));
+                self.label_files.push((format!("{labels}.labels.txt"), lines.collect()));
+            }
+            return if is_scalar { label } else { sequence(label) };
+        }
+        if let Some(format) = self.images.get(feature.name()).filter(|_| self.is_image(feature.name())) {
+            return json!({
+                "pythonClassName": format!("{CLASSES}.image_feature.Image"),
+                "image": { "shape": { "dimensions": ["-1", "-1", "3"] }, "dtype": "uint8", "encodingFormat": format.word() },
+            });
+        }
+        let text = feature.kind() == FeatureKind::Bytes && feature.value_type().is_some_and(is_text);
+        if !optional && is_scalar && text && feature.column.choice.is_none() {
+            return json!({ "pythonClassName": format!("{CLASSES}.text_feature.Text"), "text": {} });
+        }
+        // Protobuf's JSON has int64 as strings.
+        let sizes = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>();
+        let shape = match &own_shape {
+            Some(shape) if shape.is_empty() => json!({}),
+            Some(shape) => json!({ "dimensions": sizes(shape) }),
+            None => {
+                let dimensions = [vec!["-1".to_owned()], sizes(beyond)].concat();
+                json!({ "dimensions": dimensions })
+            }
+        };
+        let mut tensor = json!({ "dtype": dtype(feature), "encoding": "none", "shape": shape });
+        // A tensor of unknown length is empty where it is missing.
+        if let (true, true, Value::Object(tensor)) = (optional, own_shape.is_some(), &mut tensor) {
+            tensor.insert("optional".to_owned(), true.into());
+        }
+        let class = if is_scalar { "scalar.Scalar" } else { "tensor_feature.Tensor" };
+        json!({ "pythonClassName": format!("{CLASSES}.{class}"), "tensor": tensor })
+    }
+
+    /// The words that the values are ranks of.
+    fn vocabulary(&self, feature: &TableFeature<'a>) -> Option<&'a [String]> {
+        let is_rank = feature.kind() == FeatureKind::Int64 && feature.value_type().is_some_and(is_text);
+        let options = self.mapping.options();
+        let path = feature.path();
+        let vocabulary = options.vocabularies.get(path).or_else(|| options.vocabularies.get(&feature.column.column))?;
+        is_rank.then_some(vocabulary.as_slice())
+    }
+
+    fn is_image(&self, name: &str) -> bool {
+        self.features.get(name).is_some_and(|feature| {
+            feature.kind() == FeatureKind::Bytes && feature.shape.as_deref() == Some(&[]) && !feature.may_be_absent()
+        })
+    }
+}
+
+fn dict(features: Object) -> Value {
+    json!({
+        "pythonClassName": format!("{CLASSES}.features_dict.FeaturesDict"),
+        "featuresDict": { "features": features },
+    })
+}
+
+fn sequence(feature: Value) -> Value {
+    json!({
+        "pythonClassName": format!("{CLASSES}.sequence_feature.Sequence"),
+        "sequence": { "feature": feature, "length": "-1" },
+    })
+}
+
+/// The name of a feature in the names of files.
+/// Source: `convert_feature_name_to_filename` in `tensorflow_datasets/core/features/feature.py`.
+fn file_name(name: &str, parent: Option<&str>) -> String {
+    let name = name.replace('/', ".");
+    match parent {
+        Some(parent) => format!("{}-{name}", parent.replace('/', "-")),
+        None => name,
+    }
+}
+
+/// Whether a label is read from its line as it was written: without the space that Python strips.
+fn fits_a_line(label: &str) -> bool {
+    !label.is_empty() && label.trim() == label && !label.contains(|letter: char| letter.is_control())
+}
+
+fn is_nested(data_type: &DataType) -> bool {
+    data_type.is_nested()
+}
+
+/// The sizes of a list's elements, where these are lists of a fixed size, one in the other.
+fn lists_around(data_type: &DataType) -> Option<Vec<usize>> {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
+            fixed_sizes(item.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// The sizes of lists of a fixed size, outermost first, of single values.
+fn fixed_sizes(mut data_type: &DataType) -> Option<Vec<usize>> {
+    let mut sizes = Vec::new();
+    while let DataType::FixedSizeList(item, size) = data_type {
+        sizes.push(usize::try_from(*size).ok()?);
+        data_type = item.data_type();
+    }
+    (!matches!(value_type(data_type), DataType::Struct(_) | DataType::Map(..))).then_some(sizes)
+}
+
+/// The type that the values are given when they are read, by NumPy's name.
+fn dtype(feature: &TableFeature<'_>) -> &'static str {
+    let as_stored = match feature.kind() {
+        FeatureKind::Bytes => return "object",
+        FeatureKind::Float => "float32",
+        FeatureKind::Int64 => "int64",
+    };
+    let Some(value_type) = feature.value_type() else { return as_stored };
+    match (feature.kind(), value_type) {
+        (FeatureKind::Int64, DataType::Boolean) => "bool",
+        (FeatureKind::Int64, DataType::Int8) => "int8",
+        (FeatureKind::Int64, DataType::Int16) => "int16",
+        (FeatureKind::Int64, DataType::Int32) => "int32",
+        (FeatureKind::Int64, DataType::UInt8) => "uint8",
+        (FeatureKind::Int64, DataType::UInt16) => "uint16",
+        (FeatureKind::Int64, DataType::UInt32) => "uint32",
+        (FeatureKind::Int64, DataType::UInt64) => "uint64",
+        (FeatureKind::Float, DataType::Float16) => "float16",
+        // The text of a float, or a tensor, is not one.
+        (FeatureKind::Float, DataType::Float64) if feature.column.choice != Some(Choice::Tensor) => "float64",
+        _ => as_stored,
+    }
+}

@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use arrow_tfrecord::{Choice, Encoder, MappingOptions, NullPolicy};
+
+use super::*;
+use crate::stats::Detail;
+
+fn shard(path: &str, rows: u64) -> ShardFile {
+    ShardFile { path: path.to_owned(), split: None, rows, framed_bytes: rows * 20 }
+}
+
+fn splits(shards: &[ShardFile]) -> Vec<(String, String, Vec<u64>)> {
+    let info = DatasetInfo::try_new("set", shards.to_vec()).unwrap();
+    let split = |split: &Split| (split.name.clone(), split.filepath_template.clone(), split.shard_lengths.clone());
+    info.splits().iter().map(split).collect()
+}
+
+#[test]
+fn splits_are_told_by_names() {
+    let cases = [
+        ("part-00000-of-00001.tfrecord", "train", "part-{SHARD_X_OF_Y}.{FILEFORMAT}"),
+        ("train-00000-of-00001.tfrecord", "train", "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"),
+        ("validation-00000-of-00001", "validation", "{SPLIT}-{SHARD_X_OF_Y}"),
+        ("mnist-test.tfrecord-00000-of-00001", "test", "mnist-test.tfrecord-{SHARD_X_OF_Y}"),
+        ("data_tfrecord-00000-of-00001", "data_tfrecord", "{SPLIT}-{SHARD_X_OF_Y}"),
+        ("00000-of-00001.tfrecords", "train", "{SHARD_X_OF_Y}.tfrecords"),
+    ];
+    for (path, name, template) in cases {
+        assert_eq!(splits(&[shard(path, 7)]), [(name.to_owned(), template.to_owned(), vec![7])]);
+    }
+    let of_manifest = ShardFile { split: Some("val".to_owned()), ..shard("part-00000-of-00001.tfrecord", 1) };
+    assert_eq!(splits(&[of_manifest])[0].0, "val");
+}
+
+#[test]
+fn shards_are_in_their_order() {
+    let [zero, one] = ["00000", "00001"].map(|index| format!("train-{index}-of-00002.tfrecord"));
+    let found = splits(&[shard(&one, 1), shard("val-00000-of-00001.tfrecord", 5), shard(&zero, 2)]);
+    assert_eq!(found.iter().map(|(_, _, rows)| rows.clone()).collect::<Vec<_>>(), [vec![2, 1], vec![5]]);
+}
+
+/// As many digits as the number has, five at least.
+#[test]
+fn names_of_many_shards() {
+    let all = (0..100_001).map(|index| shard(&format!("part-{index:06}-of-100001.tfrecord"), 1));
+    assert_eq!(DatasetInfo::try_new("set", all).unwrap().splits()[0].shard_lengths.len(), 100_001);
+}
+
+#[test]
+fn what_tensorflow_datasets_cannot_find_is_refused() {
+    let refusals = [
+        (vec![], "there is no shard"),
+        (vec!["part-00000-of-00002.tfrecord"], "of the 2 shards part-...tfrecord there are 1"),
+        (vec!["part-00000-of-00001.tfrecord.gz"], "compressed files (gz)"),
+        (vec!["dt=1/part-00000-of-00001.tfrecord"], "in one directory"),
+        (vec!["part-00000-00001.tfrecord"], "its name is not like"),
+        (vec!["part-0-of-1.tfrecord"], "its name is not like"),
+        (vec!["part-00002-of-00002.tfrecord"], "its name is not like"),
+        (vec!["a{b}-00000-of-00001.tfrecord"], "braces"),
+        (vec!["part-00000-of-00001.tfrecord", "data-00000-of-00001.tfrecord"], "split \"train\" has shards"),
+    ];
+    for (paths, message) in refusals {
+        let error = DatasetInfo::try_new("set", paths.iter().map(|path| shard(path, 1))).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert!(error.hint().is_some());
+    }
+}
+
+#[test]
+fn names_and_versions() {
+    let info = |name: &str| DatasetInfo::try_new(name, [shard("part-00000-of-00001", 1)]).unwrap();
+    let named = |name: &str| serde_json::from_str::<Value>(&info(name).to_json().unwrap()).unwrap()["name"].clone();
+    assert_eq!((named("my-set é"), named("2024"), named("")), ("my_set__".into(), "set_2024".into(), "set_".into()));
+    for version in ["", "1.0", "1.0.0-beta", "1..0"] {
+        assert!(info("set").with_version(version).to_json().is_err(), "{version}");
+    }
+    assert!(info("set").with_version("10.2.30").to_json().is_ok());
+}
+
+/// The payload, which is what TensorFlow Datasets itself counts.
+#[test]
+fn bytes_are_those_of_records_without_frames() {
+    let info = DatasetInfo::try_new("set", [shard("part-00000-of-00001", 3)]).unwrap();
+    assert_eq!(info.splits()[0].num_bytes, 3 * (20 - 16));
+}
+
+fn labels(nullable: bool) -> (Mapping, RecordBatch) {
+    let schema = Schema::new(vec![
+        Field::new("label", DataType::Utf8, nullable),
+        Field::new("a", DataType::Struct(vec![Field::new("b", DataType::Utf8, nullable)].into()), nullable),
+    ]);
+    let words = |words: [&str; 2]| words.map(str::to_owned).to_vec();
+    let mut options = MappingOptions::default().with_vocabulary("label", words(["cat", "dog"]));
+    options = options.with_choice("label", Choice::Index).with_choice("a/b", Choice::Index);
+    options = options.with_vocabulary("a/b", words(["x", " y"]));
+    let schema = Arc::new(schema);
+    let mapping = Mapping::try_new(&schema, &options).unwrap();
+    let text: ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["dog"]));
+    let inner: ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["x"]));
+    let DataType::Struct(fields) = schema.field(1).data_type().clone() else { unreachable!() };
+    let parts = arrow_array::StructArray::new(fields, vec![inner], None);
+    (mapping, RecordBatch::try_new(schema, vec![text, Arc::new(parts)]).unwrap())
+}
+
+fn class_of(features: &str, pointer: &str) -> String {
+    let features: Value = serde_json::from_str(features).unwrap();
+    let class = features.pointer(pointer).unwrap_or(&Value::Null)["pythonClassName"].clone();
+    class.as_str().unwrap_or_default().rsplit('.').next().unwrap_or_default().to_owned()
+}
+
+const LABEL: &str = "/featuresDict/features/label";
+
+/// A label that may be missing is no label to TensorFlow Datasets; one that could be missing, and is not, is.
+#[test]
+fn labels_that_may_be_missing() {
+    let (never, _) = labels(false);
+    assert_eq!(class_of(&features_json(&never, None).unwrap(), LABEL), "ClassLabel");
+
+    let (mapping, batch) = labels(true);
+    let json = features_json(&mapping, None).unwrap();
+    assert_eq!(class_of(&json, LABEL), "Scalar");
+    assert_eq!(label_files(&mapping, None).unwrap(), []);
+
+    let mut statistics = Statistics::new(&mapping, Detail::Presence);
+    statistics.update_batch(&Encoder::new(Arc::new(mapping.clone())), &batch).unwrap();
+    let json = features_json(&mapping, Some(&statistics)).unwrap();
+    assert_eq!(class_of(&json, LABEL), "ClassLabel");
+    assert_eq!(class_of(&json, "/featuresDict/features/a/featuresDict/features/b"), "ClassLabel");
+    // Of the other, Python would strip a word.
+    let files = label_files(&mapping, Some(&statistics)).unwrap();
+    assert_eq!(files, [("label.labels.txt".to_owned(), "cat\ndog\n".to_owned())]);
+}
+
+/// Before the first row nothing is known.
+#[test]
+fn statistics_of_no_rows_say_nothing() {
+    let (mapping, _) = labels(true);
+    let statistics = Statistics::new(&mapping, Detail::Presence);
+    assert_eq!(features_json(&mapping, Some(&statistics)).unwrap(), features_json(&mapping, None).unwrap());
+}
+
+#[test]
+fn images_are_columns_of_bytes() {
+    let fields =
+        |nullable| vec![Field::new("image", DataType::Binary, nullable), Field::new("id", DataType::Int64, false)];
+    let mapping = |nullable| Mapping::try_new(&Arc::new(Schema::new(fields(nullable))), &Default::default()).unwrap();
+    let images = |name: &str| BTreeMap::from([(name.to_owned(), ImageFormat::Png)]);
+    let json = features_json_with_images(&mapping(false), None, &images("image")).unwrap();
+    assert_eq!(class_of(&json, "/featuresDict/features/image"), "Image");
+    for (nullable, name) in [(true, "image"), (false, "id"), (false, "other")] {
+        let error = features_json_with_images(&mapping(nullable), None, &images(name)).unwrap_err();
+        assert!(error.to_string().contains(&format!("column {name:?} cannot be read as images")), "{error}");
+    }
+}
+
+/// Masks, and parts that another separator sets off, are features by themselves.
+#[test]
+fn features_of_other_names_stand_alone() {
+    let point = DataType::Struct(vec![Field::new("x", DataType::Int64, false)].into());
+    let fields = vec![Field::new("point", point, true), Field::new("id", DataType::Int64, true)];
+    let schema = Arc::new(Schema::new(fields));
+    let masked = MappingOptions::default().with_column_nulls("id", NullPolicy::Mask);
+    let dotted = MappingOptions { separator: ".".to_owned(), ..MappingOptions::default() };
+    for (options, name) in [(masked, "id~1is_null"), (dotted, "point.x")] {
+        let mapping = Mapping::try_new(&schema, &options).unwrap();
+        let json = features_json(&mapping, None).unwrap();
+        assert_eq!(class_of(&json, &format!("/featuresDict/features/{name}")), "Scalar", "{json}");
+    }
+}
