@@ -17,6 +17,9 @@ const GROUPS_SINCE: u32 = 3;
 impl Manifest {
     /// The first thing in it that cannot be so.
     pub(crate) fn contradiction(&self) -> Option<String> {
+        if let Some(problem) = split_problem(&self.splits, &self.split_by).or_else(|| self.run_problem()) {
+            return Some(problem);
+        }
         let mut paths = BTreeSet::new();
         for shard in &self.shards {
             let path = &shard.path;
@@ -37,9 +40,6 @@ impl Manifest {
         }
         if let Some(path) = self.replaced.iter().find(|path| leads_out(path)) {
             return Some(format!("replaced path {path:?} leads out of the set"));
-        }
-        if let Some(problem) = split_problem(&self.splits, &self.split_by).or_else(|| self.run_problem()) {
-            return Some(problem);
         }
         let sums = Totals::of(&self.shards);
         (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
