@@ -12,8 +12,8 @@ use tfrecord_shards::{
 };
 
 use crate::support::{
-    IN_PLACE, SET, begin, count, describe, describe_grouped, files, ids, names, payloads, stage, stage_grouped, whole,
-    write, write_grouped, write_set,
+    IN_PLACE, SET, begin, copy_all, count, describe, describe_grouped, files, ids, names, payloads, stage,
+    stage_grouped, whole, write, write_grouped, write_set,
 };
 
 fn append(out: &Path, tag: &str, capabilities: Capabilities) -> tfrecord_shards::Result<tfrecord_shards::Manifest> {
@@ -234,8 +234,8 @@ fn killed_run(out: &Path, capabilities: Capabilities, run: &RunId) {
         if step.to_string() == "replace the manifest" {
             // Everything as it is at this moment is put aside.
             fs::create_dir(&kept).unwrap();
-            copy(out, &kept.join("out"));
-            copy(&staging, &kept.join("staging"));
+            copy_all(out, &kept.join("out"));
+            copy_all(&staging, &kept.join("staging"));
             is_kept = true;
             fs::remove_file(staging.join("_manifest.json")).unwrap();
         }
@@ -247,18 +247,6 @@ fn killed_run(out: &Path, capabilities: Capabilities, run: &RunId) {
         fs::rename(kept.join("staging"), &staging).unwrap();
     }
     fs::remove_dir_all(kept).unwrap();
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 #[test]

@@ -134,6 +134,19 @@ pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
+/// Copies a directory with all that is in it.
+pub fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 pub fn names(dir: &Path) -> Vec<String> {
     files(dir).into_keys().collect()
 }
