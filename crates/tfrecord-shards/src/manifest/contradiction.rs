@@ -110,8 +110,8 @@ fn split_problem(splits: &[SplitDescription], split_by: &[String]) -> Option<Str
     if let Some(SplitDescription { name, .. }) = splits.iter().find(|split| !names.insert(&split.name)) {
         return Some(format!("split {name:?} is declared twice"));
     }
-    // A fraction that is no number is not above 0 either.
-    if let Some(SplitDescription { name, fraction }) = splits.iter().find(|split| !(split.fraction > 0.0)) {
+    let is_none = |fraction: f64| fraction.is_nan() || fraction <= 0.0;
+    if let Some(SplitDescription { name, fraction }) = splits.iter().find(|split| is_none(split.fraction)) {
         return Some(format!("split {name:?} has the fraction {fraction}"));
     }
     let sum: f64 = splits.iter().map(|split| split.fraction).sum();

@@ -263,7 +263,7 @@ fn what_a_killed_run_leaves_is_told_and_removed() {
             let left = leftovers(&out).unwrap();
             assert_eq!(left.len(), 4, "{left:?}");
             assert!(left.iter().all(|leftover| leftover.run == run.as_str() && !leftover.live), "{left:?}");
-            let told = verify(&[out.clone()], &Progress::default()).unwrap().findings;
+            let told = verify(std::slice::from_ref(&out), &Progress::default()).unwrap().findings;
             let killed = told.iter().filter(|finding| finding.to_string().ends_with("which was killed"));
             assert_eq!((killed.count(), told.len()), (4, 4), "{told:?}");
 

@@ -9,7 +9,8 @@ use tfrecord_shards::{
 };
 
 use crate::support::{
-    IN_PLACE, begin, describe_grouped, encode, files, group, ids, names, stage_grouped, whole, write, write_grouped,
+    IN_PLACE, SET, begin, describe_grouped, encode, files, group, ids, names, stage_grouped, stage_shard, whole, write,
+    write_grouped,
 };
 
 const TWO_RENAMES: Capabilities = Capabilities { beside: true, exchange: false };
@@ -145,7 +146,7 @@ fn two_groups_of_one_directory_do_not_write_over_each_other() {
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
     // Empty text is null.
     let null = ShardGroup { partition_values: vec![("dt".to_owned(), None)], ..group("", "train") };
-    let stage = |n, group| crate::support::stage_shard(&commit, "x", n, group);
+    let stage = |n, group| stage_shard(&commit, "x", n, group);
     let shards: Vec<StagedShard> = vec![stage(0, group("", "train")), stage(1, null), stage(2, group("", "train"))];
     let manifest = commit.publish(shards, describe_grouped("x")).unwrap();
     let paths: Vec<_> = manifest.shards.iter().map(|shard| shard.path.as_str()).collect();
@@ -184,4 +185,19 @@ fn directories_of_a_failed_run_are_removed() {
         fs::write(&manifest, &before["_manifest.json"]).unwrap();
         assert_eq!(files(&out), before, "{capabilities:?}");
     }
+}
+
+/// As many as a table has that is partitioned by day and hour.
+#[test]
+fn thousands_of_directories_are_published_and_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("shards");
+    let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
+    let groups = (0..1000).map(|n| group(&format!("{n:04}"), "train"));
+    let shards = groups.zip(0..).map(|(group, n)| stage_shard(&commit, "many", n, group)).collect();
+    let manifest = commit.publish(shards, describe_grouped("many")).unwrap();
+    assert_eq!(manifest.shards[999].path, "dt=0999/train-00000-of-00001.tfrecord");
+    assert_eq!(whole(&out).as_deref(), Some("many"));
+    write(&out, SaveMode::Overwrite, "few").unwrap();
+    assert_eq!(names(&out), SET);
 }
