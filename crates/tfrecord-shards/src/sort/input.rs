@@ -44,6 +44,8 @@ pub struct SorterInput {
     /// Bytes of the file.
     written: u64,
     runs: Vec<WrittenRun>,
+    /// Records have been lost to an error.
+    failed: bool,
 }
 
 /// A run in the input's file.
@@ -91,6 +93,7 @@ impl SorterInput {
             file: None,
             written: 0,
             runs: Vec::new(),
+            failed: false,
         }
     }
 
@@ -106,7 +109,8 @@ impl SorterInput {
         if records.bytes().len() >> OFFSET_BITS > 0 || u32::try_from(records.len()).is_err() {
             return refused("a buffer holds 1 TiB, or more than 4 billion records".to_owned());
         }
-        if (0..records.len()).any(|record| u32::try_from(records.slice(record..record + 1).len()).is_err()) {
+        let is_long = |record| u32::try_from(records.slice(record..record + 1).len()).is_err();
+        if u32::try_from(records.bytes().len()).is_err() && (0..records.len()).any(is_long) {
             return refused("a record is longer than 4 GiB".to_owned());
         }
         if keys.is_empty() {
@@ -130,8 +134,10 @@ impl SorterInput {
         self.memory
     }
 
-    /// Sorts what is in memory and writes it to disk, on the rayon pool that the call runs in. No records are held
-    /// afterwards.
+    /// Sorts what is in memory and writes it to disk. No records are held afterwards.
+    ///
+    /// Works on the rayon pool that the call runs in, whose threads run other jobs while they wait for one another: no
+    /// lock may be held that one of these takes.
     ///
     /// # Errors
     /// When the temporary file fails. The sorter is of no use then.
@@ -139,9 +145,11 @@ impl SorterInput {
         if self.rows == 0 {
             return Ok(Spilled::default());
         }
+        let failed = mem::replace(&mut self.failed, true);
         let Sorted { run, rows } = self.sort();
         let before = self.written;
         self.write(&run, rows)?;
+        self.failed = failed;
         let mut buffers = run.buffers;
         buffers.iter_mut().for_each(RecordBuffer::clear);
         Ok(Spilled { rows, bytes: self.written - before, buffers })
@@ -155,8 +163,11 @@ impl SorterInput {
     /// Ends the input. What has not been spilled stays in memory, sorted.
     ///
     /// # Errors
-    /// When the sorter has been finished before.
+    /// When spilling has failed, or the sorter has been finished before.
     pub fn finish(mut self) -> Result<()> {
+        if self.failed {
+            return Err(ErrorKind::Failed.into());
+        }
         let mut rows = 0;
         let mut runs = Vec::new();
         if self.rows > 0 {
@@ -177,7 +188,7 @@ impl SorterInput {
                 rows += run_rows;
             }
         }
-        self.sorter.end_input(runs, rows)
+        self.sorter.end_input(runs, rows, self.copies)
     }
 
     fn sampling(&self, weight: u64) -> Sampling {

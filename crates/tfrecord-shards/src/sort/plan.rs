@@ -86,7 +86,7 @@ impl ShardPlan {
     /// Bytes that one reader holds, about and beside single records that are longer than a chunk. When it ends, the next
     /// reader goes on with them.
     pub fn reader_memory(&self) -> usize {
-        3 * self.0.chunks.chunk_bytes
+        4 * self.0.chunks.chunk_bytes
     }
 
     /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.

@@ -407,7 +407,12 @@ impl Cursor {
             }
             self.next = entries.end;
         }
-        Ok(())
+        match &run.stored {
+            Stored::File(file) if self.next == run.entries && self.start != file.records_len => {
+                Err(set.damaged(format!("expected {} bytes of records, found {}", file.records_len, self.start)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {

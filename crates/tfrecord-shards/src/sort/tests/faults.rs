@@ -192,6 +192,18 @@ fn an_input_that_is_not_finished_is_not_forgotten() {
 }
 
 #[test]
+fn an_input_that_has_lost_records_is_not_finished() {
+    let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::Create)));
+    let mut input = sorter.input();
+    let mut buffer = RecordBuffer::default();
+    buffer.push_frame(&records()[0].frame);
+    input.push(vec![SortKey::default()], buffer).unwrap();
+    input.spill().unwrap_err();
+    assert!(matches!(input.finish().unwrap_err().kind(), ErrorKind::Failed));
+    sorter.finish().unwrap_err();
+}
+
+#[test]
 fn a_sorter_is_finished_once() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
     sorter.clone().finish().unwrap();
