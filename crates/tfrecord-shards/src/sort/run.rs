@@ -52,7 +52,7 @@ impl Item {
 }
 
 /// A record in memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) high: u64,
     pub(super) low: u64,
@@ -231,8 +231,7 @@ impl FileEntry {
     }
 }
 
-/// Half of a CRC is enough to find a page of the file that was not written, or written by somebody else. It is not that of
-/// zeros for zeros.
+/// Half of a CRC, which finds a page of the file that was not written, or is somebody else's: that of zeros is not zero.
 #[inline]
 fn checksum(entry: &[u8]) -> u16 {
     crc32c::crc32c(entry) as u16
@@ -408,7 +407,12 @@ impl Cursor {
             }
             self.next = entries.end;
         }
-        Ok(())
+        match &run.stored {
+            Stored::File(file) if self.next == run.entries && self.start != file.records_len => {
+                Err(set.damaged(format!("expected {} bytes of records, found {}", file.records_len, self.start)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {

@@ -1,6 +1,6 @@
 //! Hashes of values, the same in every run and on every machine.
 
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The finalizer of MurmurHash3: a permutation of all words, so that different numbers have different hashes.
 /// Source: `fmix64` in <https://github.com/aappleby/smhasher/blob/master/src/MurmurHash3.cpp>.
@@ -20,5 +20,5 @@ const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 /// XXH3.
 #[inline]
 pub(super) fn bytes(bytes: &[u8]) -> u64 {
-    XxHash3_64::oneshot(bytes)
+    xxh3_64(bytes)
 }
