@@ -18,6 +18,7 @@ mod faults;
 mod golden;
 mod images;
 mod interop;
+mod killed;
 mod kinds;
 mod nulls;
 mod object_stores;
