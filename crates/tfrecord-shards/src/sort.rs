@@ -12,6 +12,44 @@
 //! ShardPlan::read                       one task at a time and thread: blocks of records in order
 //! ```
 //!
+//! ```
+//! use std::num::NonZeroUsize;
+//! use std::sync::Arc;
+//! use arrow_tfrecord::RecordBuffer;
+//! use tfrecord_shards::Sharding;
+//! use tfrecord_shards::sort::{EqualRecords, RecordSorter, SortKey, SorterOptions, TempDirSpill};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let frame = |payload: &[u8]| {
+//! #     let mut frame = vec![0; 12 + payload.len() + 4];
+//! #     frame[12..12 + payload.len()].copy_from_slice(payload);
+//! #     tfrecord_framing::seal_record(&mut frame);
+//! #     frame
+//! # };
+//! let options = SorterOptions::new(Arc::new(TempDirSpill::default()));
+//! let sorter = RecordSorter::new(options.with_equal(EqualRecords::Spread { seed: 42 }));
+//!
+//! let mut input = sorter.input();
+//! let mut records = RecordBuffer::default();
+//! records.push_frame(&frame(b"first"));
+//! records.push_frame(&frame(b"second"));
+//! records.push_frame(&frame(b"third"));
+//! input.push(vec![SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
+//! if input.memory() > 64 << 20 {
+//!     input.spill()?;
+//! }
+//! input.finish()?;
+//!
+//! let plan = sorter.finish()?.cut(|_| Sharding::Count(NonZeroUsize::MIN))?;
+//! let rows: Vec<_> = plan.shards().iter().map(|shard| (shard.group, shard.rows)).collect();
+//! assert_eq!(rows, [(0, 1), (1, 2)]);
+//! let block = plan.read(0).next().ok_or("there are records")??;
+//! assert_eq!(block.records.payload(1), b"third");
+//! assert_eq!((block.pieces[1].shard, block.pieces[1].records.clone()), (1, 1..3));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What comes out is a function of the records, their keys and the rule. It does not depend on which input a record came
 //! from, on the order within inputs, or on what was spilled when: records are ordered by group, then key, then length,
 //! then bytes.
@@ -140,7 +178,8 @@ impl RecordSorter {
     /// Ends the input: tells equal records apart, and counts the rows and bytes of each group.
     ///
     /// Works on the rayon pool that the call runs in, and takes up to [`reader_memory`](ShardPlan::reader_memory) for
-    /// each of its threads, and what [`SorterOptions::with_copy_bytes`] allows.
+    /// each of its threads, and what [`SorterOptions::with_copy_bytes`] allows. If equal records are spread, a bit for
+    /// each record comes to that where there are any.
     ///
     /// # Errors
     /// When an input has not been finished, or a temporary file fails.
@@ -155,6 +194,7 @@ impl RecordSorter {
             if let Some(problem) = problem {
                 return Err(ErrorKind::SortInput { problem }.into());
             }
+            state.finished = true;
             (mem::take(&mut state.runs), mem::take(&mut state.rows))
         };
         let options = &self.0.options;
@@ -177,7 +217,6 @@ impl RecordSorter {
                 }
             }
         };
-        self.state().finished = true;
         let found: u64 = tallies.iter().map(|tally| tally.rows).sum();
         if found != rows {
             return Err(sorted.set.damaged(format!("expected {rows} records, found {found}")));
@@ -192,9 +231,9 @@ impl RecordSorter {
     }
 
     /// Takes what an input has left.
-    fn end_input(&self, runs: Vec<Run>, rows: u64) -> Result<()> {
+    fn end_input(&self, runs: Vec<Run>, rows: u64, copies: bool) -> Result<()> {
         let mut state = self.state();
-        if state.finished {
+        if state.finished && !copies {
             let problem = "the sorter has been finished before".to_owned();
             return Err(ErrorKind::SortInput { problem }.into());
         }

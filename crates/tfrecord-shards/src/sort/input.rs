@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
 
-use super::key::SortKey;
+use super::key::{Prefix, SortKey};
 use super::load::fetch;
 use super::run::{ENTRY_LEN, Entry, FileEntry, FileRun, MemoryRun, OFFSET_BITS, Run, Sample, Sampling, Stored};
 use super::spill::SpillFile;
@@ -18,6 +18,13 @@ use crate::error::{AtPath, ErrorKind, Result};
 
 /// Bytes that are gathered and written at a time.
 const WRITE_BYTES: u64 = 1 << 20;
+
+/// Parts that entries are distributed to before they are sorted.
+const PARTS: usize = 1 << PART_BITS;
+const PART_BITS: u32 = 8;
+
+/// Entries of a part that more than one thread sorts.
+const LONG_PART: usize = 1 << 16;
 
 /// Gathered pieces that wait to be written, at most.
 const WRITE_AHEAD: usize = 8;
@@ -37,6 +44,8 @@ pub struct SorterInput {
     /// Bytes of the file.
     written: u64,
     runs: Vec<WrittenRun>,
+    /// Records have been lost to an error.
+    failed: bool,
 }
 
 /// A run in the input's file.
@@ -84,6 +93,7 @@ impl SorterInput {
             file: None,
             written: 0,
             runs: Vec::new(),
+            failed: false,
         }
     }
 
@@ -99,7 +109,8 @@ impl SorterInput {
         if records.bytes().len() >> OFFSET_BITS > 0 || u32::try_from(records.len()).is_err() {
             return refused("a buffer holds 1 TiB, or more than 4 billion records".to_owned());
         }
-        if (0..records.len()).any(|record| u32::try_from(records.slice(record..record + 1).len()).is_err()) {
+        let is_long = |record| u32::try_from(records.slice(record..record + 1).len()).is_err();
+        if u32::try_from(records.bytes().len()).is_err() && (0..records.len()).any(is_long) {
             return refused("a record is longer than 4 GiB".to_owned());
         }
         if keys.is_empty() {
@@ -123,8 +134,10 @@ impl SorterInput {
         self.memory
     }
 
-    /// Sorts what is in memory and writes it to disk, on the rayon pool that the call runs in. No records are held
-    /// afterwards.
+    /// Sorts what is in memory and writes it to disk. No records are held afterwards.
+    ///
+    /// Works on the rayon pool that the call runs in, whose threads run other jobs while they wait for one another: no
+    /// lock may be held that one of these takes.
     ///
     /// # Errors
     /// When the temporary file fails. The sorter is of no use then.
@@ -132,9 +145,11 @@ impl SorterInput {
         if self.rows == 0 {
             return Ok(Spilled::default());
         }
+        let failed = mem::replace(&mut self.failed, true);
         let Sorted { run, rows } = self.sort();
         let before = self.written;
         self.write(&run, rows)?;
+        self.failed = failed;
         let mut buffers = run.buffers;
         buffers.iter_mut().for_each(RecordBuffer::clear);
         Ok(Spilled { rows, bytes: self.written - before, buffers })
@@ -148,8 +163,11 @@ impl SorterInput {
     /// Ends the input. What has not been spilled stays in memory, sorted.
     ///
     /// # Errors
-    /// When the sorter has been finished before.
+    /// When spilling has failed, or the sorter has been finished before.
     pub fn finish(mut self) -> Result<()> {
+        if self.failed {
+            return Err(ErrorKind::Failed.into());
+        }
         let mut rows = 0;
         let mut runs = Vec::new();
         if self.rows > 0 {
@@ -170,7 +188,7 @@ impl SorterInput {
                 rows += run_rows;
             }
         }
-        self.sorter.end_input(runs, rows)
+        self.sorter.end_input(runs, rows, self.copies)
     }
 
     fn sampling(&self, weight: u64) -> Sampling {
@@ -182,25 +200,17 @@ impl SorterInput {
         let rows = mem::take(&mut self.rows);
         self.memory = 0;
         let buffers = mem::take(&mut self.buffers);
-        let mut entries = Vec::with_capacity(rows);
-        for ((number, records), keys) in (0u64..).zip(&buffers).zip(mem::take(&mut self.keys)) {
-            let mut start = 0;
-            for (record, SortKey { group, high, low }) in keys.into_iter().enumerate() {
-                let end = records.record_end(record);
-                entries.push(Entry {
-                    high,
-                    low,
-                    place: number << OFFSET_BITS | start as u64,
-                    group,
-                    len: (end - start) as u32,
-                });
-                start = end;
-            }
-        }
+        let keys = mem::take(&mut self.keys);
+        let mut entries = vec![Entry::default(); rows];
+        let parts = distribute(keys, &buffers, &mut entries);
         if self.copies {
-            entries.sort_unstable_by_key(Entry::key);
+            parts.into_iter().for_each(|part| part.sort_unstable_by_key(Entry::key));
         } else {
-            entries.par_sort_unstable_by_key(Entry::key);
+            // Long ones, where keys are not spread evenly, are shared by threads too.
+            parts.into_par_iter().for_each(|part| match part.len() {
+                0..LONG_PART => part.sort_unstable_by_key(Entry::key),
+                _ => part.par_sort_unstable_by_key(Entry::key),
+            });
         }
         let mut run = MemoryRun { entries, counts: Vec::new(), buffers };
         sort_ties(&mut run, !self.copies && matches!(self.sorter.options().equal, EqualRecords::Spread { .. }));
@@ -267,6 +277,53 @@ impl SorterInput {
         });
         Ok(())
     }
+}
+
+/// Makes entries of the keys, and brings those into parts by the first bits in which the keys differ. Parts are in order
+/// among each other, and short enough, if keys are spread evenly, to be sorted in the second-level cache.
+fn distribute<'a>(
+    keys: Vec<Vec<SortKey>>,
+    buffers: &[RecordBuffer],
+    mut entries: &'a mut [Entry],
+) -> Vec<&'a mut [Entry]> {
+    let first = keys.iter().flatten().copied().min().unwrap_or_default();
+    let last = keys.iter().flatten().copied().max().unwrap_or_default();
+    let (prefix, spare_bits) = (Prefix::new(first, last), Prefix::new(first, last).of(last).leading_zeros().min(63));
+    let part = |key: SortKey| ((prefix.of(key) << spare_bits) >> (64 - PART_BITS)) as usize;
+    let mut ends = vec![0; PARTS];
+    for key in keys.iter().flatten() {
+        if let Some(len) = ends.get_mut(part(*key)) {
+            *len += 1;
+        }
+    }
+    let lens = ends.clone();
+    let mut start = 0;
+    for end in &mut ends {
+        // Where the part starts, and as it is filled, the end of what is there.
+        start += mem::replace(end, start);
+    }
+    for ((number, records), keys) in (0u64..).zip(buffers).zip(keys) {
+        let mut start = 0;
+        for (record, key) in keys.into_iter().enumerate() {
+            let end = records.record_end(record);
+            let place = number << OFFSET_BITS | start as u64;
+            let SortKey { group, high, low } = key;
+            if let Some(next) = ends.get_mut(part(key)) {
+                if let Some(entry) = entries.get_mut(*next) {
+                    *entry = Entry { high, low, place, group, len: (end - start) as u32 };
+                }
+                *next += 1;
+            }
+            start = end;
+        }
+    }
+    let mut parts = Vec::with_capacity(PARTS);
+    for len in lens {
+        let (part, rest) = entries.split_at_mut(len);
+        entries = rest;
+        parts.push(part);
+    }
+    parts
 }
 
 /// A piece of a file that is to be written.

@@ -39,6 +39,13 @@ impl LoadedRecords {
             self.wanted.sort_unstable();
         }
         self.at.resize(window.items.len().max(self.at.len()), 0);
+        let items = self.wanted.iter().map(|&number| window.item(number));
+        let in_file = items.filter(|item| matches!(set.stored(item), Some(Stored::File(_))));
+        let len = in_file.map(|item| item.len as usize).sum::<usize>();
+        if self.bytes.len() < len {
+            self.bytes.reserve_exact(len - self.bytes.len());
+            self.bytes.resize(len, 0);
+        }
         let mut filled = 0;
         let mut wanted = self.wanted.iter().map(|&number| (number, window.item(number))).peekable();
         while let Some((first_number, first)) = wanted.next() {

@@ -1,12 +1,12 @@
 //! [`ShardPlan`]: where shards begin.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
 use super::key::SortKey;
-use super::read::TaskRecords;
+use super::read::{Scratch, TaskRecords};
 use super::scan::Tally;
 use super::walk::{Chunks, Walk, Window};
 use super::{GroupTotals, SortedRecords};
@@ -38,6 +38,14 @@ pub(super) struct Plan {
     pub(super) chunks: Chunks,
     pub(super) shards: Vec<PlannedShard>,
     tasks: Vec<Task>,
+    /// Of readers that have ended.
+    scratch: Mutex<Vec<Scratch>>,
+}
+
+impl Plan {
+    pub(super) fn scratch(&self) -> MutexGuard<'_, Vec<Scratch>> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Neighbouring shards.
@@ -75,9 +83,10 @@ impl ShardPlan {
         first(task)..first(task.saturating_add(1))
     }
 
-    /// Bytes that one reader holds, about and beside single records that are longer than a chunk.
+    /// Bytes that one reader holds, about and beside single records that are longer than a chunk. When it ends, the next
+    /// reader goes on with them.
     pub fn reader_memory(&self) -> usize {
-        3 * self.0.chunks.chunk_bytes
+        4 * self.0.chunks.chunk_bytes
     }
 
     /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
@@ -153,7 +162,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
         }
         bytes += planned.bytes;
     }
-    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks })))
+    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default() })))
 }
 
 /// Cuts one group.

@@ -40,14 +40,20 @@ pub struct TaskRecords {
 #[derive(Debug)]
 struct Reading {
     walk: Walk,
-    window: Window,
-    loaded: LoadedRecords,
+    scratch: Scratch,
     /// Records of the window's order that have been handed out, or passed over.
     next: usize,
-    /// Those that are loaded.
+    /// The end of those that are loaded.
     until: usize,
     /// Records at the start that are the task's before.
     skip: u64,
+}
+
+/// The large buffers of a reader, which the reader of another task goes on with.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    window: Window,
+    loaded: LoadedRecords,
 }
 
 impl TaskRecords {
@@ -75,7 +81,7 @@ impl TaskRecords {
         };
         let set = self.plan.0.chunks.set.clone();
         let chunk_bytes = self.plan.0.chunks.chunk_bytes;
-        while reading.next == reading.window.order.len() {
+        while reading.next == reading.scratch.window.order.len() {
             if !reading.next_window(&set, chunk_bytes)? {
                 return Err(set.damaged("records are missing"));
             }
@@ -97,8 +103,9 @@ impl TaskRecords {
         if let Some(next) = self.plan.task_start(self.task + 1) {
             walk.set_fence(next.key);
         }
-        let (window, loaded) = Default::default();
-        Ok(Reading { walk, window, loaded, next: 0, until: 0, skip: start.ties })
+        let mut scratch = self.plan.0.scratch().pop().unwrap_or_default();
+        scratch.window.clear();
+        Ok(Reading { walk, scratch, next: 0, until: 0, skip: start.ties })
     }
 
     /// Passes over the shards that have all their rows.
@@ -118,7 +125,7 @@ impl TaskRecords {
 
     /// Some of the records that are loaded.
     fn fill(&mut self, reading: &mut Reading, set: &RunSet) -> Result<SortedBlock> {
-        let Reading { window, loaded, next, until, .. } = reading;
+        let Reading { scratch: Scratch { window, loaded }, next, until, .. } = reading;
         let mut block = SortedBlock { records: self.spare.take().unwrap_or_default(), pieces: Vec::new() };
         let most = (self.plan.0.chunks.chunk_bytes / BLOCKS_PER_CHUNK) as u64;
         let mut filled = 0;
@@ -168,12 +175,12 @@ const BLOCKS_PER_CHUNK: usize = 4;
 impl Reading {
     fn next_window(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<bool> {
         (self.next, self.until) = (0, 0);
-        if !self.walk.next(&mut self.window)? {
+        if !self.walk.next(&mut self.scratch.window)? {
             return Ok(false);
         }
-        self.window.sort();
+        self.scratch.window.sort();
         self.sort_ties(set, chunk_bytes)?;
-        let skip = self.skip.min(self.window.order.len() as u64);
+        let skip = self.skip.min(self.scratch.window.order.len() as u64);
         self.skip -= skip;
         self.next = skip as usize;
         self.until = self.next;
@@ -182,7 +189,7 @@ impl Reading {
 
     /// Brings records of equal keys and lengths in the order of their bytes.
     fn sort_ties(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
-        let Self { window, loaded, .. } = self;
+        let Scratch { window, loaded } = &mut self.scratch;
         let ties: Vec<_> = window.ties(true).collect();
         for tie in ties {
             let mut places = window.order.get(tie.clone()).unwrap_or_default().to_vec();
@@ -201,7 +208,7 @@ impl Reading {
 
     /// Loads about a chunk of the records that come next.
     fn load(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
-        let Self { window, loaded, next, until, .. } = self;
+        let Self { scratch: Scratch { window, loaded }, next, until, .. } = self;
         // Chunks are not exactly of the length that they should have; a little rest would be a read of each run.
         let most = chunk_bytes as u64 * 3 / 2;
         let mut bytes = 0;
@@ -228,5 +235,14 @@ impl Iterator for TaskRecords {
             self.shards = 0..0;
         }
         block.transpose()
+    }
+}
+
+impl Drop for TaskRecords {
+    fn drop(&mut self) {
+        if let Some(mut reading) = self.reading.take() {
+            reading.scratch.loaded.shrink(2 * self.plan.0.chunks.chunk_bytes);
+            self.plan.0.scratch().push(reading.scratch);
+        }
     }
 }

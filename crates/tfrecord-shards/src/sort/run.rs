@@ -16,8 +16,9 @@ use crate::sharding::partition_point;
 /// little-endian.
 pub(super) const ENTRY_LEN: usize = 32;
 
-/// Bytes of the end of a record, 256 TiB at most; two are left for the checksum.
-const END_LEN: usize = 6;
+/// Bits of the end of a record, 256 TiB at most; 16 are left for the checksum.
+const END_BITS: u32 = 48;
+const END_MASK: u64 = (1 << END_BITS) - 1;
 
 /// Samples of a run, at most.
 const MAX_SAMPLES: u64 = 512;
@@ -52,7 +53,7 @@ impl Item {
 }
 
 /// A record in memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) high: u64,
     pub(super) low: u64,
@@ -208,34 +209,27 @@ pub(super) struct FileEntry {
 
 impl FileEntry {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&self.key.group.to_le_bytes());
-        out.extend_from_slice(&self.count.to_le_bytes());
-        out.extend_from_slice(&self.key.high.to_le_bytes());
-        out.extend_from_slice(&self.key.low.to_le_bytes());
-        out.extend(self.end.to_le_bytes().into_iter().take(END_LEN));
-        let checksum = checksum(out.get(start..).unwrap_or_default());
-        out.extend_from_slice(&checksum.to_le_bytes());
+        let first = u64::from(self.count) << 32 | u64::from(self.key.group);
+        let words = [first, self.key.high, self.key.low, self.end & END_MASK];
+        let last = words[3] | u64::from(checksum(words)) << END_BITS;
+        [words[0], words[1], words[2], last].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 
     /// Nothing if the bytes are not those of an entry.
     #[inline]
     pub(super) fn decode(bytes: &[u8; ENTRY_LEN]) -> Option<Self> {
-        let [first, high, low, last] = *bytes.as_chunks::<8>().0.first_chunk()?;
-        let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
-        let key = SortKey { group: first as u32, high: u64::from_le_bytes(high), low: u64::from_le_bytes(low) };
-        let end = last & ((1 << (8 * END_LEN)) - 1);
-        let found = (last >> (8 * END_LEN)) as u16;
-        let sound = found == checksum(bytes.get(..ENTRY_LEN - size_of::<u16>())?);
+        let [first, high, low, last] = bytes.as_chunks::<8>().0.first_chunk()?.map(u64::from_le_bytes);
+        let end = last & END_MASK;
+        let key = SortKey { group: first as u32, high, low };
+        let sound = (last >> END_BITS) as u16 == checksum([first, high, low, end]);
         sound.then_some(Self { key, count: (first >> 32) as u32, end })
     }
 }
 
-/// Half of a CRC is enough to find a page of the file that was not written, or written by somebody else. It is not that of
-/// zeros for zeros.
+/// Half of a CRC, which finds a page of the file that was not written, or is somebody else's: that of zeros is not zero.
 #[inline]
-fn checksum(entry: &[u8]) -> u16 {
-    crc32c::crc32c(entry) as u16
+fn checksum(words: [u64; 4]) -> u16 {
+    crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened()) as u16
 }
 
 /// All runs, and where those of them are that are not in memory.
@@ -395,20 +389,23 @@ impl Cursor {
             }
             if live {
                 let new = self.items.len() - (entries.end - entries.start) as usize;
-                let mut entry = entries.start;
                 let mut kept = new;
-                for at in new..self.items.len() {
+                for (entry, at) in (entries.start..).zip(new..self.items.len()) {
                     if !run.is_dropped(entry) {
                         self.items.swap(kept, at);
                         kept += 1;
                     }
-                    entry += 1;
                 }
                 self.items.truncate(kept);
             }
             self.next = entries.end;
         }
-        Ok(())
+        match &run.stored {
+            Stored::File(file) if self.next == run.entries && self.start != file.records_len => {
+                Err(set.damaged(format!("expected {} bytes of records, found {}", file.records_len, self.start)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {

@@ -161,7 +161,7 @@ impl Walk {
 }
 
 impl Window {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.items.clear();
         self.order.clear();
         self.parts.clear();
