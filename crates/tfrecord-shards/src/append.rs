@@ -77,3 +77,6 @@ fn splitting(splits: &[SplitDescription], split_by: &[String]) -> String {
     let by = if split_by.is_empty() { "whole records".to_owned() } else { split_by.join(", ") };
     format!("{} by {by}", parts.collect::<Vec<_>>().join(","))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! [`FormDifference`]: why the records of two sets cannot stand in one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,14 +49,20 @@ impl FormDifference {
     /// does not matter. Nulls must become the same.
     pub(crate) fn on_append(rows: &SetDescription, out: &Path, set: &Manifest) -> Option<Self> {
         let (mut rows, mut set) = (Form::described(rows), Form::of(set));
-        rows.columns.iter_mut().for_each(|column| column.forget_layout(true));
-        set.columns.iter_mut().for_each(|column| column.forget_layout(false));
-        for (column, there) in rows.columns.iter_mut().zip(&set.columns) {
+        let nulls: BTreeSet<_> =
+            rows.columns.iter().filter(|column| column.may_hold_nulls()).map(|column| column.name.clone()).collect();
+        for (column, there) in rows.columns.iter_mut().zip(&mut set.columns) {
             column.nullable |= there.nullable;
+            if column.arrow != there.arrow {
+                // A dictionary has no more values than its keys tell apart: it fits where there is none, but not the
+                // other way around.
+                column.forget_layout(true);
+                there.forget_layout(false);
+            }
         }
         let parts = |form: &Form<'_>| match form.parts() {
             parts if parts.is_empty() => parts,
-            parts => parts.into_iter().chain(form.parts_of_appending()).collect(),
+            parts => parts.into_iter().chain(form.parts_of_appending(&nulls)).collect(),
         };
         Self::between(parts(&rows), out, parts(&set))
     }
@@ -137,10 +143,11 @@ impl<'a> Form<'a> {
         record_type.into_iter().chain(columns).chain(mapped).chain(choices).collect()
     }
 
-    /// What must also be alike where records are added to those that are there.
-    fn parts_of_appending(&self) -> Vec<Part> {
+    /// What must also be alike where records are added to those that are there, some with nulls in these columns.
+    fn parts_of_appending(&self, nulls: &BTreeSet<String>) -> Vec<Part> {
         let columns = self.mapping.and_then(mapped_columns).unwrap_or_default();
-        let nulls = columns.iter().map(|column| {
+        let columns = columns.iter().filter(|column| nulls.contains(&text(column, "column")));
+        let nulls = columns.map(|column| {
             (format!("what becomes of nulls in column {:?}", text(column, "column")), text(column, "nulls"))
         });
         let vocabularies = self.mapping_option("vocabularies").and_then(Value::as_object).into_iter().flatten();
@@ -167,8 +174,11 @@ fn columns(schema: Option<&SchemaDescription>) -> Vec<Column> {
 }
 
 impl Column {
-    /// Takes one type for all that hold the same values. A dictionary has no more values than its keys tell apart, so
-    /// that it fits where there is none, but not the other way around.
+    fn may_hold_nulls(&self) -> bool {
+        self.nullable || self.arrow.as_ref().is_none_or(DataType::is_nested)
+    }
+
+    /// Takes one type for all that hold the same values.
     fn forget_layout(&mut self, dictionaries: bool) {
         if let Some(data_type) = &self.arrow {
             self.data_type = plain(data_type, dictionaries).to_string();

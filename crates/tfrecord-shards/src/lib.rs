@@ -11,12 +11,14 @@
 //! | to spread rows over shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
 //! | to give every key to one split | [`Splits`], [`key_hashes`] |
 //! | to stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
+//! | to add rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
+//! | shards in `key=value` directories, or in splits | [`ShardGroup`] |
 //! | to know whether a directory is a whole set | [`check`], [`Manifest::read`] |
 //! | to know all that is wrong with files and sets | [`verify`](fn@verify) |
 //! | the sound records of damaged ones in a new set | [`salvage`] |
 //! | other shards of the same records, which are not decoded | [`reshard`] |
 //! | an index that tells where each record is | [`index`](fn@index) |
-//! | to see what killed runs have left | [`leftovers`] |
+//! | to see what killed runs have left, and to remove it | [`leftovers`], [`remove_leftovers`] |
 //!
 //! ```
 //! use std::sync::Arc;

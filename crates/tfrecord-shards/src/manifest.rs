@@ -253,7 +253,8 @@ impl fmt::Display for Disagreement {
 
 /// What `_manifest.json` says about a set.
 ///
-/// Equal inputs and options give equal manifests but for [`run`](Self::run) and [`created`](Self::created).
+/// Equal inputs and options give equal manifests but for [`run`](Self::run) and [`created`](Self::created), which runs that
+/// [have appended](Self::appended) tell of themselves, too, and of which the names of their shards have the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The format of the manifest.

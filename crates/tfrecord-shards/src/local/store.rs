@@ -3,8 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -15,6 +17,12 @@ use crate::error::{AtPath, ErrorKind, Result};
 use crate::manifest::Manifest;
 use crate::names::MANIFEST_NAME;
 use crate::{staging, target};
+
+/// Most directories that are synced at the same time. They wait for the disk, not for cores.
+const MOST_SYNCING: usize = 16;
+
+/// So many directories are not worth a thread.
+const FEW_DIRECTORIES: usize = 16;
 
 impl StagedSet {
     fn place(&self, place: Place) -> &Path {
@@ -109,10 +117,22 @@ impl StagedSet {
         write().at("write", &path)
     }
 
-    /// Syncs a directory and these below it, inner ones first.
+    /// Syncs a directory and these below it, several at a time: file systems write them down together.
     fn sync(&self, place: Place, directories: &[String]) -> Result<()> {
         let dir = self.place(place);
-        directories.iter().rev().try_for_each(|directory| sync(&dir.join(directory)))?;
+        let sync_some =
+            |directories: &[String]| directories.iter().try_for_each(|directory| sync(&dir.join(directory)));
+        let some = directories.len().div_ceil(MOST_SYNCING).max(FEW_DIRECTORIES);
+        let mut chunks = directories.chunks(some);
+        let first = chunks.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let others: Vec<_> = chunks.map(|chunk| scope.spawn(move || sync_some(chunk))).collect();
+            let synced = sync_some(first);
+            others.into_iter().fold(synced, |synced, other| {
+                let other = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                synced.and(other)
+            })
+        })?;
         sync(dir)
     }
 

@@ -8,8 +8,8 @@ use crate::error::{ErrorKind, Result};
 use crate::group::ShardGroup;
 use crate::names::MANIFEST_NAME;
 
-/// What the fractions of all splits may miss 1 by: what is lost when decimal fractions are added.
-const FRACTIONS_TOLERANCE: f64 = 1e-9;
+/// What the fractions of all splits may miss 1 by: people write thirds with some digits.
+const FRACTIONS_TOLERANCE: f64 = 1e-6;
 
 /// The minor version of the format since which splits and partition columns are declared.
 const GROUPS_SINCE: u32 = 3;
@@ -17,6 +17,9 @@ const GROUPS_SINCE: u32 = 3;
 impl Manifest {
     /// The first thing in it that cannot be so.
     pub(crate) fn contradiction(&self) -> Option<String> {
+        if let Some(problem) = split_problem(&self.splits, &self.split_by).or_else(|| self.run_problem()) {
+            return Some(problem);
+        }
         let mut paths = BTreeSet::new();
         for shard in &self.shards {
             let path = &shard.path;
@@ -37,9 +40,6 @@ impl Manifest {
         }
         if let Some(path) = self.replaced.iter().find(|path| leads_out(path)) {
             return Some(format!("replaced path {path:?} leads out of the set"));
-        }
-        if let Some(problem) = split_problem(&self.splits, &self.split_by).or_else(|| self.run_problem()) {
-            return Some(problem);
         }
         let sums = Totals::of(&self.shards);
         (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
@@ -110,8 +110,8 @@ fn split_problem(splits: &[SplitDescription], split_by: &[String]) -> Option<Str
     if let Some(SplitDescription { name, .. }) = splits.iter().find(|split| !names.insert(&split.name)) {
         return Some(format!("split {name:?} is declared twice"));
     }
-    // A fraction that is no number is not above 0 either.
-    if let Some(SplitDescription { name, fraction }) = splits.iter().find(|split| !(split.fraction > 0.0)) {
+    let is_none = |fraction: f64| fraction.is_nan() || fraction <= 0.0;
+    if let Some(SplitDescription { name, fraction }) = splits.iter().find(|split| is_none(split.fraction)) {
         return Some(format!("split {name:?} has the fraction {fraction}"));
     }
     let sum: f64 = splits.iter().map(|split| split.fraction).sum();

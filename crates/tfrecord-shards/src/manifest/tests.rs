@@ -69,6 +69,12 @@ fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &m
         Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
         None => schema,
     };
+    // Of what may be null, too, the first form is the one to look at.
+    let schema = schema["anyOf"].get(0).unwrap_or(schema);
+    let schema = match schema["$ref"].as_str() {
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
     match json {
         Value::Object(members) => {
             for (name, member) in members {
@@ -85,12 +91,34 @@ fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &m
     }
 }
 
+/// A split and partitioned set that a run has appended to.
+fn grouped() -> Manifest {
+    let columns = ["dt", "v"].map(|name| Field::new(name, DataType::Utf8, true));
+    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let description = SetDescription {
+        splits: vec![split("train", 0.9), split("eval", 0.1)],
+        split_by: vec!["id".to_owned()],
+        partition_columns: Some(SchemaDescription::try_new(&Schema::new(columns.to_vec())).unwrap()),
+        sharding: Sharding::Hosts(std::num::NonZeroUsize::new(4).unwrap()),
+        seed: Some(u64::MAX),
+        ..description()
+    };
+    let shard = |path: &str, split: &str| ShardEntry {
+        path: format!("dt=__HIVE_DEFAULT_PARTITION__/v=a%3Db/{path}.tfrecord.gz"),
+        split: Some(split.to_owned()),
+        partition_values: [("dt".to_owned(), None), ("v".to_owned(), Some("a=b".to_owned()))].into(),
+        ..shard(0)
+    };
+    let (first, second) = (RunId::new(), RunId::new());
+    let shards = vec![shard("train-00000-of-00001", "train"), shard("eval-00000-of-00001", "eval")];
+    let manifest = Manifest::new(description.clone(), shards, &first);
+    let added = vec![shard(&format!("eval-{second}-00000-of-00001"), "eval")];
+    manifest.with_appended(SetDescription { query: None, seed: None, ..description }, added, &second)
+}
+
 #[test]
 fn json_is_what_the_schema_describes() {
-    let mut manifest = manifest();
-    manifest.seed = Some(u64::MAX);
-    manifest.shards[0].split = Some("train".to_owned());
-    manifest.shards[0].partition_values = [("dt".to_owned(), None), ("v".to_owned(), Some("1".to_owned()))].into();
+    let manifest = grouped();
     let json = serde_json::to_value(&manifest).unwrap();
     let errors: Vec<_> = validator().iter_errors(&json).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}");
@@ -101,7 +129,7 @@ fn json_is_what_the_schema_describes() {
 
 #[test]
 fn the_schema_refuses_what_is_not_a_manifest() {
-    let spoil: [(&str, Value); 8] = [
+    let spoil: [(&str, Value); 12] = [
         ("/format_version", json!("2.0")),
         ("/created", json!("yesterday")),
         ("/compression", json!("GZIP")),
@@ -110,9 +138,13 @@ fn the_schema_refuses_what_is_not_a_manifest() {
         ("/shards/0/offsets/0", json!(16)),
         ("/schema", json!("int64")),
         ("/sharding", json!({})),
+        ("/splits", json!([])),
+        ("/splits/0/fraction", json!(0)),
+        ("/appended/0/run", json!(7)),
+        ("/partition_columns", Value::Null),
     ];
     for (pointer, value) in spoil {
-        let mut json = serde_json::to_value(manifest()).unwrap();
+        let mut json = serde_json::to_value(grouped()).unwrap();
         *json.pointer_mut(pointer).unwrap() = value;
         assert!(!validator().is_valid(&json), "{pointer}");
     }
@@ -127,6 +159,67 @@ fn reads_back_what_was_written() {
     assert_eq!(read.arrow_schema().unwrap(), description().schema.map(|schema| schema.to_schema().unwrap()));
     assert_eq!(read.mapping_options().unwrap().choices.len(), 1);
     assert_eq!(json["shards"][0]["crc32c"], "0000beef");
+}
+
+#[test]
+fn what_was_appended_is_told_run_by_run() {
+    let longer = grouped();
+    let manifest = &longer;
+    let json: Value = serde_json::from_slice(&manifest.to_json().unwrap()).unwrap();
+    assert_eq!(read(&json).unwrap(), *manifest);
+    assert_eq!((manifest.totals.shards, manifest.totals.rows), (3, 30));
+    let [appended] = manifest.appended.as_slice() else { panic!("{:?}", manifest.appended) };
+    assert_eq!((appended.shards, appended.seed, &appended.query), (1, None, &None));
+    assert_eq!(manifest.last_run(), appended.run);
+    assert_eq!((manifest.query.as_deref(), manifest.seed), (Some("SELECT * FROM t"), Some(u64::MAX)));
+    // What a set does not have is not told.
+    let json = serde_json::to_value(self::manifest()).unwrap();
+    for absent in ["splits", "split_by", "partition_columns", "appended"] {
+        assert_eq!(json.get(absent), None);
+    }
+}
+
+#[test]
+fn groups_that_contradict_themselves_are_refused() {
+    for (pointer, value, expected) in [
+        ("/shards/0/split", json!("test"), "is of split \"test\", which the set does not have"),
+        ("/shards/0/split", Value::Null, "is of no split"),
+        ("/shards/0/partition_values/dt", json!("2026"), "does not lie in \"dt=2026/v=a%3Db\""),
+        ("/shards/0/partition_values", json!({ "v": "a=b" }), "does not have one value for each partition column"),
+        ("/shards/0/partition_values/w", json!("1"), "does not have one value for each partition column"),
+        ("/shards/0/path", json!("dt=1/v=a%3Db/train-00000-of-00001.tfrecord.gz"), "does not lie in"),
+        ("/shards/0/path", json!("dt=1//v=a%3Db/train.tfrecord.gz"), "leads out of the set"),
+        ("/splits/1/name", json!("train"), "split \"train\" is declared twice"),
+        ("/splits/1/fraction", json!(-0.1), "split \"eval\" has the fraction -0.1"),
+        ("/splits/1/fraction", json!(0.2), "the fractions of the splits add up to 1.1"),
+        ("/appended/0/shards", json!(4), "4 shards were appended, of 3 in the set"),
+    ] {
+        let mut json = serde_json::to_value(grouped()).unwrap();
+        match json.pointer_mut(pointer) {
+            Some(there) => *there = value,
+            None => json["shards"][0]["partition_values"]["w"] = value,
+        }
+        let error = read(&json).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::ManifestContent { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{pointer}: {error}");
+    }
+    let mut twice = serde_json::to_value(grouped()).unwrap();
+    twice["appended"][0]["run"] = twice["run"].clone();
+    assert!(read(&twice).unwrap_err().to_string().contains("has written shards twice"));
+    let mut no_splits = serde_json::to_value(manifest()).unwrap();
+    no_splits["split_by"] = json!(["id"]);
+    assert!(read(&no_splits).unwrap_err().to_string().contains("there are no splits"));
+}
+
+/// The sets that format 1.2 knew: what it says of splits and partitions nobody could declare.
+#[test]
+fn manifests_before_1_3_need_not_declare_groups() {
+    let mut json = serde_json::to_value(manifest()).unwrap();
+    json["format_version"] = json!("1.2");
+    json["shards"][0]["split"] = json!("train");
+    json["shards"][1]["partition_values"] = json!({ "dt": "1" });
+    assert!(validator().is_valid(&json));
+    assert_eq!(read(&json).unwrap().shards[0].split.as_deref(), Some("train"));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The machine against a model of a store: a run may die before any step, a step may fail, and two runs may take their
 //! steps in any order.
 
+mod append;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ struct Model {
     conditional: bool,
 }
 
-/// What a reader finds.
+/// What a reader finds: nothing that is whole, or the shards of these runs, with `+` between.
 #[derive(Debug, Clone, PartialEq)]
 enum Read {
     Nothing,
@@ -57,13 +59,16 @@ impl Model {
             assert!(!loose, "shards without a manifest would be read as a table: {:?}", self.files.keys());
             return Read::Nothing;
         };
-        let of_run = |name: &str| self.files.get(name).map(|(run, _)| run == manifest.run.as_bytes());
-        let shards: Vec<_> = manifest.shards.iter().map(|shard| of_run(&shard.path)).collect();
+        let of_run = |name: &str, run: &str| self.files.get(name).map(|(found, _)| found == run.as_bytes());
+        // Every run has two shards.
+        let runs: Vec<_> = manifest.runs().flat_map(|run| [run, run]).collect();
+        assert_eq!(runs.len(), manifest.shards.len());
+        let shards: Vec<_> = manifest.shards.iter().zip(runs).map(|(shard, run)| of_run(&shard.path, run)).collect();
         if !self.files.contains_key(SUCCESS_NAME) || shards.contains(&None) {
             return Read::Nothing;
         }
         assert!(!shards.contains(&Some(false)), "a mixture of sets");
-        Read::Set(manifest.run.clone())
+        Read::Set(manifest.runs().collect::<Vec<_>>().join("+"))
     }
 }
 
@@ -109,16 +114,17 @@ impl Writer {
             run: own_names.then(|| run.clone()),
         };
         let names: Vec<_> = (0..2).map(|sequence| names.name(0, sequence)).collect();
-        let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, offsets: Vec::new() };
-        let shards = names.iter().zip(0..).map(|(name, n)| StagedShard::new(name, 0, n, stats.clone())).collect();
-        let publication = ObjectPublication::new(own_names, shards, description(), &run)?;
-        let publication = Some(publication);
+        let shards = uploads(&names);
+        let publication = Some(match occupant {
+            Occupant::Standing(standing) => ObjectPublication::append(&out(), *standing, shards, description(), &run)?,
+            _ => ObjectPublication::new(own_names, shards, description(), &run)?,
+        });
         Ok(Self { run, mode, names, publication, own: None, end: None, fault: None, taken: 0 })
     }
 
     /// A run that ends before it begins.
     fn refused(error: crate::Error) -> Self {
-        assert!(matches!(error.kind(), ErrorKind::NotEmpty { .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::NotEmpty { .. } | ErrorKind::NotAppendable { .. }), "{error}");
         let end = Some(End::Failed { committed: false });
         let (run, mode) = (RunId::new(), SaveMode::Error);
         Self { run, mode, names: Vec::new(), publication: None, own: None, end, fault: None, taken: 0 }
@@ -194,11 +200,17 @@ fn failure() -> crate::Error {
 fn inspect(store: &Model, mode: SaveMode) -> Result<Occupant> {
     let mut survey = PrefixSurvey::new(mode, store.manifest.as_deref());
     for name in store.files.keys() {
-        if survey.add(name.clone(), 0).is_break() {
+        // As long as all shards are.
+        if survey.add(name.clone(), 20).is_break() {
             break;
         }
     }
     survey.finish(&out())
+}
+
+fn uploads(names: &[String]) -> Vec<StagedShard> {
+    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, offsets: Vec::new() };
+    names.iter().zip(0..).map(|(name, n)| StagedShard::new(name, 0, n, stats.clone())).collect()
 }
 
 fn description() -> SetDescription {
@@ -316,7 +328,7 @@ fn whichever_step_fails_the_target_is_as_before_or_new() {
 /// Two runs that take their steps in some order, `look`ing at the store after each.
 struct Race<'a> {
     before: &'a Model,
-    mode: SaveMode,
+    modes: [SaveMode; 2],
     look: fn(&Model),
 }
 
@@ -346,7 +358,10 @@ impl Race<'_> {
                     Some(writer) => {
                         writer.step(&mut store);
                     }
-                    beginning => *beginning = Some(Writer::begin(&store, self.mode).unwrap_or_else(Writer::refused)),
+                    beginning => {
+                        let mode = self.modes[usize::from(is_second)];
+                        *beginning = Some(Writer::begin(&store, mode).unwrap_or_else(Writer::refused));
+                    }
                 }
                 (self.look)(&store);
             }
@@ -367,7 +382,7 @@ fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
         for mode in [SaveMode::Error, SaveMode::Overwrite] {
             let is_refused = mode == SaveMode::Error && !before.files.is_empty();
             let mut races = 0;
-            Race { before: &before, mode, look: read }.all(|turns, store, writers| {
+            Race { before: &before, modes: [mode; 2], look: read }.all(|turns, store, writers| {
                 races += 1;
                 let place = format!("case {case}, {mode:?}, {turns:?}");
                 let winners: Vec<_> = writers.iter().filter(|writer| writer.end == Some(End::Done)).collect();
@@ -413,7 +428,7 @@ fn what_a_superseded_run_leaves_is_known_to_the_next() {
 #[test]
 fn without_conditions_nobody_removes_the_files_of_another() {
     let before = Model::new(false);
-    Race { before: &before, mode: SaveMode::Error, look: |_| {} }.all(|turns, store, writers| {
+    Race { before: &before, modes: [SaveMode::Error; 2], look: |_| {} }.all(|turns, store, writers| {
         if let Some(winner) = writers.iter().find(|writer| writer.end == Some(End::Done)) {
             assert!(winner.names.iter().all(|name| store.files.contains_key(name)), "{turns:?}");
         }
@@ -425,7 +440,7 @@ fn without_conditions_nobody_removes_the_files_of_another() {
 fn two_manifests_at_once_make_no_mixture() {
     let before = Model::new(false);
     let mut races = 0;
-    Race { before: &before, mode: SaveMode::Error, look: |_| {} }.all(|turns, store, writers| {
+    Race { before: &before, modes: [SaveMode::Error; 2], look: |_| {} }.all(|turns, store, writers| {
         // Both begin, inspect, and put their manifest, before anything else.
         if turns.iter().take(6).filter(|is_second| **is_second).count() == 3 {
             races += 1;

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process;
 
-use tfrecord_shards::{Capabilities, SaveMode, SetState, check, leftovers};
+use tfrecord_shards::{Capabilities, SaveMode, SetState, check, leftovers, remove_leftovers};
 
 use crate::child::{Child, arguments, said};
-use crate::support::{SET, begin, describe, names, stage, whole, write};
+use crate::support::{
+    SET, begin, copy_all, describe, describe_grouped, names, stage, stage_grouped, whole, write, write_grouped,
+};
 
 /// What is there before, and what the file system can do.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,16 @@ struct Case {
     old: Old,
     beside: bool,
     exchange: bool,
+    /// Adds to what is there instead of replacing it.
+    appends: bool,
+}
+
+impl Case {
+    const OVERWRITE: Self = Self { old: Old::Absent, beside: true, exchange: true, appends: false };
+
+    fn capabilities(self) -> Capabilities {
+        Capabilities { beside: self.beside, exchange: self.exchange }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,32 +38,47 @@ enum Old {
 
 #[test]
 fn onto_nothing() {
-    dies_at_every_step(Case { old: Old::Absent, beside: true, exchange: true });
+    dies_at_every_step(Case::OVERWRITE);
 }
 
 #[test]
 fn onto_an_empty_directory() {
-    dies_at_every_step(Case { old: Old::Empty, beside: true, exchange: true });
+    dies_at_every_step(Case { old: Old::Empty, ..Case::OVERWRITE });
 }
 
 #[test]
 fn exchanged() {
-    dies_at_every_step(Case { old: Old::Set, beside: true, exchange: true });
+    dies_at_every_step(Case { old: Old::Set, ..Case::OVERWRITE });
 }
 
 #[test]
 fn by_two_renames() {
-    dies_at_every_step(Case { old: Old::Set, beside: true, exchange: false });
+    dies_at_every_step(Case { old: Old::Set, exchange: false, ..Case::OVERWRITE });
 }
 
 #[test]
 fn in_place_in_an_empty_directory() {
-    dies_at_every_step(Case { old: Old::Empty, beside: false, exchange: true });
+    dies_at_every_step(Case { old: Old::Empty, beside: false, ..Case::OVERWRITE });
 }
 
 #[test]
 fn in_place_over_a_set() {
-    dies_at_every_step(Case { old: Old::Set, beside: false, exchange: true });
+    dies_at_every_step(Case { old: Old::Set, beside: false, ..Case::OVERWRITE });
+}
+
+#[test]
+fn appended() {
+    dies_at_every_step(Case { old: Old::Set, appends: true, ..Case::OVERWRITE });
+}
+
+#[test]
+fn appended_in_place() {
+    dies_at_every_step(Case { old: Old::Set, beside: false, appends: true, ..Case::OVERWRITE });
+}
+
+#[test]
+fn appended_to_nothing() {
+    dies_at_every_step(Case { appends: true, ..Case::OVERWRITE });
 }
 
 fn dies_at_every_step(case: Case) {
@@ -61,13 +88,13 @@ fn dies_at_every_step(case: Case) {
         match case.old {
             Old::Absent => {}
             Old::Empty => fs::create_dir(&out).unwrap(),
-            Old::Set => drop(write(&out, SaveMode::Error, "old").unwrap()),
+            Old::Set => drop(write_grouped(&out, SaveMode::Error, "old", ["1", "2"]).unwrap()),
         }
-        let argument = format!("{step} {} {}", case.beside, case.exchange);
+        let argument = format!("{step} {} {} {}", case.beside, case.exchange, case.appends);
         let output = Child::new("kill::dying_run", &out, argument).run();
         if output.status.success() {
             assert!(step > 8, "{case:?}: only {step} steps");
-            assert_eq!(whole(&out).as_deref(), Some("new"), "{case:?}");
+            assert_eq!(whole(&out).as_deref(), Some(new_set(case)), "{case:?}");
             return;
         }
         let said = said(&output);
@@ -77,17 +104,23 @@ fn dies_at_every_step(case: Case) {
     }
 }
 
+fn new_set(case: Case) -> &'static str {
+    if case.appends && case.old == Old::Set { "old+new" } else { "new" }
+}
+
 /// The target is the old set, the new one, or none.
 fn check_what_is_left(case: Case, out: &Path, said: &str) {
     let state = check(out).unwrap();
     match (&state, case.old) {
         (SetState::Whole(_), old) => {
             let found = whole(out).unwrap();
-            assert!(found == "new" || (found == "old" && old == Old::Set), "{case:?}: {said}");
+            assert!(found == new_set(case) || (found == "old" && old == Old::Set), "{case:?}: {said}");
         }
         (SetState::Absent, Old::Absent | Old::Empty) => {}
-        (SetState::Absent, Old::Set) => assert!(!case.exchange, "{case:?}: {said}"),
-        (SetState::Incomplete { .. }, _) => assert!(!case.beside, "{case:?}: {said}"),
+        (SetState::Absent, Old::Set) => assert!(!case.exchange && !case.appends, "{case:?}: {said}"),
+        (SetState::Incomplete { .. }, _) => {
+            assert!(!case.beside && new_set(case) == "new", "{case:?}: {said}");
+        }
         (SetState::Foreign, _) => panic!("{case:?}: our own set is taken for something else: {said}"),
     }
 }
@@ -95,16 +128,19 @@ fn check_what_is_left(case: Case, out: &Path, said: &str) {
 /// The next run finds what the dead one left, succeeds, and leaves nothing but its set.
 fn check_next_run(case: Case, dir: &Path, out: &Path, said: &str) {
     let left = leftovers(out).unwrap();
-    assert!(left.iter().all(|leftover| !leftover.live && leftover.path.is_dir()), "{left:?}");
+    assert!(left.iter().all(|leftover| !leftover.live && leftover.path.exists()), "{left:?}");
     assert_eq!(left.is_empty(), names(dir).iter().all(|name| !name.contains(".tfr-")), "{case:?}: {said}");
+    if matches!(check(out).unwrap(), SetState::Whole(_)) {
+        check_removal(case, dir, out, said);
+    }
     let vacant = matches!(check(out).unwrap(), SetState::Absent);
     if vacant && case.beside {
         let next = write(out, SaveMode::Error, "next").unwrap();
         assert_eq!(leftovers(out).unwrap(), left, "only an overwriting run removes what others have left");
         assert_eq!(whole(out), next.query);
     }
-    let commit =
-        begin(out, SaveMode::Overwrite, Capabilities { beside: case.beside, exchange: case.exchange }).unwrap();
+    let left = leftovers(out).unwrap();
+    let commit = begin(out, SaveMode::Overwrite, case.capabilities()).unwrap();
     assert_eq!(commit.leftovers(), left);
     let shards = stage(&commit, "last");
     commit.publish(shards, describe("last")).unwrap_or_else(|error| panic!("{case:?}: {error}: {said}"));
@@ -113,16 +149,34 @@ fn check_next_run(case: Case, dir: &Path, out: &Path, said: &str) {
     assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "{case:?}: {:?}: {said}", names(dir));
 }
 
+/// What it has left can be removed from a whole set, to the last directory, and the set stays. Works on a copy.
+fn check_removal(case: Case, dir: &Path, out: &Path, said: &str) {
+    let copy = tempfile::tempdir().unwrap();
+    copy_all(dir, copy.path());
+    let copied = copy.path().join(out.file_name().unwrap());
+    let removed = remove_leftovers(&copied).unwrap();
+    assert_eq!(removed.kept, [], "{case:?}: {said}");
+    assert_eq!(leftovers(&copied).unwrap(), [], "{case:?}: {said}");
+    assert_eq!(whole(&copied), whole(out), "{case:?}: {said}");
+    assert_eq!(fs::read_dir(copy.path()).unwrap().count(), 1, "{case:?}: {said}");
+    let SetState::Whole(manifest) = check(&copied).unwrap() else { panic!("{case:?}: {said}") };
+    let is_listed = |name: &String| manifest.shards.iter().any(|shard| shard.path.starts_with(name.as_str()));
+    let found = names(&copied);
+    let others = found.iter().filter(|name| !name.starts_with('_') && !is_listed(name));
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{case:?}: {said}");
+}
+
 #[test]
 #[ignore = "dies, as the child of the other tests"]
 fn dying_run() {
     let (out, argument) = arguments();
     let argument: Vec<_> = argument.split(' ').collect();
     let capabilities = Capabilities { beside: argument[1] == "true", exchange: argument[2] == "true" };
-    let commit = begin(&out, SaveMode::Overwrite, capabilities).unwrap();
-    let shards = stage(&commit, "new");
+    let mode = if argument[3] == "true" { SaveMode::Append } else { SaveMode::Overwrite };
+    let commit = begin(&out, mode, capabilities).unwrap();
+    let shards = stage_grouped(&commit, "new", ["2", "3"]);
     let mut left: usize = argument[0].parse().unwrap();
-    let published = commit.publish_observed(shards, describe("new"), &mut |step| {
+    let published = commit.publish_observed(shards, describe_grouped("new"), &mut |step| {
         if left == 0 {
             eprintln!("dies before: {step}");
             process::abort();

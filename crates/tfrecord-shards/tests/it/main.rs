@@ -1,9 +1,13 @@
 //! Sets on a real file system: how they appear, how they do not, and what dies in between.
 
 #[cfg(test)]
+mod append;
+#[cfg(test)]
 mod child;
 #[cfg(test)]
 mod damage;
+#[cfg(test)]
+mod groups;
 #[cfg(test)]
 mod inputs;
 #[cfg(test)]

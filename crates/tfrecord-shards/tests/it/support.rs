@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
 use tfrecord_framing::{Compression, Level, RecordReader, RecordWriter, append_record};
 use tfrecord_shards::{
-    Capabilities, LocalCommit, Manifest, Progress, RewriteOptions, RunId, SaveMode, SetDescription, SetState,
-    ShardWriter, ShardedWriterBuilder, Sharding, StagedShard, check, reshard,
+    Capabilities, LocalCommit, Manifest, Progress, RewriteOptions, RunId, SaveMode, SchemaDescription, SetDescription,
+    SetState, ShardGroup, ShardWriter, ShardedWriterBuilder, Sharding, SplitDescription, StagedShard, check, reshard,
 };
 
 pub const SHARDS: u32 = 2;
@@ -44,16 +45,52 @@ pub fn describe(tag: &str) -> SetDescription {
 
 /// Stages the shards of the set `tag`.
 pub fn stage(commit: &LocalCommit, tag: &str) -> Vec<StagedShard> {
+    (0..SHARDS).map(|sequence| stage_shard(commit, tag, sequence, ShardGroup::default())).collect()
+}
+
+/// Stages a shard of a group of the set `tag`.
+pub fn stage_shard(commit: &LocalCommit, tag: &str, sequence: u32, group: ShardGroup) -> StagedShard {
     let first = tag.bytes().map(i64::from).sum::<i64>() * 16; // two varint bytes each
-    let stage = |sequence| {
-        let records = encode(&ids(first..first + 10));
-        let mut shard =
-            ShardWriter::new(commit.create_shard(0, sequence).unwrap(), Compression::None, Level::default());
-        shard.append(&records, 0..records.len()).unwrap();
-        let (file, stats) = shard.finish().unwrap();
-        file.seal(stats).unwrap()
-    };
-    (0..SHARDS).map(stage).collect()
+    let records = encode(&ids(first..first + 10));
+    let file = commit.create_shard_in(0, sequence, group).unwrap();
+    let mut shard = ShardWriter::new(file, Compression::None, Level::default());
+    shard.append(&records, 0..records.len()).unwrap();
+    let (file, stats) = shard.finish().unwrap();
+    file.seal(stats).unwrap()
+}
+
+/// A group of a set that is [`describe_grouped`].
+pub fn group(dt: &str, split: &str) -> ShardGroup {
+    ShardGroup { partition_values: vec![("dt".to_owned(), Some(dt.to_owned()))], split: Some(split.to_owned()) }
+}
+
+/// A set that is split, and partitioned by `dt`.
+pub fn describe_grouped(tag: &str) -> SetDescription {
+    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let columns = Schema::new(vec![Field::new("dt", DataType::Utf8, true)]);
+    SetDescription {
+        splits: vec![split("train", 0.75), split("eval", 0.25)],
+        partition_columns: Some(SchemaDescription::try_new(&columns).unwrap()),
+        ..describe(tag)
+    }
+}
+
+/// Stages a grouped set of three shards in two directories.
+pub fn stage_grouped(commit: &LocalCommit, tag: &str, partitions: [&str; 2]) -> Vec<StagedShard> {
+    let groups = [(partitions[0], "train"), (partitions[1], "train"), (partitions[1], "eval")];
+    let stage = |((dt, split), n)| stage_shard(commit, tag, n, group(dt, split));
+    groups.into_iter().zip(0..).map(stage).collect()
+}
+
+pub fn write_grouped(
+    out: &Path,
+    mode: SaveMode,
+    tag: &str,
+    partitions: [&str; 2],
+) -> tfrecord_shards::Result<Manifest> {
+    let commit = LocalCommit::begin(out, mode, RunId::new(), &[])?;
+    let shards = stage_grouped(&commit, tag, partitions);
+    commit.publish(shards, describe_grouped(tag))
 }
 
 /// Writes the set `tag`.
@@ -70,14 +107,16 @@ pub fn begin(out: &Path, mode: SaveMode, capabilities: Capabilities) -> tfrecord
 /// What the target can only be staged inside.
 pub const IN_PLACE: Capabilities = Capabilities { beside: false, exchange: true };
 
-/// The tag of the set in `dir`, if it is whole; every byte of it is compared with the manifest.
+/// The tag of the set in `dir`, if it is whole, with `+` before that of each run that has appended to it; every byte of it
+/// is compared with the manifest.
 pub fn whole(dir: &Path) -> Option<String> {
     let SetState::Whole(manifest) = check(dir).unwrap() else { return None };
     for shard in &manifest.shards {
         let bytes = fs::read(dir.join(&shard.path)).unwrap();
         assert_eq!(crc32c::crc32c(&bytes), shard.crc32c, "{} is of another set", shard.path);
     }
-    manifest.query
+    let appended = manifest.appended.into_iter().flat_map(|run| ["+".to_owned(), run.query.unwrap_or_default()]);
+    Some(manifest.query.into_iter().chain(appended).collect())
 }
 
 /// Every file under `dir`, and what it holds.
@@ -93,6 +132,19 @@ pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+/// Copies a directory with all that is in it.
+pub fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }
 
 pub fn names(dir: &Path) -> Vec<String> {

@@ -1,7 +1,9 @@
 //! The machine against a model of a file system: a run may die before any step, a step may fail, and two runs may take
 //! turns.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::*;
 
@@ -29,9 +31,19 @@ impl Directory {
         self.files.keys().chain(&self.directories).any(|path| path.starts_with(&inside))
     }
 
-    fn manifest(&self) -> Option<Manifest> {
+    fn manifest(&self) -> Option<Rc<Manifest>> {
         let json = self.files.get(MANIFEST_NAME)?;
-        Some(Manifest::from_json(json, Path::new(MANIFEST_NAME)).unwrap())
+        // It is read after every turn, and seldom another one.
+        thread_local!(static LAST: RefCell<Vec<(Vec<u8>, Rc<Manifest>)>> = const { RefCell::new(Vec::new()) });
+        LAST.with_borrow_mut(|last| {
+            if let Some((_, manifest)) = last.iter().find(|(known, _)| known == json) {
+                return Some(Rc::clone(manifest));
+            }
+            last.truncate(3);
+            let manifest = Rc::new(Manifest::from_json(json, Path::new(MANIFEST_NAME)).unwrap());
+            last.insert(0, (json.clone(), Rc::clone(&manifest)));
+            Some(manifest)
+        })
     }
 }
 
@@ -92,7 +104,7 @@ impl Model {
             // The other one has moved the set aside, and is about to put its own there.
             return if self.replaced[other].is_some() { busy() } else { Ok(Target::Vacant) };
         };
-        let manifest = target.manifest().map(Box::new);
+        let manifest = target.manifest().map(|manifest| Box::new(Manifest::clone(&manifest)));
         match mode {
             SaveMode::Error | SaveMode::Ignore => Err(ErrorKind::NotEmpty { path: path(), found: Vec::new() }.into()),
             SaveMode::Overwrite => Ok(Target::Occupied {
@@ -158,7 +170,7 @@ impl Model {
                 }
             }
             Step::Inspect => return self.inspect(which, mode).map(Outcome::Found),
-            Step::Confirm if self.target.as_ref().and_then(Directory::manifest).as_ref() != standing => {
+            Step::Confirm if self.target.as_ref().and_then(Directory::manifest).as_deref() != standing => {
                 return Err(ErrorKind::Superseded { path: "shards".into() }.into());
             }
             Step::ReplaceManifest => {
@@ -461,11 +473,12 @@ fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
         [(Append, Inside), (Overwrite, Beside)],
         [(Append, Beside), (Overwrite, Inside)],
     ] {
-        for has_exchange in [true, false] {
+        // Only who overwrites a directory beside it needs one.
+        for has_exchange in [true, false].into_iter().filter(|has| *has || modes.contains(&(Overwrite, Beside))) {
             let before = with_set(has_exchange, true);
             let Read::Set(old) = before.read() else { panic!("there is no set") };
-            let turns =
-                (0..14).flat_map(|one| (0..14).flat_map(move |two| (0..14).map(move |three| [one, two, three])));
+            let turns = (0..13).flat_map(|one| (0..13).map(move |two| (one, two)));
+            let turns = turns.flat_map(|(one, two)| [0, 2, usize::MAX].map(|three| [one, two, three]));
             for turns in turns {
                 let (model, writers, overlap) = interleaved(&before, modes, turns);
                 let place = format!("{modes:?}, {turns:?}, exchange: {has_exchange}");
