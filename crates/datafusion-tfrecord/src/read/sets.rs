@@ -69,7 +69,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
         let mut walked = walk(store.as_ref(), location).await?;
         let mut files = walked.take_files();
         let manifests = manifests(&store, location, &walked, &files, &mut unreadable).await?;
-        let (mut whole, mut without_rows) = (Vec::new(), BTreeSet::new());
+        let mut whole = Vec::new();
         for set in manifests {
             let members = Members::of(&set, &files, &walked.passed);
             if takes_all(location, &set.directory) {
@@ -78,11 +78,6 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
             }
             for (shard, size) in set.manifest.shards.iter().zip(&members.sizes) {
                 let Some(path) = member(&set.directory, &shard.path) else { continue };
-                // Of a set without rows it lies in no partition, and would be unlike those that were added later.
-                if shard.rows == 0 && set.manifest.partition_columns.is_some() {
-                    without_rows.insert(path);
-                    continue;
-                }
                 members_of.insert(path.clone(), set.directory.clone());
                 if *size == Some(shard.file_bytes) {
                     known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
@@ -93,9 +88,6 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
             }
         }
         files.retain(|file| {
-            if without_rows.contains(&file.location) {
-                return false;
-            }
             let is_in_whole = whole.iter().any(|directory| file.location.prefix_matches(directory));
             !is_in_whole || known.contains_key(&file.location)
         });

@@ -418,17 +418,17 @@ struct MissingShard {
 }
 
 /// Shards that belong to the set although no row was for them: in each split all up to the number asked for, and one at
-/// least. A directory is there for its rows, so of a set with directories only one without rows has any.
+/// least. A directory is there for its rows, so of a set with directories only one without rows has any: in the directory of
+/// nulls.
 fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<MissingShard> {
     if !options.partition_by.is_empty() && !staged.is_empty() {
         return Vec::new();
     }
+    let partition_values: Vec<_> = options.partition_by.iter().map(|column| (column.clone(), None)).collect();
+    let group = |split| ShardGroup { partition_values: partition_values.clone(), split };
     let groups: Vec<ShardGroup> = match &options.splits {
-        Some(split) => {
-            let of_split = |(name, _): (&str, f64)| ShardGroup { split: Some(name.to_owned()), ..ShardGroup::default() };
-            split.splits.iter().map(of_split).collect()
-        }
-        None => vec![ShardGroup::default()],
+        Some(split) => split.splits.iter().map(|(name, _)| group(Some(name.to_owned()))).collect(),
+        None => vec![group(None)],
     };
     let first_free = staged.iter().map(|shard| shard.sequence as usize + 1).max().unwrap_or(0);
     let mut missing = Vec::new();

@@ -68,8 +68,8 @@ async fn a_set_in_directories_reads_back_as_it_was() -> Result<()> {
         assert_eq!(manifest.shards.len(), 4);
         let context = session(&partitions(&[0]), Pace::default())?;
         let list = "id, word, small, flag, day, time, price, code";
-        let types = "arrow_typeof(word), arrow_typeof(small), arrow_typeof(flag), arrow_typeof(day), arrow_typeof(time), \
-                     arrow_typeof(price), arrow_typeof(code)";
+        let types = "arrow_typeof(word) AS w, arrow_typeof(small) AS s, arrow_typeof(flag) AS f, arrow_typeof(day) AS d, \
+                     arrow_typeof(time) AS t, arrow_typeof(price) AS p, arrow_typeof(code) AS c";
         let expected = context.sql(&format!("SELECT {list}, {types} FROM ({ALL_TYPES}) ORDER BY id")).await?.collect().await?;
         let expected = pretty_format_batches(&expected)?.to_string();
         let found = shown(&out.to_string_lossy(), &format!("SELECT {list}, {types} FROM r ORDER BY id")).await?;
@@ -161,7 +161,7 @@ async fn directories_do_not_depend_on_memory_batches_or_threads() -> Result<()> 
             run(&context, plan(&context, query, options).await?).await?;
             let files = tree(&out)?;
             assert_eq!(files.keys().filter_map(|name| name.split("part-").next()).collect::<std::collections::BTreeSet<_>>().len(), 351);
-            assert!(*first.get_or_insert_with(|| files.clone()) == files, "{memory}, {batch_size}, {threads}");
+            assert!(*first.get_or_insert_with(|| files.clone()) == files, "{memory}, {batch_size}, {threads:?}");
         }
     }
     Ok(())
@@ -196,7 +196,8 @@ async fn a_set_without_rows_has_its_columns() -> Result<()> {
         let query = "SELECT id, CAST('2026-01-01' AS DATE) AS day FROM t";
         let options = WriteOptions { compression, ..by(&["day"], options(&out, count(3))) };
         run(&context, plan(&context, query, options).await?).await?;
-        assert_eq!(names(&out)?.len(), 3, "one shard, the manifest and the mark of success");
+        let null = "day=__HIVE_DEFAULT_PARTITION__/part-00000-of-00001.tfrecord";
+        assert_eq!(tree(&out)?.keys().filter(|name| name.starts_with(null)).count(), 1);
         let found = shown(&out.to_string_lossy(), "SELECT count(*) AS n, arrow_typeof(min(day)) AS t FROM r").await?;
         assert!(found.contains("| 0 | Date32 |"), "{found}");
     }

@@ -18,8 +18,8 @@ use super::support::{counted, small_session, tree};
 fn spread(rows: i64, partitions: usize) -> Partitions {
     let mut table = vec![Vec::new(); partitions];
     for row in 0..rows {
-        // 7919 is prime, and so no divisor of any number of rows here.
-        let id = row * (1 + 7919 * (partitions as i64 - 1)) % rows;
+        // 7919 is prime and divides no number of rows here.
+        let id = if partitions > 1 { (row * 7919 + partitions as i64) % rows } else { row };
         table[row as usize % partitions].push(id);
     }
     table

@@ -49,7 +49,7 @@ async fn no_key_is_in_two_splits_and_rows_that_are_added_move_none() -> Result<(
                 assert_eq!(user, split, "user {}", id % 1000);
             }
         }
-        assert_eq!(found.values().map(Vec::len).sum::<usize>(), lengths.iter().sum());
+        assert_eq!(found.values().map(Vec::len).sum::<usize>(), lengths.iter().sum::<usize>());
         let users: BTreeSet<_> = found["train"].iter().map(|id| id % 1000).collect();
         // A mean of 800 and a deviation of 12.6; four of them to either side.
         assert!((750..850).contains(&users.len()), "{}", users.len());

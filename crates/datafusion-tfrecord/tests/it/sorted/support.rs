@@ -27,7 +27,7 @@ pub(super) fn small_session(partitions: &Partitions, pace: Pace, memory: usize) 
 pub(super) fn counted(plan: &Arc<TfRecordCommitExec>, name: &str) -> usize {
     fn find(plan: &Arc<dyn ExecutionPlan>, name: &str) -> Option<usize> {
         if plan.is::<TfRecordWriteExec>() {
-            return Some(plan.metrics()?.sum_by_name(name)?.as_usize());
+            return Some(plan.metrics()?.sum(|metric| metric.value().name() == name)?.as_usize());
         }
         plan.children().into_iter().find_map(|child| find(child, name))
     }
