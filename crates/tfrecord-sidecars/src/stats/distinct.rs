@@ -104,7 +104,7 @@ mod tests {
     fn within_three_standard_errors() {
         let spread: [fn(u64) -> u64; 3] = [|i| i, |i| i << 40, |i| i.wrapping_mul(1_000_003)];
         for (kind, spread) in spread.into_iter().enumerate() {
-            for count in [0, 1, 2, 10, 1000, 10_000, 100_000, 3_000_000] {
+            for count in [0, 1, 2, 10, 1000, 10_000, 100_000, 1_000_000] {
                 let mut sketch = Distinct::default();
                 (0..count).for_each(|i| sketch.add(hash::word(spread(i))));
                 let error = sketch.estimate().abs_diff(count) as f64 / count.max(1) as f64;

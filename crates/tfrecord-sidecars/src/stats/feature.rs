@@ -170,7 +170,7 @@ impl FeatureStatistics {
     pub fn distinct(&self) -> Option<u64> {
         let values = self.values.as_ref()?;
         let exact = values.frequent.as_ref().and_then(Frequent::distinct);
-        Some(exact.unwrap_or_else(|| values.distinct.estimate()))
+        Some(exact.unwrap_or_else(|| values.all_distinct().estimate()))
     }
 
     /// Whether the number of distinct values is exact.
@@ -370,8 +370,18 @@ impl ValueStatistics {
         add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
     }
 
+    /// The sketch of all values, those included that are counted.
+    fn all_distinct(&self) -> Distinct {
+        let mut distinct = self.distinct.clone();
+        if let Some(frequent) = self.frequent.as_ref().filter(|frequent| frequent.counts_all()) {
+            frequent.hashes().for_each(|hash| distinct.add(hash));
+        }
+        distinct
+    }
+
     fn merge(&mut self, other: &Self) {
-        self.distinct.merge(&other.distinct);
+        self.distinct = self.all_distinct();
+        self.distinct.merge(&other.all_distinct());
         if let (Some(frequent), Some(other)) = (&mut self.frequent, &other.frequent) {
             frequent.merge(other);
         }
@@ -403,11 +413,16 @@ fn add_each(
         (0..len).filter_map(hash).for_each(|hash| distinct.add(hash));
         return;
     };
-    // While values are few each of them is counted, and its hash found once.
+    // While values are few each of them is counted, and their hashes are enough to know how many they are.
     while at < len && frequent.counts_all() {
-        if let Some(hash) = hash(at) {
+        if let Some(hash) = hash(at)
+            && !frequent.count(hash, || value(at))
+        {
             distinct.add(hash);
-            frequent.count(hash, || value(at));
+        }
+        if frequent.is_full() {
+            frequent.hashes().for_each(|hash| distinct.add(hash));
+            frequent.drop_rarest();
         }
         at += 1;
     }

@@ -16,7 +16,7 @@ use super::hash;
 pub const EXACT_VALUES: usize = 2048;
 
 /// Of values that are not counted exactly, one in so many is looked at.
-const SAMPLED: u64 = 16;
+const SAMPLED: u64 = 32;
 
 /// A value that is listed was seen so often at least: fewer are chance.
 const LEAST_SEEN: u64 = 8;
@@ -93,26 +93,39 @@ impl Frequent {
         self.taken_off == 0
     }
 
-    /// Counts a value by its hash; `value` makes it, or not if it is not to be listed.
+    /// Counts a value by its hash; `value` makes it, or not if it is not to be listed. Whether it is among the
+    /// [hashes](Self::hashes) then.
     #[inline]
-    pub(super) fn count(&mut self, hash: u64, value: impl FnOnce() -> Option<Value>) {
-        self.add(hash, 1, value);
+    pub(super) fn count(&mut self, hash: u64, value: impl FnOnce() -> Option<Value>) -> bool {
+        self.add(hash, 1, value)
+    }
+
+    /// Whether there are more distinct values than are counted exactly. They are to be [sampled](Self::drop_rarest) then.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.counts.len() > EXACT_VALUES
+    }
+
+    /// The hashes of all values that were counted and not dropped.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.counts.keys().copied()
     }
 
     #[inline]
-    fn add(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) {
+    fn add(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
         if let Some(counted) = self.counts.get_mut(&hash) {
             counted.count += weight;
-            return;
+            return true;
         }
         match value() {
             Some(value) => {
                 self.counts.insert(hash, Counted { value, count: weight });
+                true
             }
-            None => self.incomplete = true,
-        }
-        if self.counts.len() > EXACT_VALUES {
-            self.drop_rarest();
+            None => {
+                self.incomplete = true;
+                false
+            }
         }
     }
 
@@ -132,13 +145,16 @@ impl Frequent {
                 && let Some(hash) = hash(at)
             {
                 self.add(hash, SAMPLED, || value(at));
+                if self.is_full() {
+                    self.drop_rarest();
+                }
             }
         }
         self.position = end;
     }
 
     /// Takes the median count off all counts: about half of the values are gone.
-    fn drop_rarest(&mut self) {
+    pub(super) fn drop_rarest(&mut self) {
         let mut counts: Vec<u64> = self.counts.values().map(|counted| counted.count).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable(middle);
@@ -159,7 +175,7 @@ impl Frequent {
             self.counts.entry(*hash).or_insert_with(|| Counted { value: counted.value.clone(), count: 0 }).count +=
                 counted.count;
         }
-        while self.counts.len() > EXACT_VALUES {
+        while self.is_full() {
             self.drop_rarest();
         }
     }

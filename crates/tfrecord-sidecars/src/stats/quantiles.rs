@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn ranks_are_right_within_a_percent() {
-        for count in [10, 1000, 20_000, 300_000, 3_000_000] {
+        for count in [10, 1000, 20_000, 300_000] {
             for (shape, values) in shapes(count).into_iter().enumerate() {
                 let error = worst_rank(&sketch(&values), values);
                 assert!(error <= 0.01, "{count} values of shape {shape}: {error}");
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn parts_of_any_size_are_merged() {
-        for (shape, values) in shapes(1_000_000).into_iter().enumerate() {
+        for (shape, values) in shapes(300_000).into_iter().enumerate() {
             let mut merged = Quantiles::default();
             let (mut start, mut len) = (0, 3);
             while start < values.len() {

@@ -8,8 +8,11 @@ fn number(value: u64) -> Option<Value> {
 fn add(frequent: &mut Frequent, values: &[u64]) {
     let mut at = 0;
     while at < values.len() && frequent.counts_all() {
-        frequent.count(hash::word(values[at]), || number(values[at]));
+        assert!(frequent.count(hash::word(values[at]), || number(values[at])));
         at += 1;
+        if frequent.is_full() {
+            frequent.drop_rarest();
+        }
     }
     let rest = &values[at..];
     frequent.sample(rest.len(), |at| Some(hash::word(rest[at])), |at| number(rest[at]));
@@ -44,8 +47,8 @@ fn frequent_ones_among_many_are_found() {
     for (place, top) in top.iter().enumerate() {
         assert_eq!(top.value, Value::Int64(place as i64 + 1));
         let exact = values.iter().filter(|value| **value == place as u64 + 1).count() as f64;
-        // Of 1/64 of a million values, sampled: three standard deviations are 10 %.
-        assert!((top.count as f64 / exact - 1.0).abs() < 0.1, "{top:?} of {exact}");
+        // Of 1/128 of a million values, one in 32: two standard deviations are 13 %.
+        assert!((top.count as f64 / exact - 1.0).abs() < 0.15, "{top:?} of {exact}");
     }
     assert_eq!(top.len(), 6);
 }
