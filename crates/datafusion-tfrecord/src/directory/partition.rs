@@ -86,7 +86,9 @@ impl PartitionColumns {
     /// Whether a column is null in some file.
     pub(crate) fn has_null(&self, column: &str) -> bool {
         let position = self.fields.iter().position(|field| field.name() == column);
-        position.is_some_and(|position| self.values.iter().any(|values| values.get(position).is_some_and(ScalarValue::is_null)))
+        let is_null =
+            |position| move |values: &Vec<ScalarValue>| values.get(position).is_some_and(ScalarValue::is_null);
+        position.is_some_and(|position| self.values.iter().any(is_null(position)))
     }
 
     /// The columns but one.
@@ -250,12 +252,11 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn known_types_take_the_place_of_those_that_were_guessed() -> Result<()> {
         let known = |name, data_type| Arc::new(Field::new(name, data_type, false));
         let types = [known("n", DataType::Int16), known("d", DataType::Date32), known("x", DataType::Utf8View)];
         let directories = ["n=7/d=2026-01-01/x=1", "n=-1/d=__HIVE_DEFAULT_PARTITION__/x=a%2Fb"];
-        let columns = columns(&directories)?.with_types(&types, |index| format!("file {index}"))?;
+        let columns = columns(&directories)?.as_written(&types, |index| format!("file {index}"))?;
         assert!(columns.fields().iter().all(|field| field.is_nullable()));
         let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
         assert_eq!(columns.values(0), [ScalarValue::Int16(Some(7)), ScalarValue::Date32(Some(20454)), text("1")]);
@@ -268,15 +269,18 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_refused_with_its_file() -> Result<()> {
         let known = Arc::new(Field::new("n", DataType::Int16, false));
-        let error = columns(&["n=7", "n=70000"])?.with_types(&[known], |index| format!("file {index}"));
+        let error = columns(&["n=7", "n=70000"])?.as_written(&[known], |index| format!("file {index}"));
         let message = error.expect_err("no 16 bits").to_string();
         assert_eq!(message, "file 1: partition n=70000 is not of type Int16, as the manifest has it");
-=======
+        Ok(())
+    }
+
+    #[test]
     fn declared_types_are_those_of_the_values() -> Result<()> {
         use DataType::{Boolean, Date32, Decimal128, Float64, Int8, Timestamp, UInt16, Utf8, Utf8View};
         use arrow_schema::TimeUnit::{Millisecond, Nanosecond};
         let typed = |value: &str, data_type: &DataType| {
-            let inferred = columns(&[&format!("c={value}"), &format!("c={NULL_VALUE}")])?;
+            let inferred = columns(&[&format!("c={value}"), &format!("c={NULL_PARTITION}")])?;
             let typed = inferred.with_types(&Schema::new(vec![Field::new("c", data_type.clone(), true)]), |index| {
                 format!("file {index}")
             })?;
@@ -317,7 +321,6 @@ mod tests {
         assert_eq!(message, "file 0: directory \"c=x:y\": \"x:y\" is no value of the declared type Int8");
         let message = typed("x", &DataType::new_list(Int8, true)).expect_err("a list").to_string();
         assert_eq!(message, "column \"c\" of the path: declared as List(Int8), which no directory name can hold");
->>>>>>> main
         Ok(())
     }
 
