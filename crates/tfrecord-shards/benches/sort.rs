@@ -16,7 +16,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use tfrecord_framing::append_record;
 use tfrecord_shards::Sharding;
 use tfrecord_shards::sort::{EqualRecords, RecordSorter, SortKey, SorterOptions, TempDirSpill};
-use twox_hash::XxHash3_128;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// What a table writer hands over at a time.
 const BUFFER_BYTES: usize = 2 << 20;
@@ -38,7 +38,7 @@ fn inputs(rows: u64, distinct: u64) -> [Input; 2] {
             Ok::<_, std::convert::Infallible>(())
         })
         .unwrap();
-        keys.push(SortKey::new(0, XxHash3_128::oneshot_with_seed(1, &frame[12..frame.len() - 4])));
+        keys.push(SortKey::new(0, xxh3_128_with_seed(&frame[12..frame.len() - 4], 1)));
         records.push_frame(&frame);
         if records.bytes().len() >= BUFFER_BYTES || row + 1 == rows {
             inputs[row as usize / 17_000 % 2].push((std::mem::take(&mut keys), std::mem::take(&mut records)));
