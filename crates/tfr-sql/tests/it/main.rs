@@ -5,6 +5,7 @@
 mod arrangement;
 mod dry_run;
 mod help;
+mod limits;
 mod mapping;
 mod names;
 mod print;
