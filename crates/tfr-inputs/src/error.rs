@@ -419,6 +419,16 @@ pub enum ErrorKind {
         /// Its length in bytes.
         size: u64,
     },
+    /// A value that is none of the type that the column has in other files, or was declared with.
+    #[error("{file}: column {column:?}: {reason}")]
+    Unfit {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The session was told to end.
     #[error("stopped while files were listed")]
     Stopped,

@@ -12,7 +12,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
-use datafusion_common::{Result, not_impl_err};
+use datafusion_common::{DataFusionError, Result, not_impl_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
@@ -141,12 +141,13 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
         };
         let files = Arc::clone(&self.files);
         Ok(async move {
+            let name = Arc::clone(&part.file.name);
             let batches = files.reader.batches(part).await?;
             let adapted = batches.map_ok(move |batch| {
-                let wanted = Arc::clone(&wanted);
+                let (wanted, name) = (Arc::clone(&wanted), Arc::clone(&name));
                 let starts = (0..batch.num_rows()).step_by(size);
                 let slices = starts.map(move |start| batch.slice(start, size.min(batch.num_rows() - start)));
-                futures::stream::iter(slices.map(move |slice| adapt(&slice, &wanted)))
+                futures::stream::iter(slices.map(move |slice| adapt(&slice, &wanted, &name)))
             });
             Ok(adapted.try_flatten().boxed())
         }
@@ -238,15 +239,18 @@ impl Forward {
 }
 
 /// The wanted columns, null where the file lacks one, in the types of the table.
-fn adapt(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
+fn adapt(batch: &RecordBatch, wanted: &SchemaRef, file: &str) -> Result<RecordBatch> {
     let columns = wanted.fields().iter().map(|field| match batch.column_by_name(field.name()) {
         Some(column) => resolved(column, field.data_type()).map_err(|error| match error {
-            ArrowError::CastError(reason) => ArrowError::CastError(format!("column {:?}: {reason}", field.name())),
-            error => error,
+            ArrowError::CastError(reason) => {
+                let (file, column) = (file.to_owned(), field.name().clone());
+                DataFusionError::from(Error::from(ErrorKind::Unfit { file, column, reason }))
+            }
+            error => error.into(),
         }),
         None => Ok(new_null_array(field.data_type(), batch.num_rows())),
     });
-    let columns = columns.collect::<Result<Vec<ArrayRef>, _>>()?;
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &options)?)
 }

@@ -35,6 +35,10 @@ pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<D
 
 /// Opens the files at `locations` as one table, with the given columns or those that the files hold.
 ///
+/// The format is that of the first file; every reader of a binary format refuses files that are something else. Texts must
+/// be of one sort by their names or, where these have no ending that tells, by how they begin: 4 KiB, unpacked, of up to
+/// 32 of the files, the first, the last and others evenly between them.
+///
 /// # Errors
 /// As [`open_table`].
 pub async fn open_locations(

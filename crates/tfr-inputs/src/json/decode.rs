@@ -38,7 +38,7 @@ pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Resu
     for (row, object) in tape.rows.iter().enumerate() {
         for (key, value) in tape.entries(*object) {
             // Of a key that stands twice the last value counts, as everywhere.
-            if let Some(column) = columns.get_mut(key.start as usize) {
+            if let Some(column) = columns.get_mut(tape.node(key).start as usize) {
                 column[row] = value;
             }
         }
@@ -87,7 +87,11 @@ impl<'a> Values<'a> {
             DataType::Int64 => self.numbers::<Int64Type>(data_type, column, path, |text| text.parse().ok())?,
             DataType::Float64 => self.numbers::<Float64Type>(data_type, column, path, |text| {
                 // An integer that no float64 equals is not rounded in silence.
-                let fits = self.declared || text.len() <= EXACT_DIGITS || number_type(text).fits(&DataType::Float64);
+                let is_fraction = || text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+                let fits = self.declared
+                    || text.len() <= EXACT_DIGITS
+                    || is_fraction()
+                    || number_type(text).fits(&DataType::Float64);
                 fits.then(|| parse_float(text)).flatten()
             })?,
             DataType::Struct(fields) => self.structs(fields, data_type, column, path)?,
@@ -172,7 +176,7 @@ impl<'a> Values<'a> {
                 None => {}
                 Some(Kind::Object) => {
                     for (guess, (key, value)) in self.tape.entries(*value).enumerate() {
-                        let name = self.tape.text(key);
+                        let name = self.tape.text(self.tape.node(key));
                         let position = match fields.get(guess) {
                             Some(field) if field.name() == name => Some(guess),
                             _ => names.get(name).copied(),
@@ -258,11 +262,11 @@ impl<'a> Values<'a> {
         self.column(item.data_type(), elements, &format!("{path}[]"))
     }
 
-    fn unknown_key(&self, key: super::tape::Node, column: &str) -> Error {
+    fn unknown_key(&self, key: u32, column: &str) -> Error {
         ErrorKind::JsonKey {
             file: self.parser.file().to_owned(),
             line: self.parser.line_of(key),
-            character: u64::from(key.character),
+            character: u64::from(self.tape.place(key).character),
             column: column.to_owned(),
         }
         .into()
@@ -275,11 +279,10 @@ impl<'a> Values<'a> {
     }
 
     fn unfit(&self, value: u32, path: &str, expected: &DataType, found: &str) -> Error {
-        let node = self.tape.node(value);
         ErrorKind::JsonValue {
             file: self.parser.file().to_owned(),
-            line: self.parser.line_of(node),
-            character: u64::from(node.character),
+            line: self.parser.line_of(value),
+            character: u64::from(self.tape.place(value).character),
             column: path.to_owned(),
             expected: expected.clone(),
             found: found.to_owned(),

@@ -36,7 +36,7 @@ impl Members {
     /// Takes note of the keys and values of an object; `guess` keeps them in order without a look-up.
     pub(super) fn observe(&mut self, tape: &Tape, object: u32) {
         for (guess, (key, value)) in tape.entries(object).enumerate() {
-            let key = tape.text(key);
+            let key = tape.text(tape.node(key));
             let position = match self.shapes.get(guess) {
                 Some((name, _)) if name == key => guess,
                 _ => self.position(key),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::keys::{Key, Keys};
 use super::number::number_len;
-use super::tape::{Kind, Node, Tape};
+use super::tape::{Kind, Node, Place, Tape};
 use crate::error::{Error, ErrorKind, Line, Result};
 
 /// An object that is longer is taken for one whose end is missing.
@@ -330,8 +330,7 @@ impl Parser {
         if self.open.len() == 1
             && let Some((nodes, text)) = self.unwanted.take()
         {
-            self.tape.nodes.truncate(nodes);
-            self.tape.text.truncate(text);
+            self.tape.truncate(nodes, text);
         }
         self.state = match self.open.is_empty() {
             false => State::Next,
@@ -353,7 +352,8 @@ impl Parser {
         let line = u32::try_from(line - self.tape_line.min(line)).unwrap_or(u32::MAX);
         let character = u32::try_from(character).unwrap_or(u32::MAX);
         // A tape holds less than 4 GiB: MAX_TAPE_LEN and one record.
-        self.tape.nodes.push(Node { kind, start: start as u32, end: end as u32, line, character });
+        self.tape.nodes.push(Node { kind, start: start as u32, end: end as u32 });
+        self.tape.places.push(Place { line, character });
     }
 
     fn read_text(&mut self, input: &[u8], key: bool) -> Result<usize> {
@@ -542,8 +542,8 @@ impl Parser {
     }
 
     /// The line of a node of the tape.
-    pub(super) fn line_of(&self, node: Node) -> Line {
-        self.line_at(self.tape_line + u64::from(node.line))
+    pub(super) fn line_of(&self, node: u32) -> Line {
+        self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
     }
 
     fn unexpected(&self, expected: &str, found: &str) -> Error {

@@ -26,6 +26,11 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) start: u32,
     pub(super) end: u32,
+}
+
+/// Where a value, or the key of one, stands in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
     /// Counted from the first line of the tape.
     pub(super) line: u32,
     /// The character in its line, counted from 1.
@@ -36,20 +41,32 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     pub(super) nodes: Vec<Node>,
+    /// Of each of these. Apart from them: wanted for messages alone, they would push what is wanted out of the caches.
+    pub(super) places: Vec<Place>,
     pub(super) text: String,
     /// Where each row begins: its object.
     pub(super) rows: Vec<u32>,
 }
 
 impl Tape {
+    /// Forgets what came behind this much.
+    pub(super) fn truncate(&mut self, nodes: usize, text: usize) {
+        self.nodes.truncate(nodes);
+        self.places.truncate(nodes);
+        self.text.truncate(text);
+    }
+
     pub(super) fn clear(&mut self) {
-        self.nodes.clear();
-        self.text.clear();
+        self.truncate(0, 0);
         self.rows.clear();
     }
 
     pub(super) fn node(&self, index: u32) -> Node {
         self.nodes[index as usize]
+    }
+
+    pub(super) fn place(&self, index: u32) -> Place {
+        self.places[index as usize]
     }
 
     /// The text of a number or string.
@@ -71,9 +88,9 @@ impl Tape {
     }
 
     /// The keys and values of an object.
-    pub(super) fn entries(&self, object: u32) -> impl Iterator<Item = (Node, u32)> {
+    pub(super) fn entries(&self, object: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut nodes = self.values(object + 1..self.node(object).end);
-        std::iter::from_fn(move || Some((self.node(nodes.next()?), nodes.next()?)))
+        std::iter::from_fn(move || Some((nodes.next()?, nodes.next()?)))
     }
 
     fn values(&self, mut range: Range<u32>) -> impl Iterator<Item = u32> {
@@ -109,7 +126,7 @@ impl Tape {
                     if position > 0 {
                         out.push(',');
                     }
-                    write_string(self.text(key), out);
+                    write_string(self.text(self.node(key)), out);
                     out.push(':');
                     self.write_json(value, out);
                 }

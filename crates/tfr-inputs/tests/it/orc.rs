@@ -342,3 +342,50 @@ async fn every_folder_of_the_corpus() -> Result<()> {
     assert_eq!(wrong(&folders(&corpus, "orc").await?, &[]), Vec::<String>::new());
     Ok(())
 }
+
+/// How many stripes a plan left out.
+fn stripes_skipped(plan: &dyn ExecutionPlan) -> usize {
+    let here = plan.metrics().and_then(|metrics| metrics.sum_by_name("stripes_skipped"));
+    let below = plan.children().into_iter().map(|child| stripes_skipped(child.as_ref()));
+    here.map_or(0, |count| count.as_usize()) + below.sum::<usize>()
+}
+
+/// The same rows in memory, of which nothing is left out, are the oracle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_over_the_corpus_lose_no_row() -> Result<()> {
+    use datafusion::prelude::{ident, lit};
+    use datafusion::scalar::ScalarValue;
+    let Some(corpus) = corpus() else { return Ok(()) };
+    let mut skipped = 0;
+    for row in manifest(&corpus, "orc").await? {
+        if row["expect"] != "ok" || row["rows"].parse::<u64>().is_ok_and(|rows| !(1000..20_000).contains(&rows)) {
+            continue;
+        }
+        let spec = format!("t=\"{}\"", corpus.join(&row["path"]).display()).parse::<TableSpec>()?;
+        let ctx = session(1);
+        let table = tfr_inputs::open_table(&ctx.state(), &spec).await?;
+        let batches = ctx.read_table(Arc::clone(&table) as Arc<dyn TableProvider>)?.collect().await?;
+        let Some(first) = batches.first() else { continue };
+        let all = concat_batches(&first.schema(), &batches)?;
+        let bounded = |data_type: &DataType| {
+            data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Utf8 | DataType::Utf8View)
+        };
+        let schema = all.schema();
+        let columns = schema.fields().iter().zip(all.columns()).filter(|(field, _)| bounded(field.data_type()));
+        for (field, column) in columns.take(3) {
+            for row in [0, all.num_rows() / 2] {
+                let value = ScalarValue::try_from_array(column, row)?;
+                for filter in [ident(field.name()).eq(lit(value.clone())), ident(field.name()).gt(lit(value.clone()))] {
+                    let expected = ctx.read_batch(all.clone())?.filter(filter.clone())?.count().await?;
+                    let found = ctx.read_table(Arc::clone(&table) as Arc<dyn TableProvider>)?.filter(filter.clone())?;
+                    let plan = found.select(vec![ident(field.name())])?.create_physical_plan().await?;
+                    let found = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+                    assert_eq!(row_count(&found), expected, "{}: {filter}", spec.locations[0]);
+                    skipped += stripes_skipped(plan.as_ref());
+                }
+            }
+        }
+    }
+    assert!(skipped > 0, "no stripe was left out");
+    Ok(())
+}
