@@ -70,7 +70,8 @@ pub(super) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
             "seed" => arrangement.seed = Some((option, option.parse("a number from 0 to 2^64 - 1")?)),
             "split" => {
                 let splits = value.parse::<Splits>();
-                arrangement.splits = Some(splits.map_err(|error| option.invalid(format!("other splits: {error}")))?);
+                arrangement.splits =
+                    Some(splits.map_err(|error| option.invalid(format!("splits such as train=0.9,val=0.1: {error}")))?);
             }
             "split_by" => arrangement.split_by = Some((option, option.columns()?)),
             "partition_by" => write.partition_by = option.columns()?,
@@ -277,18 +278,18 @@ mod tests {
 
     #[test]
     fn mistakes_tell_what_would_be_right() {
-        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.null, tfrecord.map, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.expected_rows, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a positive number"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
-        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.shards", "train=0")]), @"");
-        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.hosts", "2")]), @"");
+        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, append or ignore"##);
+        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @r##"External error: option tfrecord.split_by: found "user", expected 'tfrecord.split' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @r##"External error: option tfrecord.split: found "a=0.5,b=0.6", expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 1.1, expected 1"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"External error: options tfrecord.prefix and tfrecord.split exclude each other");
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "train=0")]), @r##"External error: option tfrecord.shards: found "train=0", expected a number of shards for each split, 1 or more: train=256,val=16"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.hosts", "2")]), @"External error: options tfrecord.hosts and tfrecord.shards exclude each other");
         insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.shard_rows", "9")]), @"External error: options tfrecord.shard_rows and tfrecord.shards exclude each other");
     }
 }

@@ -124,9 +124,9 @@ pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, 
     let mut shards = BTreeMap::new();
     for part in text.split(',') {
         let split = part.split_once('=').and_then(|(name, count)| Some((name.trim(), count.trim().parse().ok()?)));
-        let (name, count) = split.ok_or("expected a number of shards, 1 or more, for each split: train=256,val=16")?;
+        let (name, count) = split.ok_or("a number of shards for each split, 1 or more: train=256,val=16")?;
         if shards.insert(name.to_owned(), count).is_some() {
-            return Err(format!("split {name:?} is named twice"));
+            return Err(format!("one number of shards for {name}"));
         }
     }
     Ok(shards)

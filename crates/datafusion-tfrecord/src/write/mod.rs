@@ -5,9 +5,12 @@
 //! | a number of shards | `P` | `min(P, N)`, below them a [`DealExec`] | dealt in blocks, the same number of rows to each |
 //! | a size or a number of rows for each shard | `P` | `P` | each partition fills one shard after the other |
 //! | ordered | one | one | contiguous: ranges of equal length, or one shard after the other |
+//! | shuffled, in splits, in directories, or for hosts | `P`, or one if ordered | as many | all partitions sort the records together, then each group is cut |
+//! | a number of shards that cannot all be open | `P` | `P` | as dealt; all partitions sort the records by shard |
 //!
 //! The number of shards is exact in the first case, whatever the partitions hold, without hashing rows; why so, and what
-//! it costs, is told at [`DealExec`]. In no case do batch sizes, threads or the speed of partitions show in the shards:
+//! it costs, is told at [`DealExec`]. Records are sorted with [`tfrecord_shards::sort`]: in memory that is booked with the engine
+//! as what can be spilled, and past that in its temporary files. In no case do batch sizes, threads or the speed of partitions show in the shards:
 //! they follow from the rows of each input partition, in their order.
 //!
 //! # Where work is done
@@ -25,7 +28,7 @@
 //!
 //! # When something fails
 //! Errors and panics, wherever they happen, end the run with an error, and a stream that is dropped ends it without one.
-//! Either way, jobs that have not started are skipped, those that have are waited for, and with the last one goes
+//! Partitions that sort together end each other. Either way, jobs that have not started are skipped, those that have are waited for, and with the last one goes
 //! everything that was staged.
 
 mod commit;

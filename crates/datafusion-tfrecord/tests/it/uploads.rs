@@ -6,7 +6,7 @@ mod faulty;
 use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -15,18 +15,18 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::object_store::memory::InMemory;
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{ObjectStoreExt, PutPayload};
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::directory::Location;
-use datafusion_tfrecord::write::WriteTarget;
-use datafusion_tfrecord::{ReadOptions, UploadStores, WriteOptions, read};
+use datafusion_tfrecord::write::{WriteOutcome, WriteTarget};
+use datafusion_tfrecord::{ReadOptions, SplitOptions, UploadStores, WriteOptions, read};
 use futures::StreamExt;
 use tempfile::tempdir;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{Manifest, SaveMode, Sharding};
 
 use self::faulty::{Fault, FaultyStore, Request};
-use super::support::{Pace, Partitions, count, files, options, partitions, plan, run, session, write};
+use super::support::{Pace, Partitions, count, external, files, options, partitions, plan, run, session, write};
 
 const URL: &str = "memory:///train/";
 
@@ -137,20 +137,21 @@ async fn long_shards_are_sent_in_parts_of_8_mib() -> Result<()> {
 }
 
 /// Every request of a small job fails in its turn, before it is carried out or after.
-async fn one_fails(before: &FaultyStore, mode: SaveMode) -> Result<()> {
+async fn one_fails(before: &FaultyStore, options: impl Fn() -> Result<WriteOptions>) -> Result<()> {
     let old = ids(&before.files()).await?;
     let keys = before.keys().await?;
     let table = partitions(&[40, 20]);
-    let new = Some((0..60).collect::<Vec<_>>());
     let whole = before.fork(None);
-    upload(&whole, &table, to_store(count(3), mode)?).await?;
+    upload(&whole, &table, options()?).await?;
+    let new = ids(&whole.files()).await?;
+    assert!(new.iter().flatten().filter(|id| (0..60).contains(*id)).count() >= 60);
     for request in Request::ALL {
         // What follows a failure are requests that a run without one does not make.
         for number in 0..whole.count(request).max(3) {
             for done in [false, true] {
                 let store = before.fork(Some(Fault::One { request, number, done }));
-                let result = upload(&store, &table, to_store(count(3), mode)?).await;
-                let place = format!("{mode:?}, {request:?} {number}, done: {done}: {result:?}");
+                let result = upload(&store, &table, options()?).await;
+                let place = format!("{request:?} {number}, done: {done}: {result:?}");
                 let found = ids(&store.files()).await?;
                 assert_eq!(found, if result.is_ok() { new.clone() } else { old.clone() }, "{place}");
                 if let Err(error) = &result {
@@ -170,16 +171,76 @@ async fn one_fails(before: &FaultyStore, mode: SaveMode) -> Result<()> {
     Ok(())
 }
 
+/// Shuffled, in splits.
+fn arranged(options: WriteOptions) -> Result<WriteOptions> {
+    let splits = "a=0.5,b=0.5".parse().map_err(external)?;
+    Ok(WriteOptions { shuffle: Some(1), splits: Some(SplitOptions { splits, by: Vec::new() }), ..options })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_fails_there_is_nothing_or_the_set() -> Result<()> {
-    one_fails(&FaultyStore::default(), SaveMode::Error).await
+    let store = FaultyStore::default();
+    one_fails(&store, || to_store(count(3), SaveMode::Error)).await?;
+    one_fails(&store, || arranged(to_store(count(2), SaveMode::Error)?)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_fails_there_is_the_old_set_or_the_new() -> Result<()> {
     let store = FaultyStore::default();
     upload(&store, &vec![vec![7, 8, 9]], to_store(count(2), SaveMode::Error)?).await?;
-    one_fails(&store, SaveMode::Overwrite).await
+    one_fails(&store, || to_store(count(3), SaveMode::Overwrite)).await?;
+    one_fails(&store, || arranged(to_store(count(2), SaveMode::Overwrite)?)).await?;
+    one_fails(&store, || to_store(count(3), SaveMode::Append)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sorted_set_in_a_store_has_the_names_of_one_in_a_directory() -> Result<()> {
+    let table = partitions(&[700, 300]);
+    let query = "SELECT id, id % 7 AS day FROM t";
+    for sharding in [count(2), Sharding::Rows(40)] {
+        let by_day = |options| Ok::<_, DataFusionError>(WriteOptions {
+            partition_by: vec!["day".to_owned()],
+            ..arranged(options)?
+        });
+        let (dir, store) = (tempdir()?, FaultyStore::default());
+        let out = dir.path().join("out");
+        let context = with_store(&session(&table, Pace::default())?, &store)?;
+        let local = run(&context, plan(&context, query, by_day(options(&out, sharding))?).await?).await?;
+        let there = plan(&context, query, by_day(to_store(sharding, SaveMode::Error)?)?).await?;
+        let there = run(&context, there).await?;
+        assert_eq!(there.shards, local.shards);
+        assert!(there.shards.iter().any(|shard| shard.path.starts_with("day=6/b-00001-of-")));
+        for shard in &there.shards {
+            let bytes = store.files().get(&Path::parse(format!("train/{}", shard.path))?).await?.bytes().await?;
+            assert!(bytes == std::fs::read(out.join(&shard.path))?, "{}", shard.path);
+        }
+        assert_eq!(ids(&store.files()).await?, Some((0..1000).collect()));
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_added_to_or_left_as_it_is() -> Result<()> {
+    let store = FaultyStore::default();
+    upload(&store, &vec![vec![1, 2]], to_store(count(1), SaveMode::Append)?).await?;
+    let appended = upload(&store, &vec![vec![3], vec![4]], to_store(count(2), SaveMode::Append)?).await?;
+    assert_eq!((appended.totals.rows, appended.appended.len()), (4, 1));
+    assert_eq!(ids(&store.files()).await?, Some(vec![1, 2, 3, 4]));
+    // No rows are no shards.
+    let appended = upload(&store, &vec![vec![]], to_store(count(2), SaveMode::Append)?).await?;
+    assert_eq!(appended.shards.len(), 3);
+    let zlib = WriteOptions { compression: Compression::Zlib, ..to_store(count(2), SaveMode::Append)? };
+    let error = upload(&store, &vec![vec![5]], zlib).await.expect_err("another compression").to_string();
+    assert!(error.contains("compression"), "{error}");
+
+    let keys = store.keys().await?;
+    let context = with_store(&session(&vec![vec![9]], Pace::default())?, &store)?;
+    let ignoring = plan(&context, "SELECT * FROM t", to_store(count(1), SaveMode::Ignore)?).await?;
+    let rows = collect(Arc::clone(&ignoring) as _, context.task_ctx()).await?;
+    assert_eq!(rows[0].column(0).as_primitive::<UInt64Type>().values(), &[0]);
+    assert!(matches!(ignoring.outcome(), Some(WriteOutcome::Ignored { found }) if !found.is_empty()));
+    assert_eq!(store.keys().await?, keys);
+    Ok(())
 }
 
 /// From some moment on the store does not answer, as if the machine had gone.

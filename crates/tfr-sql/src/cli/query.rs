@@ -171,7 +171,7 @@ pub struct Output {
     #[command(flatten)]
     pub arrangement: ArrangementArgs,
 
-    /// Plan only: print the mapping, the shards and an estimate, write nothing
+    /// Plan only: print mapping, shards and an estimate, write nothing
     #[arg(long)]
     pub dry_run: bool,
 }

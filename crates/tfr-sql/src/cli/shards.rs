@@ -52,12 +52,12 @@ pub struct ShardArgs {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct ModeArg {
-    /// On an earlier output: error, overwrite, append or ignore
+    /// On an earlier output: error (default), overwrite, append or ignore
     ///
     /// overwrite replaces what is there, once the new output is complete. append adds shards to the set that is there, if
     /// columns, mapping and compression are the same. ignore does nothing if anything is there, and says so. A directory
     /// that holds anything but an output of tfr-sql is never written to.
-    #[arg(long, value_name = "MODE", default_value = "error", hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", default_value = "error", hide_possible_values = true, hide_default_value = true)]
     mode: Mode,
 }
 

@@ -49,7 +49,7 @@ pub fn shard_counts(text: &str) -> Result<ShardCounts, String> {
         let count = text.parse().map_err(|_| "expected a whole number, 1 or more, or train=256,val=16")?;
         return Ok(ShardCounts::Each(count));
     }
-    parse_split_shards(text).map(ShardCounts::Splits)
+    parse_split_shards(text).map(ShardCounts::Splits).map_err(|expected| format!("expected {expected}"))
 }
 
 /// How many of something to look at.

@@ -122,7 +122,11 @@ fn rows_that_are_added_move_no_other() {
 #[test]
 fn directories_take_the_place_of_columns() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @"");
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @r##"
+    exit 0
+    -- stderr
+    3,000 rows in 6 shards of 3 directories, 26.6 KiB (153.9 KiB before compression), [seconds]: set
+    "##);
     let paths: Vec<_> = shards(&bench, "set").into_keys().collect();
     assert_eq!(
         paths,
@@ -165,10 +169,32 @@ fn splits_lie_in_directories() {
 #[test]
 fn columns_that_there_are_not_are_named() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @"");
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "day"]), @"");
-    assert_told!(bench.tell(&["SELECT [1, 2] AS dt, 1 AS x", "--out", "set", "--partition-by", "dt"]), @"");
-    assert_told!(bench.tell(&["SELECT 1 AS dt", "--partition-by", "dt", "--dry-run"]), @"");
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @r##"
+    exit 1
+    -- stderr
+    error: no split column "user": the columns are UserId, event, dt
+
+    hint: did you mean "UserId"? a name is matched as it is spelled
+    "##);
+    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "day"]), @r##"
+    exit 1
+    -- stderr
+    error: no partition column "day": the columns are UserId, event, dt
+    "##);
+    assert_told!(bench.tell(&["SELECT [1, 2] AS dt, 1 AS x", "--out", "set", "--partition-by", "dt"]), @r##"
+    exit 1
+    -- stderr
+    error: partition column "dt": values of type List(Int64) cannot name directories
+
+    hint: CAST dt in the query to text, a number, a date or a timestamp
+    "##);
+    assert_told!(bench.tell(&["SELECT 1 AS dt", "--partition-by", "dt", "--dry-run"]), @r##"
+    exit 1
+    -- stderr
+    error: no column is left for the records: all are in the names of directories: dt
+
+    hint: select more columns, or keep the partition columns in the records, too
+    "##);
     assert!(bench.leftovers().is_empty());
 }
 
@@ -178,13 +204,33 @@ fn rows_are_added_to_a_set() {
     let add = |query: &str, arguments: &[&str]| {
         bench.tell(&[&[query, "--out", "set", "--mode", "append"], arguments].concat())
     };
-    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id < 10", &[]), @"");
-    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id >= 10 AND id < 30", &["--shards", "2"]), @"");
+    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id < 10", &[]), @r##"
+    exit 0
+    -- stderr
+    10 rows in 1 shard, 310 B, [seconds]: set
+    "##);
+    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id >= 10 AND id < 30", &["--shards", "2"]), @r##"
+    exit 0
+    -- stderr
+    20 rows in 2 shards, 620 B, [seconds]: set, now 30 rows in 3 shards
+    "##);
     assert_eq!(rows(&bench, "SELECT count(DISTINCT id), count(*) FROM 'set/'"), ["30,30"]);
     assert_eq!(tell(&bench.run_tool(&["verify", "set", "--quiet"])), "exit 0\n");
 
-    assert_told!(add("SELECT 'x' AS id", &[]), @"");
-    assert_told!(add("SELECT 1 AS id", &["--compression", "gzip"]), @"");
+    assert_told!(add("SELECT 'x' AS id", &[]), @r##"
+    exit 1
+    -- stderr
+    error: set: not appended to: column "id" is Utf8, in the set it is Int64
+
+    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type); or write it to another directory
+    "##);
+    assert_told!(add("SELECT 1 AS id", &["--compression", "gzip"]), @r##"
+    exit 1
+    -- stderr
+    error: set: not appended to: the compression is gzip, in the set it is none
+
+    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type); or write it to another directory
+    "##);
     assert_eq!(rows(&bench, "SELECT count(*) FROM 'set/'"), ["30"]);
     let query = "SELECT id FROM 'many.parquet' WHERE id = 99";
     let output = bench.run(&[query, "--out", "set", "--mode", "append", "--report", "json"]);
@@ -205,15 +251,33 @@ fn what_is_there_may_be_kept() {
     check_report(&report);
     assert_eq!((output.status.code(), &report["report"], &report["out"]), (Some(0), &json!("ignored"), &json!("set")));
     assert_eq!(shards(&bench, "set"), before);
-    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @"");
+    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @r##"
+    exit 0
+    -- stderr
+    kept what is there: set holds _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+    "##);
 
     bench.text("table.csv", "kept");
-    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @"");
+    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @r##"
+    exit 0
+    -- stderr
+    kept what is there: table.csv
+    "##);
     assert_eq!(fs::read_to_string(bench.path().join("table.csv")).unwrap(), "kept");
-    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @"");
+    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @r##"
+    exit 1
+    -- stderr
+    error: [dir]/users.csv: expected a directory, found a file
+
+    hint: name a directory for the set alone
+    "##);
     fs::create_dir(bench.path().join("foreign")).unwrap();
     bench.text("foreign/notes.txt", "kept");
-    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @"");
+    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @r##"
+    exit 0
+    -- stderr
+    kept what is there: foreign holds notes.txt
+    "##);
     let names: BTreeSet<_> = bench.leftovers().into_iter().collect();
     assert_eq!(names, ["foreign", "set", "table.csv"].map(PathBuf::from).into());
 }
@@ -247,8 +311,45 @@ fn the_plan_tells_where_rows_would_go() {
     let query = "SELECT id, id % 10 AS user, concat('h', id % 3) AS h FROM 'many.parquet'";
     let split =
         ["--split", "train=0.9,val=0.1", "--split-by", "USER", "--shuffle", "--seed", "7", "--memory-limit", "1GiB"];
-    assert_told!(bench.tell(&[&[query, "--dry-run", "--shards", "train=256,val=16"], split.as_slice()].concat()), @"");
-    assert_told!(bench.tell(&[query, "--dry-run", "--partition-by", "h", "--memory-limit", "1GiB", "--out", "set"]), @"");
-    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet'", "--dry-run", "--hosts", "8", "--memory-limit", "1GiB"]), @"");
+    assert_told!(bench.tell(&[&[query, "--dry-run", "--shards", "train=256,val=16"], split.as_slice()].concat()), @r##"
+    exit 0
+    -- stdout
+    column  type   feature  class  nulls   read with
+    id      Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+    user    Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+    h       Utf8   bytes    exact  absent  tf.io.VarLenFeature(tf.string)
+
+    rows    10,000 (exact, from the files' statistics)
+    size    175.8 KiB to 712.9 KiB of records before compression, and the values of h
+    order   shuffled with seed 7
+    splits  train 0.9 (about 9,000 rows), val 0.1 (about 1,000 rows), by hash of user
+    memory  1.0 GiB for the query and its rows, and files in --temp-dir for more
+    shards  256 shards, about 36 rows each: train-00000-of-00256.tfrecord ...
+            16 shards, about 63 rows each: val-00000-of-00016.tfrecord ...
+    "##);
+    assert_told!(bench.tell(&[query, "--dry-run", "--partition-by", "h", "--memory-limit", "1GiB", "--out", "set"]), @r##"
+    exit 0
+    -- stdout
+    column  type   feature  class  nulls   read with
+    id      Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+    user    Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+
+    rows    10,000 (exact, from the files' statistics)
+    size    175.8 KiB to 625.0 KiB of records before compression
+    paths   h=.../
+    memory  1.0 GiB for the query and its rows, and files in --temp-dir for more
+    shards  at most 128.0 MiB each in each directory: h=.../part-00000-of-?????.tfrecord ...
+    "##);
+    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet'", "--dry-run", "--hosts", "8", "--memory-limit", "1GiB"]), @r##"
+    exit 0
+    -- stdout
+    column  type   feature  class  nulls   read with
+    id      Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+
+    rows    10,000 (exact, from the files' statistics)
+    size    175.8 KiB to 390.6 KiB of records before compression
+    memory  1.0 GiB for the query and its rows, and files in --temp-dir for more
+    shards  about 1 shard, at most 10 for each of 8 hosts, none under 100 MiB: part-00000-of-?????.tfrecord ...
+    "##);
     assert!(bench.leftovers().is_empty());
 }

@@ -543,9 +543,16 @@ fn what_killed_runs_have_left_is_removed_on_demand() {
     let left = |of: &str| format!(".tfr-0198c0ffee0070008000000000000000-{of}");
     for of in ["shards", "absent"] {
         fs::create_dir(bench.path().join(left(of))).unwrap();
-        bench.text(&format!("{}/shard-0", left(of)), "a part of a shard");
+        bench.text(&format!("{}/00000-00000.staged", left(of)), "a part of a shard");
     }
-    assert_told!(bench.tell_tool(&["verify", "shards"]), @"");
+    assert_told!(bench.tell_tool(&["verify", "shards"]), @r##"
+    exit 1
+    -- stdout
+    [dir]/.tfr-0198c0ffee0070008000000000000000-shards: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    -- stderr
+    4 records in 2 files, 274 B, [seconds]: damaged: 1 finding
+    verify --remove-leftovers removes what killed runs have left
+    "##);
     let output = bench.run_tool(&["verify", "shards", "absent", "--remove-leftovers", "--report", "json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
     check_report(&report);

@@ -186,7 +186,7 @@ fn counts_start_at_one() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "0"]), @r##"
     exit 2
     -- stderr
-    error: invalid value '0' for '--shards <N>': expected a whole number, 1 or more
+    error: invalid value '0' for '--shards <N>': expected a whole number, 1 or more, or train=256,val=16
 
     For more information, try '--help'.
     "##);
@@ -260,23 +260,143 @@ fn nothing_is_created() {
 #[test]
 fn options_of_splits_and_shuffles_need_them() {
     let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "shards"], arguments].concat());
-    assert_told!(tell(&["--seed", "7"]), @"");
-    assert_told!(tell(&["--split-by", "UserId"]), @"");
-    assert_told!(tell(&["--keep-partition-columns"]), @"");
-    assert_told!(tell(&["--shards", "train=2,val=1"]), @"");
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=2,test=1"]), @"");
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=0"]), @"");
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--prefix", "day"]), @"");
-    assert_told!(tell(&["--split", "train=90,val=10"]), @"");
-    assert_told!(tell(&["--split", "train=0.9,train-small=0.1"]), @"");
-    assert_told!(tell(&["--hosts", "2", "--shards", "2"]), @"");
-    assert_told!(Workbench::new().tell_tool(&["reshard", "in", "--out", "out", "--shards", "train=2"]), @"");
+    assert_told!(tell(&["--seed", "7"]), @r##"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      --shuffle
+
+    Usage: tfr-sql --shuffle --seed <S> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split-by", "UserId"]), @r##"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      --split <NAME=F,…>
+
+    Usage: tfr-sql --split <NAME=F,…> --split-by <COL,…> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--keep-partition-columns"]), @r##"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      --partition-by <COL,…>
+
+    Usage: tfr-sql --partition-by <COL,…> --keep-partition-columns --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--shards", "train=2,val=1"]), @r##"
+    exit 2
+    -- stderr
+    error: --shards train=… needs --split
+
+    hint: without splits give one number: --shards 16
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=2,test=1"]), @r##"
+    exit 2
+    -- stderr
+    error: --shards: there is no split "test"
+
+    hint: the splits are train, val
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=0"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'train=0' for '--shards <N>': expected a number of shards for each split, 1 or more: train=256,val=16
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--prefix", "day"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--split <NAME=F,…>' cannot be used with '--prefix <PREFIX>'
+
+    Usage: tfr-sql --split <NAME=F,…> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split", "train=90,val=10"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': the fractions of the splits add up to 100, expected 1
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--split", "train=0.9,train-small=0.1"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value 'train=0.9,train-small=0.1' for '--split <NAME=F,…>': split "train-small": expected a name of up to 64 bytes: letters, digits and underscores, with a letter or a digit first
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--hosts", "2", "--shards", "2"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--hosts <N>' cannot be used with '--shards <N>'
+
+    Usage: tfr-sql --hosts <N> --threads <N> <QUERY|--file <FILE>> <--out <URL>|--dry-run>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(Workbench::new().tell_tool(&["reshard", "in", "--out", "out", "--shards", "train=2"]), @r##"
+    exit 2
+    -- stderr
+    error: --shards train=… is for a query with --split
+
+    Usage: tfr-sql reshard [OPTIONS] --out <DIR> <PATHS>...
+
+    For more information, try '--help'.
+    "##);
 }
 
 #[test]
 fn tables_are_not_arranged() {
     let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "x.parquet"], arguments].concat());
-    assert_told!(tell(&["--shuffle"]), @"");
-    assert_told!(tell(&["--partition-by", "label"]), @"");
-    assert_told!(tell(&["--mode", "append"]), @"");
+    assert_told!(tell(&["--shuffle"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--shuffle' is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--partition-by", "label"]), @r##"
+    exit 2
+    -- stderr
+    error: the argument '--partition-by <COL,…>' is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
+    assert_told!(tell(&["--mode", "append"]), @r##"
+    exit 2
+    -- stderr
+    error: --mode append is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
+
+    hint: write it to a directory of its own, and read both with a pattern
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
+
+    For more information, try '--help'.
+    "##);
 }
