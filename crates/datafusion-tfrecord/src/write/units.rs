@@ -92,10 +92,7 @@ impl PartitionPlace {
 }
 
 /// Cuts and joins batches to units.
-pub(super) fn units(
-    input: SendableRecordBatchStream,
-    size: Arc<UnitSize>,
-) -> impl Stream<Item = Result<Unit>> + Send {
+pub(super) fn units(input: SendableRecordBatchStream, size: Arc<UnitSize>) -> impl Stream<Item = Result<Unit>> + Send {
     struct State {
         input: SendableRecordBatchStream,
         /// What did not fit the last unit.

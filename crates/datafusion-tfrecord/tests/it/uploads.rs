@@ -198,10 +198,9 @@ async fn a_sorted_set_in_a_store_has_the_names_of_one_in_a_directory() -> Result
     let table = partitions(&[700, 300]);
     let query = "SELECT id, id % 7 AS day FROM t";
     for sharding in [count(2), Sharding::Rows(40)] {
-        let by_day = |options| Ok::<_, DataFusionError>(WriteOptions {
-            partition_by: vec!["day".to_owned()],
-            ..arranged(options)?
-        });
+        let by_day = |options| {
+            Ok::<_, DataFusionError>(WriteOptions { partition_by: vec!["day".to_owned()], ..arranged(options)? })
+        };
         let (dir, store) = (tempdir()?, FaultyStore::default());
         let out = dir.path().join("out");
         let context = with_store(&session(&table, Pace::default())?, &store)?;

@@ -120,11 +120,8 @@ impl Arrangement {
         if options.partition_by.is_empty() {
             return Ok(None);
         }
-        let columns: Vec<_> = options
-            .partition_by
-            .iter()
-            .map(|name| Ok(find(schema, "partition", name)?.0))
-            .collect::<Result<_>>()?;
+        let columns: Vec<_> =
+            options.partition_by.iter().map(|name| Ok(find(schema, "partition", name)?.0)).collect::<Result<_>>()?;
         Ok(Some(schema.project(&columns)?))
     }
 }

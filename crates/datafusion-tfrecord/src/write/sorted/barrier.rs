@@ -16,7 +16,9 @@ pub(super) struct Barrier<T> {
 #[derive(Debug)]
 enum State<T> {
     /// So many have not come yet.
-    Closed { missing: usize },
+    Closed {
+        missing: usize,
+    },
     /// All have come, and this is what they go on with.
     Open(T),
     Failed(Arc<DataFusionError>),

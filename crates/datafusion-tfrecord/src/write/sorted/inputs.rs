@@ -7,7 +7,9 @@ use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::memory_pool::MemoryReservation;
-use tfrecord_shards::sort::{EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats};
+use tfrecord_shards::sort::{
+    EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats,
+};
 
 use super::SortMetrics;
 use super::arrangement::RecordOrder;

@@ -31,9 +31,8 @@ pub(super) fn is_partition_type(data_type: &DataType) -> bool {
 /// Every value as text; null for null, for the empty text, which Hive has no directory for, and for what its directory of
 /// nulls is called.
 pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
-    let format = FormatOptions::new()
-        .with_timestamp_format(Some(TIMESTAMP))
-        .with_timestamp_tz_format(Some(TIMESTAMP_WITH_ZONE));
+    let format =
+        FormatOptions::new().with_timestamp_format(Some(TIMESTAMP)).with_timestamp_tz_format(Some(TIMESTAMP_WITH_ZONE));
     let options = CastOptions { safe: false, format_options: format };
     let values = match values.data_type() {
         // Whole days, by Arrow's own definition.
@@ -50,8 +49,8 @@ pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
 mod tests {
     use arrow_array::types::Int8Type;
     use arrow_array::{
-        BooleanArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray, Float64Array, TimestampMicrosecondArray,
-        TimestampSecondArray,
+        BooleanArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray, Float64Array,
+        TimestampMicrosecondArray, TimestampSecondArray,
     };
 
     use super::*;

@@ -106,7 +106,9 @@ impl UploadSet {
     pub(crate) async fn publish(&self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         let own_names = self.names.run.is_some();
         let publication = match self.standing.clone() {
-            Some(standing) => ObjectPublication::append(&self.place.out(), standing, shards.clone(), description, &self.run),
+            Some(standing) => {
+                ObjectPublication::append(&self.place.out(), standing, shards.clone(), description, &self.run)
+            }
             None => ObjectPublication::new(own_names, shards.clone(), description, &self.run),
         };
         let mut publication = publication.map_err(shards_error)?;

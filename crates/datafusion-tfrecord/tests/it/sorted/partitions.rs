@@ -70,7 +70,8 @@ async fn a_set_in_directories_reads_back_as_it_was() -> Result<()> {
         let list = "id, word, small, flag, day, time, price, code";
         let types = "arrow_typeof(word) AS w, arrow_typeof(small) AS s, arrow_typeof(flag) AS f, arrow_typeof(day) AS d, \
                      arrow_typeof(time) AS t, arrow_typeof(price) AS p, arrow_typeof(code) AS c";
-        let expected = context.sql(&format!("SELECT {list}, {types} FROM ({ALL_TYPES}) ORDER BY id")).await?.collect().await?;
+        let expected =
+            context.sql(&format!("SELECT {list}, {types} FROM ({ALL_TYPES}) ORDER BY id")).await?.collect().await?;
         let expected = pretty_format_batches(&expected)?.to_string();
         let found = shown(&out.to_string_lossy(), &format!("SELECT {list}, {types} FROM r ORDER BY id")).await?;
         assert_eq!(found, expected, "keep: {keep}");
@@ -123,7 +124,8 @@ async fn filters_on_the_columns_of_directories_leave_files_out() -> Result<()> {
     let out = dir.path().join("out");
     let query = "SELECT id, CAST('2026-01-01' AS DATE) + CAST(id % 10 AS INT) AS day FROM t";
     let context = session(&partitions(&[600, 400]), Pace::default())?;
-    let options = WriteOptions { splits: splits("train=0.7,val=0.3", &["id"]), ..by(&["day"], options(&out, count(2))) };
+    let options =
+        WriteOptions { splits: splits("train=0.7,val=0.3", &["id"]), ..by(&["day"], options(&out, count(2))) };
     run(&context, plan(&context, query, options).await?).await?;
     let scanned = scanned(&out, "SELECT id FROM r WHERE day = DATE '2026-01-04'").await?;
     assert!(scanned.contains("day=2026-01-04") && !scanned.contains("day=2026-01-05"), "{scanned}");
@@ -157,10 +159,18 @@ async fn directories_do_not_depend_on_memory_batches_or_threads() -> Result<()> 
             let out = dir.path().join("out");
             let context = small_session(&partitions(&[15_000, 9_000]), Pace { batch_size, seed: 3 }, memory)?;
             let threads = std::num::NonZeroUsize::new(threads);
-            let options = WriteOptions { shuffle, threads, ..by(&["bucket", "day"], options(&out, Sharding::Rows(40))) };
+            let options =
+                WriteOptions { shuffle, threads, ..by(&["bucket", "day"], options(&out, Sharding::Rows(40))) };
             run(&context, plan(&context, query, options).await?).await?;
             let files = tree(&out)?;
-            assert_eq!(files.keys().filter_map(|name| name.split("part-").next()).collect::<std::collections::BTreeSet<_>>().len(), 351);
+            assert_eq!(
+                files
+                    .keys()
+                    .filter_map(|name| name.split("part-").next())
+                    .collect::<std::collections::BTreeSet<_>>()
+                    .len(),
+                351
+            );
             assert!(*first.get_or_insert_with(|| files.clone()) == files, "{memory}, {batch_size}, {threads:?}");
         }
     }

@@ -32,9 +32,11 @@ fn shuffled(options: WriteOptions, seed: u64) -> WriteOptions {
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_depend_on_rows_and_seed_alone() -> Result<()> {
     const ROWS: i64 = 20_000;
-    for (sharding, compression) in
-        [(count(5), Compression::None), (Sharding::Rows(2700), Compression::Gzip), (Sharding::Bytes(100_000), Compression::None)]
-    {
+    for (sharding, compression) in [
+        (count(5), Compression::None),
+        (Sharding::Rows(2700), Compression::Gzip),
+        (Sharding::Bytes(100_000), Compression::None),
+    ] {
         let mut first = None;
         for (partitions, batch_size, threads, memory) in [
             (1, 8192, 1, None),
