@@ -314,7 +314,8 @@ impl CommitTask {
 
     /// Stages the shards that belong to the set although no row was for them. A set that is appended to has them.
     async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
-        if run.staging.is_appended_to() {
+        // To add no rows is to add nothing.
+        if run.staging.is_appended_to() && staged.iter().all(|shard| shard.rows == 0) {
             return Ok(Vec::new());
         }
         let mut sealing = Sealing::new(run, 1);

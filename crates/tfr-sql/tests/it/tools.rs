@@ -558,6 +558,15 @@ fn what_killed_runs_have_left_is_removed_on_demand() {
     check_report(&report);
     assert_eq!((&report["ok"], report["removed"].as_array().unwrap().len()), (&Value::Bool(true), 2));
     assert_eq!(bench.leftovers(), [Path::new("shards")]);
-    assert_told!(bench.tell_tool(&["verify", "shards", "--remove-leftovers"]), @"");
-    assert_told!(bench.tell_tool(&["verify", "absent", "--remove-leftovers"]), @"");
+    assert_told!(bench.tell_tool(&["verify", "shards", "--remove-leftovers"]), @r##"
+    exit 0
+    -- stderr
+    4 records in 2 files, 274 B, [seconds]: all sound
+    "##);
+    assert_told!(bench.tell_tool(&["verify", "absent", "--remove-leftovers"]), @r##"
+    exit 1
+    -- stderr
+    error: absent: cannot open
+      cause: No such file or directory (os error 2)
+    "##);
 }

@@ -35,7 +35,7 @@ enum ShardNames {
 
 impl Layout {
     /// How many chunks a lane holds at a time, about.
-    pub(super) const CHUNKS_AT_ONCE: usize = 3;
+    pub(super) const CHUNKS_AT_ONCE: usize = 4;
 
     /// Ends what is to be sorted, and cuts it into shards. Computes for a while on the pool that the call runs in.
     pub(super) fn new(sorting: &Sorting, metrics: &SortMetrics) -> Result<Self> {
