@@ -15,7 +15,7 @@ pub(super) type Key = (String, Option<String>);
 /// The columns that `key=value` directories add to every row of a file, and their value for each file.
 ///
 /// A column is `Int64` when every value is an integer in its shortest form, else `Utf8` (`dt=01` stays `01`), unless its
-/// type is [declared](Self::with_types). It is nullable: `__HIVE_DEFAULT_PARTITION__` is null.
+/// type is [declared](super::Listing::with_partition_types). It is nullable: `__HIVE_DEFAULT_PARTITION__` is null.
 #[derive(Debug, Clone, Default)]
 pub struct PartitionColumns {
     fields: Vec<FieldRef>,
@@ -54,7 +54,11 @@ impl PartitionColumns {
     ///
     /// # Errors
     /// A value is none of its type.
-    pub(crate) fn as_written(mut self, columns: &[FieldRef], file_name: impl Fn(usize) -> String) -> Result<Self> {
+    pub(crate) fn with_written_types(
+        mut self,
+        columns: &[FieldRef],
+        file_name: impl Fn(usize) -> String,
+    ) -> Result<Self> {
         for (position, field) in self.fields.iter_mut().enumerate() {
             let Some(known) = columns.iter().find(|known| known.name() == field.name()) else { continue };
             for (index, value) in self.values.iter_mut().filter_map(|values| values.get_mut(position)).enumerate() {
@@ -256,7 +260,7 @@ mod tests {
         let known = |name, data_type| Arc::new(Field::new(name, data_type, false));
         let types = [known("n", DataType::Int16), known("d", DataType::Date32), known("x", DataType::Utf8View)];
         let directories = ["n=7/d=2026-01-01/x=1", "n=-1/d=__HIVE_DEFAULT_PARTITION__/x=a%2Fb"];
-        let columns = columns(&directories)?.as_written(&types, |index| format!("file {index}"))?;
+        let columns = columns(&directories)?.with_written_types(&types, |index| format!("file {index}"))?;
         assert!(columns.fields().iter().all(|field| field.is_nullable()));
         let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
         assert_eq!(columns.values(0), [ScalarValue::Int16(Some(7)), ScalarValue::Date32(Some(20454)), text("1")]);
@@ -269,7 +273,7 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_refused_with_its_file() -> Result<()> {
         let known = Arc::new(Field::new("n", DataType::Int16, false));
-        let error = columns(&["n=7", "n=70000"])?.as_written(&[known], |index| format!("file {index}"));
+        let error = columns(&["n=7", "n=70000"])?.with_written_types(&[known], |index| format!("file {index}"));
         let message = error.expect_err("no 16 bits").to_string();
         assert_eq!(message, "file 1: partition n=70000 is not of type Int16, as the manifest has it");
         Ok(())

@@ -41,7 +41,7 @@ pub(super) fn settle(listing: Listing, sets: &[Set], is_whole: bool) -> Result<(
         PartitionColumns::nulls(&columns, listing.files().len())?
     } else {
         let name = |index: usize| listing.file_names().nth(index).unwrap_or_default();
-        listing.partitions().clone().as_written(&columns, name)?
+        listing.partitions().clone().with_written_types(&columns, name)?
     };
     for column in columns.iter().filter(|column| kept.contains(column.name())) {
         // The empty text has the directory of null; the records tell them apart.
