@@ -8,12 +8,14 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::listing_table_factory::ListingTableFactory;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -45,6 +47,21 @@ pub(crate) fn batch(ids: &[i64]) -> Result<RecordBatch> {
     let names: StringArray = ids.iter().map(|id| (id % 3 != 0).then(|| format!("row {id}"))).collect();
     let columns = [("id", Arc::new(Int64Array::from(ids.to_vec())) as ArrayRef), ("name", Arc::new(names) as ArrayRef)];
     Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, name == "name")))?)
+}
+
+/// Waits until nothing is booked with the pool. Tasks of a plan that was ended drop what they hold when the runtime comes to
+/// it, which may be a little after the run itself is cleaned up.
+///
+/// # Panics
+/// If something is kept.
+pub(crate) async fn memory_is_given_back(pool: &dyn MemoryPool) {
+    let given_back = async {
+        while pool.reserved() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), given_back).await;
+    assert!(waited.is_ok(), "{} bytes are still booked", pool.reserved());
 }
 
 /// A partition that yields its rows in batches of some length and is not always ready, by a pattern that its seed

@@ -69,15 +69,20 @@ impl ShardUpload {
     }
 
     /// Sends a part. An empty one does no more than begin the upload.
-    async fn send(&self, index: usize, chunks: Vec<Chunk>) -> Result<()> {
+    async fn send(self: &Arc<Self>, index: usize, chunks: Vec<Chunk>) -> Result<()> {
         let id = self.id().await?;
         if chunks.is_empty() {
             return Ok(());
         }
         let (bytes, _booked): (Vec<_>, Vec<_>) = if chunks.iter().any(Chunk::is_on_disk) {
-            SpawnedTask::spawn_blocking(move || load(chunks))
-                .await
-                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??
+            let upload = Arc::clone(self);
+            SpawnedTask::spawn_blocking(move || {
+                let loaded = load(chunks);
+                drop(upload);
+                loaded
+            })
+            .await
+            .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??
         } else {
             load(chunks)?
         }
@@ -126,21 +131,32 @@ fn chunks_of(part: usize) -> usize {
 /// Takes the bytes of a shard, and cuts them into parts.
 #[derive(Debug)]
 pub(crate) struct UploadSink {
-    upload: Arc<ShardUpload>,
     parts: UnboundedSender<Part>,
     /// Full ones of the part that is being filled.
     full: Vec<Chunk>,
     chunk: Chunk,
     /// The part that is being filled.
     index: usize,
+    /// Behind the chunks: with the last of them the run is cleaned up, and by then their memory is given back.
+    upload: Arc<ShardUpload>,
 }
 
 /// A part that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Part {
-    upload: Arc<ShardUpload>,
     index: usize,
     chunks: Vec<Chunk>,
+    /// Behind the chunks, as in [`UploadSink`].
+    upload: Arc<ShardUpload>,
+}
+
+impl Part {
+    /// Sends it, and gives its upload.
+    async fn send(self) -> Result<Arc<ShardUpload>> {
+        let Self { index, chunks, upload } = self;
+        upload.send(index, chunks).await?;
+        Ok(upload)
+    }
 }
 
 impl UploadSink {
@@ -222,14 +238,11 @@ impl PartUploads {
     /// # Errors
     /// When something could not be sent, of what is ready or of what was before.
     pub(crate) async fn send(&mut self) -> Result<()> {
-        while let Ok(Part { upload, index, chunks }) = self.parts.try_recv() {
+        while let Ok(part) = self.parts.try_recv() {
             while self.sending.len() >= self.most {
                 self.next().await?;
             }
-            self.sending.push(SpawnedTask::spawn(async move {
-                upload.send(index, chunks).await?;
-                Ok(upload)
-            }));
+            self.sending.push(SpawnedTask::spawn(part.send()));
         }
         // What has failed ends the work now, not with the last row.
         while let Some(Some(sent)) = self.sending.next().now_or_never() {
