@@ -38,6 +38,7 @@ pub(crate) enum BytesValues {
 
 impl BytesValues {
     /// The value at `position`.
+    #[inline]
     pub(super) fn get(&self, position: usize) -> &[u8] {
         match self {
             Self::Offsets32 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
@@ -53,6 +54,7 @@ impl BytesValues {
 pub(super) const MAX_INLINE: usize = 12;
 
 /// The bytes that a view is of.
+#[inline]
 fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
     let len = *view as u32 as usize;
     if len <= MAX_INLINE {

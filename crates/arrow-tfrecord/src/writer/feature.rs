@@ -103,6 +103,14 @@ impl<'a> FeatureBytes<'a> {
         Some(self.values.get(position))
     }
 
+    /// The views of the values, in order, of a column of views: equal ones are of equal values.
+    pub fn views(&self) -> Option<Cow<'a, [u128]>> {
+        match self.values {
+            BytesValues::Views { views, .. } => Some(picked(views, &self.positions)),
+            _ => None,
+        }
+    }
+
     /// The values, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         (0..self.len()).filter_map(|position| self.get(position))

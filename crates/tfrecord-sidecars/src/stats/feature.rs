@@ -1,5 +1,7 @@
 //! [`FeatureStatistics`]: what one feature holds.
 
+use std::ops::Range;
+
 use arrow_tfrecord::{BoundFeature, FeatureBytes, FeatureKind, FeatureShape, FeatureValues};
 
 use super::Detail;
@@ -12,6 +14,12 @@ use crate::columns::{TableFeature, is_text};
 
 /// Values that are longer, in bytes, are not listed among the frequent ones.
 const MAX_LISTED_BYTES: usize = 256;
+
+/// Integers less far apart are counted by what they are above the least, without a hash.
+const MAX_WIDTH: usize = 4096;
+
+/// Values that are known by their keys at a time: a power of two.
+const KNOWN: usize = 256;
 
 /// Statistics of one feature.
 #[derive(Debug, Clone)]
@@ -328,6 +336,19 @@ impl Lengths {
     }
 }
 
+impl ByteLengths {
+    fn add(&mut self, lengths: impl Iterator<Item = u64>) {
+        let (mut least, mut greatest, mut total) = (u64::MAX, 0, 0);
+        for length in lengths {
+            (least, greatest, total) = (least.min(length), greatest.max(length), total + length);
+        }
+        if least <= greatest {
+            self.range = widened(self.range, Some((least, greatest)));
+        }
+        self.total += total;
+    }
+}
+
 impl ValueStatistics {
     fn update(&mut self, values: &FeatureValues<'_>) {
         match values {
@@ -339,11 +360,27 @@ impl ValueStatistics {
 
     fn add_ints(&mut self, values: &[i64]) {
         let Content::Numbers(numbers) = &mut self.content else { return };
-        numbers.moments.add_ints(values);
+        let range = numbers.moments.add_ints(values);
         numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| *value as f64));
         let hash = |at: usize| values.get(at).map(|value| hash::word(*value as u64));
         let value = |at: usize| values.get(at).map(|value| Value::Int64(*value));
-        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+        if let Some(frequent) = &mut self.frequent
+            && let Some((least, counts)) = count_narrow(values, range)
+        {
+            let counted = (least..=i64::MAX).zip(&counts).filter(|(_, count)| **count > 0);
+            if !frequent.counts_all() {
+                counted.for_each(|(value, _)| self.distinct.add(hash::word(value as u64)));
+                frequent.sample(values.len(), hash, value);
+                return;
+            }
+            if frequent.has_room(counted.clone().count()) {
+                for (value, count) in counted {
+                    frequent.count(hash::word(value as u64), u64::from(*count), || Some(Value::Int64(value)));
+                }
+                return;
+            }
+        }
+        add_each(&mut self.distinct, self.frequent.as_mut(), 0..values.len(), hash, value);
     }
 
     fn add_floats(&mut self, values: &[f32]) {
@@ -354,20 +391,31 @@ impl ValueStatistics {
         let number = |at: usize| values.get(at).filter(|value| !value.is_nan()).map(|value| value + 0.0);
         let hash = |at| number(at).map(|value| hash::word(u64::from(value.to_bits())));
         let value = |at| number(at).map(Value::Float);
-        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+        let keys = values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() });
+        let counted = match &mut self.frequent {
+            Some(frequent) => count_known(&mut self.distinct, frequent, keys, hash, value),
+            None => 0,
+        };
+        add_each(&mut self.distinct, self.frequent.as_mut(), counted..values.len(), hash, value);
     }
 
     fn add_bytes(&mut self, values: &FeatureBytes<'_>) {
         let Content::Bytes(lengths) = &mut self.content else { return };
-        for value in values.iter() {
-            let len = value.len() as u64;
-            lengths.range = widened(lengths.range, Some((len, len)));
-            lengths.total += len;
-        }
-        let hash = |at| values.get(at).map(hash::bytes);
         let listed = |value: &&[u8]| value.len() <= MAX_LISTED_BYTES;
         let value = |at| values.get(at).filter(listed).map(|value| Value::Bytes(value.into()));
-        add_each(&mut self.distinct, self.frequent.as_mut(), values.len(), hash, value);
+        let hash = |at| values.get(at).map(hash::bytes);
+        let Some(views) = values.views() else {
+            lengths.add(values.iter().map(|value| value.len() as u64));
+            add_each(&mut self.distinct, self.frequent.as_mut(), 0..values.len(), hash, value);
+            return;
+        };
+        lengths.add(views.iter().map(|view| u64::from(*view as u32)));
+        let hash = |at| views.get(at).and_then(|view| hash::view(*view).or_else(|| hash(at)));
+        let counted = match &mut self.frequent {
+            Some(frequent) => count_known(&mut self.distinct, frequent, views.iter().copied(), hash, value),
+            None => 0,
+        };
+        add_each(&mut self.distinct, self.frequent.as_mut(), counted..views.len(), hash, value);
     }
 
     /// The sketch of all values, those included that are counted.
@@ -399,33 +447,138 @@ impl ValueStatistics {
     }
 }
 
-/// Adds the `len` values that have a hash, and lists those among the frequent ones that have a value to list.
+/// Adds those of the values that have a hash, and lists those among the frequent ones that have a value to list.
 #[inline]
 fn add_each(
     distinct: &mut Distinct,
     frequent: Option<&mut Frequent>,
-    len: usize,
+    mut values: Range<usize>,
     hash: impl Fn(usize) -> Option<u64>,
     value: impl Fn(usize) -> Option<Value>,
 ) {
-    let mut at = 0;
     let Some(frequent) = frequent else {
-        (0..len).filter_map(hash).for_each(|hash| distinct.add(hash));
+        values.filter_map(hash).for_each(|hash| distinct.add(hash));
         return;
     };
     // While values are few each of them is counted, and their hashes are enough to know how many they are.
-    while at < len && frequent.counts_all() {
+    while frequent.counts_all()
+        && let Some(at) = values.next()
+    {
         if let Some(hash) = hash(at)
-            && !frequent.count(hash, || value(at))
+            && !frequent.count(hash, 1, || value(at))
         {
             distinct.add(hash);
         }
         if frequent.is_full() {
-            frequent.hashes().for_each(|hash| distinct.add(hash));
-            frequent.drop_rarest();
+            sample_from_here(distinct, frequent);
         }
-        at += 1;
     }
-    (at..len).filter_map(&hash).for_each(|hash| distinct.add(hash));
-    frequent.sample(len - at, |rest| hash(at + rest), |rest| value(at + rest));
+    values.clone().filter_map(&hash).for_each(|hash| distinct.add(hash));
+    frequent.sample(values.len(), |rest| hash(values.start + rest), |rest| value(values.start + rest));
+}
+
+/// There are too many values to count each.
+fn sample_from_here(distinct: &mut Distinct, frequent: &mut Frequent) {
+    frequent.hashes().for_each(|hash| distinct.add(hash));
+    frequent.drop_rarest();
+}
+
+/// Integers that are close to each other, counted in their order from the least on.
+fn count_narrow(values: &[i64], range: Option<(i64, i64)>) -> Option<(i64, Vec<u32>)> {
+    let (least, greatest) = range?;
+    let width = usize::try_from(greatest.checked_sub(least)?).ok()?;
+    // To go through the counts must be less work than to go through the values.
+    if width >= values.len() / 2 || width >= MAX_WIDTH {
+        return None;
+    }
+    let mut counts = vec![0; width + 1];
+    for value in values {
+        if let Some(count) = counts.get_mut(value.wrapping_sub(least) as usize) {
+            *count += 1;
+        }
+    }
+    Some((least, counts))
+}
+
+/// A value that has been counted, by a key which no other value has.
+#[derive(Debug, Clone, Copy)]
+struct Known<K> {
+    key: K,
+    hash: u64,
+    /// How often it came since.
+    count: u64,
+}
+
+/// What tells values apart faster than their hashes do. Values may have more keys than one.
+trait Key: Copy + PartialEq {
+    /// That of no value.
+    const NONE: Self;
+
+    /// All its bits in so many.
+    fn folded(self) -> u64;
+}
+
+/// Of floats, without NaNs: their bits.
+impl Key for u32 {
+    const NONE: Self = Self::MAX;
+
+    fn folded(self) -> u64 {
+        self.into()
+    }
+}
+
+/// Of bytes in views: the view. In what was made from dictionaries all views of a value are the same.
+impl Key for u128 {
+    /// It would be of a length that there is not.
+    const NONE: Self = Self::MAX;
+
+    fn folded(self) -> u64 {
+        self as u64 ^ ((self >> 64) as u64).rotate_left(32)
+    }
+}
+
+/// Counts values while they are few; tells how many that are. Values that came before are known by their keys.
+fn count_known<K: Key>(
+    distinct: &mut Distinct,
+    frequent: &mut Frequent,
+    keys: impl ExactSizeIterator<Item = K>,
+    hash: impl Fn(usize) -> Option<u64>,
+    value: impl Fn(usize) -> Option<Value>,
+) -> usize {
+    if !frequent.counts_all() {
+        return 0;
+    }
+    let none = Known { key: K::NONE, hash: 0, count: 0 };
+    let mut all_known = [none; KNOWN];
+    let mut done = keys.len();
+    for (at, key) in keys.enumerate() {
+        let place = key.folded().wrapping_mul(hash::GOLDEN_RATIO) >> (64 - KNOWN.ilog2());
+        let Some(known) = all_known.get_mut(place as usize) else { continue };
+        if known.key == key {
+            known.count += 1;
+            continue;
+        }
+        let Some(hash) = hash(at) else { continue };
+        add_known(frequent, std::mem::replace(known, none));
+        match frequent.count(hash, 1, || value(at)) {
+            true => *known = Known { key, hash, count: 0 },
+            false => distinct.add(hash),
+        }
+        if frequent.is_full() {
+            done = at + 1;
+            break;
+        }
+    }
+    all_known.into_iter().for_each(|known| add_known(frequent, known));
+    if frequent.is_full() {
+        sample_from_here(distinct, frequent);
+    }
+    done
+}
+
+#[inline]
+fn add_known<K>(frequent: &mut Frequent, known: Known<K>) {
+    if known.count > 0 {
+        frequent.count(known.hash, known.count, || None);
+    }
 }

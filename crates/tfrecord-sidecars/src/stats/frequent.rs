@@ -6,10 +6,11 @@
 //! algorithm for identifying frequent items in data streams", 2017). A count is never too high but for the sampling, and
 //! too low by what has been taken off, at most.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
+mod counts;
 
+use std::fmt;
+
+use self::counts::Counts;
 use super::hash;
 
 /// So many distinct values are counted exactly.
@@ -54,37 +55,13 @@ pub struct FrequentValue {
 /// Counts of values by their hashes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frequent {
-    counts: HashMap<u64, Counted, BuildHasherDefault<ByHash>>,
+    counts: Counts,
     /// What has been taken off every count.
     taken_off: u64,
     /// Whether a value was not counted.
     incomplete: bool,
     /// Values sampled or passed over since all were counted.
     position: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Counted {
-    value: Value,
-    count: u64,
-}
-
-/// Keys are hashes already.
-#[derive(Debug, Clone, Copy, Default)]
-struct ByHash(u64);
-
-impl Hasher for ByHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = hash::bytes(bytes);
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 impl Frequent {
@@ -96,8 +73,17 @@ impl Frequent {
     /// Counts a value by its hash; `value` makes it, or not if it is not to be listed. Whether it is among the
     /// [hashes](Self::hashes) then.
     #[inline]
-    pub(super) fn count(&mut self, hash: u64, value: impl FnOnce() -> Option<Value>) -> bool {
-        self.add(hash, 1, value)
+    pub(super) fn count(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
+        if self.counts.add(hash, weight) {
+            return true;
+        }
+        let value = value();
+        let is_listed = value.is_some();
+        match is_listed {
+            true => self.counts.insert(hash, weight, value),
+            false => self.incomplete = true,
+        }
+        is_listed
     }
 
     /// Whether there are more distinct values than are counted exactly. They are to be [sampled](Self::drop_rarest) then.
@@ -106,27 +92,14 @@ impl Frequent {
         self.counts.len() > EXACT_VALUES
     }
 
-    /// The hashes of all values that were counted and not dropped.
-    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
-        self.counts.keys().copied()
+    /// Whether so many more values may be counted and it is not [full](Self::is_full), whatever they are.
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.counts.len() + more <= EXACT_VALUES
     }
 
-    #[inline]
-    fn add(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
-        if let Some(counted) = self.counts.get_mut(&hash) {
-            counted.count += weight;
-            return true;
-        }
-        match value() {
-            Some(value) => {
-                self.counts.insert(hash, Counted { value, count: weight });
-                true
-            }
-            None => {
-                self.incomplete = true;
-                false
-            }
-        }
+    /// The hashes of all values that were counted and not dropped.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.counts.iter().map(|counted| counted.hash)
     }
 
     /// Counts a sample of `len` values, where there is a hash.
@@ -144,25 +117,33 @@ impl Frequent {
                 && let Ok(at) = usize::try_from(pick - self.position)
                 && let Some(hash) = hash(at)
             {
-                self.add(hash, SAMPLED, || value(at));
-                if self.is_full() {
-                    self.drop_rarest();
-                }
+                self.count_sampled(hash, || value(at));
             }
         }
         self.position = end;
     }
 
+    /// Most values are seen once, and dropped: a value is made when it is seen again.
+    fn count_sampled(&mut self, hash: u64, value: impl FnOnce() -> Option<Value>) {
+        if !self.counts.add(hash, SAMPLED) {
+            self.counts.insert(hash, SAMPLED, None);
+            if self.is_full() {
+                self.drop_rarest();
+            }
+        } else if let Some(known) = self.counts.value_mut(hash)
+            && known.is_none()
+        {
+            *known = value();
+        }
+    }
+
     /// Takes the median count off all counts: about half of the values are gone.
     pub(super) fn drop_rarest(&mut self) {
-        let mut counts: Vec<u64> = self.counts.values().map(|counted| counted.count).collect();
+        let mut counts: Vec<u64> = self.counts.iter().map(|counted| counted.count).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable(middle);
         let median = (*median).max(1);
-        self.counts.retain(|_, counted| counted.count > median);
-        for counted in self.counts.values_mut() {
-            counted.count -= median;
-        }
+        self.counts.replace(|count| count.checked_sub(median).filter(|count| *count > 0));
         self.taken_off += median;
         self.incomplete = true;
     }
@@ -171,9 +152,14 @@ impl Frequent {
         self.taken_off += other.taken_off;
         self.incomplete |= other.incomplete;
         self.position += other.position;
-        for (hash, counted) in &other.counts {
-            self.counts.entry(*hash).or_insert_with(|| Counted { value: counted.value.clone(), count: 0 }).count +=
-                counted.count;
+        for counted in other.counts.iter() {
+            if !self.counts.add(counted.hash, counted.count) {
+                self.counts.insert(counted.hash, counted.count, counted.value.cloned());
+            } else if let Some(known) = self.counts.value_mut(counted.hash)
+                && known.is_none()
+            {
+                *known = counted.value.cloned();
+            }
         }
         while self.is_full() {
             self.drop_rarest();
@@ -189,8 +175,9 @@ impl Frequent {
     pub(super) fn top(&self, most: usize) -> Vec<FrequentValue> {
         // Of a value that is listed at least half of the count is certain.
         let least = if self.taken_off == 0 { 1 } else { self.taken_off.max(LEAST_SEEN * SAMPLED) };
-        let counted = self.counts.iter().filter(|(_, counted)| counted.count >= least);
-        let mut top: Vec<_> = counted.map(|(hash, counted)| (counted.count, hash, &counted.value)).collect();
+        let counted = self.counts.iter().filter(|counted| counted.count >= least);
+        let mut top: Vec<_> =
+            counted.filter_map(|counted| Some((counted.count, counted.hash, counted.value?))).collect();
         top.sort_unstable_by(|(count, hash, value), (other_count, other_hash, other)| {
             other_count.cmp(count).then_with(|| order(value, other)).then(hash.cmp(other_hash))
         });

@@ -54,35 +54,40 @@ impl<T: PartialOrd + Copy> Range<T> {
 }
 
 impl Moments {
-    pub(super) fn add_ints(&mut self, values: &[i64]) {
+    /// Adds numbers, and tells the least and the greatest of them.
+    pub(super) fn add_ints(&mut self, values: &[i64]) -> Option<(i64, i64)> {
+        let mut all = None;
+        let mut numbers = [0.0; BLOCK];
         for block in values.chunks(BLOCK) {
-            self.add_block(block, |value| value as f64);
-            self.zeros += block.iter().filter(|value| **value == 0).count() as u64;
-            self.integers = Range::merge(self.integers, Range::of(block));
+            let Some(numbers) = numbers.get_mut(..block.len()) else { continue };
+            let range = match to_floats(block, numbers) {
+                // They are what they were.
+                true => self
+                    .add_block(numbers)
+                    .map(|range| Range { least: range.least as i64, greatest: range.greatest as i64 }),
+                false => {
+                    self.add_block(numbers);
+                    Range::of(block)
+                }
+            };
+            all = Range::merge(all, range);
         }
-        let range = self.integers.map(|range| Range { least: range.least as f64, greatest: range.greatest as f64 });
-        self.finite = Range::merge(self.finite, range);
+        self.integers = Range::merge(self.integers, all);
+        all.map(|range| (range.least, range.greatest))
     }
 
     pub(super) fn add_floats(&mut self, values: &[f32]) {
-        let mut finite = Vec::new();
+        let mut numbers = [0.0; BLOCK];
         for block in values.chunks(BLOCK) {
+            let mut len = block.len();
+            numbers.iter_mut().zip(block).for_each(|(number, value)| *number = f64::from(*value));
             // Of finite float32s no sum of so many is infinite.
-            let is_finite = sum(block, f64::from).is_finite();
-            let block = match is_finite {
-                true => block,
-                false => {
-                    self.add_special(block);
-                    finite.clear();
-                    finite.extend(block.iter().copied().filter(|value| value.is_finite()));
-                    &finite
-                }
-            };
-            self.add_block(block, f64::from);
-            self.zeros += block.iter().filter(|value| **value == 0.0).count() as u64;
-            let range = Range::of(block)
-                .map(|range| Range { least: f64::from(range.least), greatest: f64::from(range.greatest) });
-            self.finite = Range::merge(self.finite, range);
+            if !numbers.get(..len).is_some_and(|numbers| sum(numbers, |number| number).is_finite()) {
+                self.add_special(block);
+                let finite = block.iter().filter(|value| value.is_finite());
+                len = numbers.iter_mut().zip(finite).map(|(number, value)| *number = f64::from(*value)).count();
+            }
+            self.add_block(numbers.get(..len).unwrap_or_default());
         }
     }
 
@@ -98,13 +103,38 @@ impl Moments {
         }
     }
 
-    fn add_block<T: Copy>(&mut self, values: &[T], number: impl Fn(T) -> f64) {
-        if values.is_empty() {
-            return;
+    /// Adds finite numbers.
+    fn add_block(&mut self, values: &[f64]) -> Option<Range<f64>> {
+        let first = *values.first()?;
+        let (mut sums, mut zeros) = ([0.0; LANES], [0_u64; LANES]);
+        let (mut least, mut greatest) = ([first; LANES], [first; LANES]);
+        let chunks = values.chunks_exact(LANES);
+        // A number at a time what is over, in the first lane.
+        for value in chunks.remainder() {
+            let ([sum, ..], [zeros, ..], [least, ..], [greatest, ..]) =
+                (&mut sums, &mut zeros, &mut least, &mut greatest);
+            *sum += *value;
+            *zeros += u64::from(*value == 0.0);
+            *least = if *value < *least { *value } else { *least };
+            *greatest = if *value > *greatest { *value } else { *greatest };
         }
-        let mean = sum(values, &number) / values.len() as f64;
-        let squares = sum(values, |value| (number(value) - mean).powi(2));
+        for chunk in chunks {
+            let lanes = sums.iter_mut().zip(&mut zeros).zip(least.iter_mut().zip(&mut greatest));
+            for (((sum, zeros), (least, greatest)), value) in lanes.zip(chunk) {
+                *sum += *value;
+                *zeros += u64::from(*value == 0.0);
+                *least = if *value < *least { *value } else { *least };
+                *greatest = if *value > *greatest { *value } else { *greatest };
+            }
+        }
+        let mean = sums.iter().sum::<f64>() / values.len() as f64;
+        let squares = sum(values, |value| (value - mean).powi(2));
         self.add_mean(values.len() as u64, mean, squares);
+        self.zeros += zeros.iter().sum::<u64>();
+        let range = Range::of(&least).zip(Range::of(&greatest));
+        let range = range.map(|(least, greatest)| Range { least: least.least, greatest: greatest.greatest });
+        self.finite = Range::merge(self.finite, range);
+        range
     }
 
     fn add_mean(&mut self, count: u64, mean: f64, squares: f64) {
@@ -158,13 +188,30 @@ impl Moments {
     }
 }
 
-fn sum<T: Copy>(values: &[T], number: impl Fn(T) -> f64) -> f64 {
+/// Integers as floats, as many, and whether they are all exact.
+fn to_floats(values: &[i64], numbers: &mut [f64]) -> bool {
+    // From -2^50 to 2^50 they are what a float64 between 2^52 and 2^53 has behind its exponent, and so may be converted
+    // many at a time, for which processors have no instruction otherwise.
+    const HALF: i64 = 1 << 50;
+    const EXPONENT: f64 = (1_u64 << 52) as f64;
+    let shifted = |value: i64| value.wrapping_add(HALF) as u64;
+    let small = values.iter().fold(0, |bits, value| bits | shifted(*value)) < 1 << 51;
+    for (number, value) in numbers.iter_mut().zip(values) {
+        *number = match small {
+            true => f64::from_bits(EXPONENT.to_bits() | shifted(*value)) - (EXPONENT + HALF as f64),
+            false => *value as f64,
+        };
+    }
+    small
+}
+
+fn sum(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let chunks = values.chunks_exact(LANES);
-    let rest: f64 = chunks.remainder().iter().map(|value| number(*value)).sum();
+    let rest: f64 = chunks.remainder().iter().map(|value| term(*value)).sum();
     for chunk in chunks {
         for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += number(*value);
+            *lane += term(*value);
         }
     }
     lanes.iter().sum::<f64>() + rest
@@ -206,6 +253,24 @@ mod tests {
         other.add_ints(&[i64::MIN]);
         moments.merge(&other);
         assert_eq!(moments.integers(), Some((i64::MIN, i64::MAX)));
+    }
+
+    /// Both sides of where integers are converted in another way, and blocks that are not full.
+    #[test]
+    fn integers_of_any_size() {
+        for edge in [0, 1 << 50, (1 << 50) - 1, -1 << 50, (-1 << 50) - 1, 1 << 53] {
+            for len in [1, 7, 8, 9, 1023, 1024, 1025, 3000] {
+                let values: Vec<i64> = (0..len).map(|i| edge + i * 37 % 11 - 5).collect();
+                let mut moments = Moments::default();
+                let range = moments.add_ints(&values);
+                let exact = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
+                assert_eq!((range, moments.integers()), (Some(exact), Some(exact)));
+                assert_eq!(moments.range(), Some((exact.0 as f64, exact.1 as f64)));
+                assert_eq!(moments.zeros, values.iter().filter(|value| **value == 0).count() as u64);
+                let mean = values.iter().map(|value| i128::from(*value)).sum::<i128>() as f64 / len as f64;
+                assert!((moments.mean().unwrap() - mean).abs() <= mean.abs() * 1e-15 + 1e-12);
+            }
+        }
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use super::*;
 
 fn number(value: u64) -> Option<Value> {
@@ -8,7 +10,7 @@ fn number(value: u64) -> Option<Value> {
 fn add(frequent: &mut Frequent, values: &[u64]) {
     let mut at = 0;
     while at < values.len() && frequent.counts_all() {
-        assert!(frequent.count(hash::word(values[at]), || number(values[at])));
+        assert!(frequent.count(hash::word(values[at]), 1, || number(values[at])));
         at += 1;
         if frequent.is_full() {
             frequent.drop_rarest();
