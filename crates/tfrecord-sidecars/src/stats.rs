@@ -14,6 +14,7 @@
 //! They become a [`stats.pb`](Statistics::to_proto), which TensorFlow Data Validation reads, and a
 //! [page](Statistics::to_html) for people.
 
+mod counting;
 mod distinct;
 mod feature;
 mod frequent;

@@ -23,6 +23,7 @@ use crate::mapping::FeatureMapping;
 /// let encoder = Encoder::new(Arc::new(Mapping::try_new(&batch.schema(), &MappingOptions::default())?));
 /// let bound = encoder.bind(&batch)?;
 /// let flag = bound.features().next().ok_or("no feature")?;
+/// assert_eq!(flag.single_values(), Some(2));
 /// assert_eq!(flag.lengths().as_deref(), Some(&[Some(1), None, Some(1)][..]));
 /// assert!(matches!(flag.values(), FeatureValues::Int64(values) if *values == [1, 0]));
 /// # Ok(())
@@ -128,6 +129,19 @@ impl<'a> BoundFeature<'a> {
         self.rows
     }
 
+    /// How many rows have one value, where the records of all others have no such feature, or one without a kind. `None`
+    /// where rows may have [other numbers](Self::lengths) of values.
+    pub fn single_values(&self) -> Option<usize> {
+        let column = self.column;
+        match (&column.spans, &column.steps, &column.nulls) {
+            (Spans::One, None, None) => Some(self.rows),
+            (Spans::One, None, Some(nulls)) if column.null_forms.is_none() && self.wire_null != WireNull::Empty => {
+                Some(nulls.len() - nulls.null_count())
+            }
+            _ => None,
+        }
+    }
+
     /// How many values each row has, those of all steps of a feature list together, and `None` where its record has no
     /// such feature or one without a kind. `None` for all: every row has one value.
     pub fn lengths(&self) -> Option<Vec<Option<usize>>> {
@@ -174,6 +188,9 @@ impl<'a> BoundFeature<'a> {
             (Some(all), Spans::Offsets32(_) | Spans::Offsets64(_) | Spans::Fixed(_)) => return Positions::Range(all),
             (Some(_), Spans::One) => return Positions::Range(0..self.rows),
             _ => {}
+        }
+        if let (Spans::One, Some(nulls), None, None) = (&column.spans, &column.nulls, &column.steps, &column.index) {
+            return Positions::Each(nulls.valid_indices().collect());
         }
         let mut positions = Vec::with_capacity(self.rows);
         let mut add = |row: usize| {

@@ -92,7 +92,12 @@ impl Frequent {
         self.counts.len() > EXACT_VALUES
     }
 
-    /// Whether so many more values may be counted and it is not [full](Self::is_full), whatever they are.
+    /// Whether a value is counted.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        self.counts.has(hash)
+    }
+
+    /// Whether it is not [full](Self::is_full) with so many more values.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.counts.len() + more <= EXACT_VALUES
     }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder, StringViewBuilder};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Int64Array, RecordBatch, StringArray, StringViewArray};
 use arrow_tfrecord::{Encoder, MappingOptions, NullPolicy, RecordType};
 use proptest::prelude::*;
 use prost::Message;
@@ -91,13 +92,15 @@ fn long_values_are_not_listed() {
     assert_eq!(t.frequent(9), [FrequentValue { value: Value::Bytes(b"y"[..].into()), count: 2 }]);
 }
 
-/// A wide table of constants, ids, and text.
+/// A wide table of constants, ids, numbers that are close to each other, and text.
 fn wide(rows: usize) -> RecordBatch {
     let words = (0..rows).map(|row| format!("word {}", row * row % 5003));
     let floats = (0..rows).map(|row| ((row % 11) > 0).then_some(row as f32 / 3.0));
     table(vec![
         ("id", Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row as i64)))),
         ("same", Arc::new(Int64Array::from(vec![4; rows]))),
+        ("close", Arc::new(Int64Array::from_iter_values((0..rows).map(|row| -7 + (row * 13 % 3001) as i64)))),
+        ("few", Arc::new(Float32Array::from_iter_values((0..rows).map(|row| (row * 7 % 51) as f32 / 100.0)))),
         ("float", Arc::new(Float32Array::from_iter(floats))),
         ("word", Arc::new(StringArray::from_iter_values(words))),
     ])
@@ -130,6 +133,69 @@ fn batches_do_not_matter() {
     };
     assert_eq!(strip(&of_pieces(50_000)), strip(&of_pieces(1024)));
     assert_eq!(strip(&of_pieces(777)), strip(&of_pieces(1024)));
+}
+
+/// Text is the same in each of Arrow's layouts, of few words and of many.
+#[test]
+fn layouts_do_not_matter() {
+    for distinct in [3, 300, 5003] {
+        let words = || {
+            (0..20_000).map(|row| {
+                (row % 7 > 0).then(|| {
+                    let n = row * row % distinct;
+                    format!("{n:0width$}", width = n % 20)
+                })
+            })
+        };
+        let plain = StringArray::from_iter(words());
+        let mut shared = StringViewBuilder::new().with_deduplicate_strings();
+        words().for_each(|word| shared.append_option(word));
+        let dictionary = words().collect::<DictionaryArray<Int32Type>>();
+        let layouts: [ArrayRef; 4] = [
+            Arc::new(plain),
+            Arc::new(StringViewArray::from_iter(words())),
+            Arc::new(shared.finish()),
+            Arc::new(dictionary),
+        ];
+        let [plain, others @ ..] =
+            layouts.map(|words| statistics(&table(vec![("t", words)]), &MappingOptions::default()).to_proto("set"));
+        for other in others {
+            assert_eq!(other, plain);
+        }
+    }
+}
+
+/// Both zeros are one number, and a NaN is none.
+#[test]
+fn few_floats() {
+    let numbers = [0.0, f32::NAN, -0.0, 1.5, f32::INFINITY, -f32::NAN, 1.5, f32::from_bits(u32::MAX)];
+    let numbers: ArrayRef = Arc::new(Float32Array::from_iter_values((0..800).map(|row| numbers[row % 8])));
+    let found = statistics(&table(vec![("f", numbers)]), &MappingOptions::default());
+    let f = found.feature("f").unwrap();
+    assert_eq!((f.distinct(), f.is_distinct_exact(), f.nans(), f.zeros()), (Some(3), true, Some(300), Some(200)));
+    let count = |value, count| FrequentValue { value: Value::Float(value), count };
+    assert_eq!(f.frequent(9), [count(0.0, 200), count(1.5, 200), count(f32::INFINITY, 100)]);
+}
+
+/// What came in a narrow range in some batches and not in others is the same numbers.
+#[test]
+fn ranges_do_not_matter() {
+    let close = |row: i64| i64::MIN + row * 31 % 1000;
+    let far = |row: i64| if row % 1000 == 7 { i64::MAX } else { close(row) };
+    let of = |number: &dyn Fn(i64) -> i64, rows| {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(number)));
+        statistics(&table(vec![("i", numbers)]), &MappingOptions::default())
+    };
+    let mut both = of(&close, 10_000);
+    both.merge(&of(&far, 10_000)).unwrap();
+    let i = both.feature("i").unwrap();
+    assert_eq!((i.distinct(), i.is_distinct_exact(), i.integers()), (Some(1001), true, Some((i64::MIN, i64::MAX))));
+    let mut exact = std::collections::BTreeMap::<i64, u64>::new();
+    (0..10_000).flat_map(|row| [close(row), far(row)]).for_each(|number| *exact.entry(number).or_default() += 1);
+    for top in i.frequent(usize::MAX) {
+        let Value::Int64(number) = top.value else { unreachable!() };
+        assert_eq!(top.count, exact[&number]);
+    }
 }
 
 #[test]
@@ -215,5 +281,5 @@ fn the_page_is_well_formed() {
         }
     }
     assert!(open.is_empty(), "{open:?}");
-    assert_eq!(page.matches("<tr>").count(), 1 + 4);
+    assert_eq!(page.matches("<tr>").count(), 1 + 6);
 }

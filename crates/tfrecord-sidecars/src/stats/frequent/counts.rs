@@ -61,6 +61,11 @@ impl Counts {
         Some(at & mask)
     }
 
+    /// Whether a hash has a count.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        self.find(hash).and_then(|at| self.places.get(at)).is_some_and(|place| place.count > 0)
+    }
+
     /// Adds to the count of a hash. False if it has none.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, weight: u64) -> bool {
