@@ -150,7 +150,7 @@ fn layouts_do_not_matter() {
         let plain = StringArray::from_iter(words());
         let mut shared = StringViewBuilder::new().with_deduplicate_strings();
         words().for_each(|word| shared.append_option(word));
-        let dictionary = words().collect::<DictionaryArray<Int32Type>>();
+        let dictionary: DictionaryArray<Int32Type> = plain.iter().collect();
         let layouts: [ArrayRef; 4] = [
             Arc::new(plain),
             Arc::new(StringViewArray::from_iter(words())),
