@@ -226,6 +226,14 @@ pub enum Error {
         /// The columns, each with its type.
         columns: Vec<String>,
     },
+    /// Columns that readers of a table could not tell apart.
+    #[error("{}: two columns are called {column:?}", path.display())]
+    TwoColumns {
+        /// The target.
+        path: PathBuf,
+        /// Their name.
+        column: String,
+    },
     /// A file of a table.
     #[error("{}: cannot be written", path.display())]
     WriteFile {
@@ -304,6 +312,7 @@ impl Error {
                 "write .json, .jsonl or .parquet instead, or select text: array_to_string(tags, ';') AS tags for a list"
                     .to_owned(),
             ),
+            Self::TwoColumns { column, .. } => Some(format!("rename one of them: ... AS {column}_2")),
             Self::Record { error, .. } => error.hint(),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())

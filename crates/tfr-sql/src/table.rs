@@ -10,6 +10,7 @@ mod parquet;
 mod rotation;
 mod types;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -103,14 +104,19 @@ impl WriteTable<'_> {
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
     }
 
-    /// Refuses columns that the format does not have, before anything runs.
+    /// Refuses columns that the format does not have, and two of one name, before anything runs.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
         let columns: Vec<_> = nested.map(|field| format!("column {:?}: {}", field.name(), field.data_type())).collect();
         if self.target.format == TableFormat::Csv && !columns.is_empty() {
             return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
         }
-        Ok(())
+        // Readers of JSON keep one of them, those of Parquet refuse the file.
+        let mut names = HashSet::new();
+        match schema.fields().iter().find(|field| !names.insert(field.name())) {
+            Some(field) => Err(Error::TwoColumns { path: self.target.path.clone(), column: field.name().clone() }),
+            None => Ok(()),
+        }
     }
 
     /// The plan whose partitions become files, of which an ordered query has one.

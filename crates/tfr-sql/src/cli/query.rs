@@ -149,8 +149,9 @@ pub struct Output {
     /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a directory
     /// of TFRecord shards. Without this option the rows are printed.
     ///
-    /// In CSV an empty text is "" and a null is nothing; lists, structs and maps are refused. In JSON what no number stands
-    /// for is "NaN", "Infinity" or "-Infinity". Binary values are hexadecimal digits in both.
+    /// In CSV an empty text is "" and a null is nothing, or "" too where it would be an empty line; lists, structs and maps
+    /// are refused. In JSON what no number stands for is "NaN", "Infinity" or "-Infinity". Binary values are hexadecimal
+    /// digits in both. In Parquet times in seconds become milliseconds.
     ///
     /// The output appears whole or not at all: what was written is published when the query has succeeded, shards together
     /// with _manifest.json and _SUCCESS.

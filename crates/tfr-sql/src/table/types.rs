@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatchOptions};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -13,8 +13,10 @@ use crate::cli::TableFormat;
 /// Bytes of values that a string array with 32-bit offsets takes in any case; longer batches are cut.
 const PIECE: usize = 1 << 30;
 
-/// What the columns of a query become in a file: views, which are how the engine holds strings, become strings, and in
-/// Arrow files dictionaries inside of other types become their values, since a file has one dictionary for all batches.
+/// What the columns of a query become in a file: views, which are how the engine holds strings, become strings; in
+/// Arrow files dictionaries inside of other types become their values, since a file has one dictionary for all batches; and in
+/// Parquet files, which know no seconds and no dates in milliseconds, times become milliseconds and dates days. Without that
+/// its writer leaves bare integers, which only Arrow's own readers take for times.
 #[derive(Clone, Debug)]
 pub struct FileTypes {
     schema: SchemaRef,
@@ -25,12 +27,12 @@ impl FileTypes {
     /// The types of columns with `schema`.
     pub fn new(schema: &SchemaRef, format: TableFormat) -> Self {
         // In text there are no types.
-        let unpacked = match format {
-            TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Unpacked::Nothing,
-            TableFormat::Parquet => Unpacked::Views,
-            TableFormat::Arrow => Unpacked::ViewsAndInnerDictionaries,
+        let replaced = match format {
+            TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Replaced::Nothing,
+            TableFormat::Parquet => Replaced::ViewsAndSeconds,
+            TableFormat::Arrow => Replaced::ViewsAndInnerDictionaries,
         };
-        let fields: Fields = schema.fields().iter().map(|field| unpacked.field(field, false)).collect();
+        let fields: Fields = schema.fields().iter().map(|field| replaced.field(field, false)).collect();
         if fields == *schema.fields() {
             return Self { schema: Arc::clone(schema), differs: false };
         }
@@ -54,10 +56,46 @@ impl FileTypes {
 
     fn cast(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns: Vec<ArrayRef> =
-            columns.map(|(column, field)| cast(column, field.data_type())).collect::<Result<_, _>>()?;
+        let columns: Vec<ArrayRef> = columns
+            .map(|(column, field)| {
+                exact_cast(column, field.data_type())
+                    .map_err(|error| ArrowError::CastError(format!("column {:?}: {error}", field.name())))
+            })
+            .collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}
+
+/// `array` in another type, if that can hold all of it.
+fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == data_type {
+        return Ok(Arc::clone(array));
+    }
+    // What does not fit would be a null.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = cast_with_options(array, data_type, &options)?;
+    if holds_date64(array.data_type()) && *cast_with_options(&cast, array.data_type(), &options)? != **array {
+        return Err(ArrowError::CastError(
+            "a date with a time of day, which a Parquet file has no type for: cast it to TIMESTAMP or DATE".to_owned(),
+        ));
+    }
+    Ok(cast)
+}
+
+fn holds_date64(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Date64 => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_date64(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_date64(field.data_type())),
+        DataType::Dictionary(_, values) => holds_date64(values),
+        DataType::RunEndEncoded(_, values) => holds_date64(values.data_type()),
+        _ => false,
     }
 }
 
@@ -86,15 +124,15 @@ fn array_bytes(array: &dyn Array) -> usize {
     }
 }
 
-/// What is replaced by the plain type of its values.
+/// What is replaced, views and dictionaries by the plain type of their values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unpacked {
+enum Replaced {
     Nothing,
-    Views,
+    ViewsAndSeconds,
     ViewsAndInnerDictionaries,
 }
 
-impl Unpacked {
+impl Replaced {
     /// `field` as it is in the file; whether it is `inside` of another.
     fn field(self, field: &FieldRef, inside: bool) -> FieldRef {
         let data_type = self.data_type(field.data_type(), inside);
@@ -109,6 +147,13 @@ impl Unpacked {
         match data_type {
             DataType::Utf8View if self != Self::Nothing => DataType::Utf8,
             DataType::BinaryView if self != Self::Nothing => DataType::Binary,
+            DataType::Timestamp(TimeUnit::Second, zone) if self == Self::ViewsAndSeconds => {
+                DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+            }
+            DataType::Time32(TimeUnit::Second) if self == Self::ViewsAndSeconds => {
+                DataType::Time32(TimeUnit::Millisecond)
+            }
+            DataType::Date64 if self == Self::ViewsAndSeconds => DataType::Date32,
             DataType::List(item) => DataType::List(inner(item)),
             DataType::LargeList(item) => DataType::LargeList(inner(item)),
             DataType::ListView(item) => DataType::ListView(inner(item)),
@@ -131,9 +176,12 @@ impl Unpacked {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{DictionaryArray, Int64Array, ListArray, StringArray, StringViewArray, StructArray};
+    use arrow::array::{
+        Date64Array, DictionaryArray, Int64Array, ListArray, StringArray, StringViewArray, StructArray,
+        Time32SecondArray, TimestampSecondArray,
+    };
     use arrow::buffer::OffsetBuffer;
-    use arrow::datatypes::{Field, Int8Type};
+    use arrow::datatypes::{Date32Type, Field, Int8Type, Time32MillisecondType, TimestampMillisecondType};
 
     use super::*;
 
@@ -155,6 +203,37 @@ mod tests {
         assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Csv).schema(), &batch.schema());
         let numbers = one_column(Arc::new(Int64Array::from(vec![1])));
         assert_eq!(FileTypes::new(&numbers.schema(), TableFormat::Arrow).apply(&numbers).unwrap(), [numbers]);
+    }
+
+    #[test]
+    fn times_are_of_units_that_parquet_has() {
+        let seconds = TimestampSecondArray::from(vec![Some(1_600_000_000), None]).with_timezone("UTC");
+        let item = Arc::new(Field::new("item", DataType::Time32(TimeUnit::Second), true));
+        let times = Arc::new(Time32SecondArray::from(vec![1, 86_399]));
+        let times = ListArray::new(item, OffsetBuffer::from_lengths([2, 0]), times, None);
+        let days = Date64Array::from(vec![-86_400_000, 0]);
+        let columns = [("time", Arc::new(seconds) as ArrayRef), ("times", Arc::new(times)), ("day", Arc::new(days))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let found = FileTypes::new(&batch.schema(), TableFormat::Parquet).apply(&batch).unwrap().remove(0);
+        assert_eq!(found["time"].as_primitive::<TimestampMillisecondType>().value(0), 1_600_000_000_000);
+        assert_eq!(found["time"].data_type(), &DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())));
+        let times = found["times"].as_list::<i32>().values().as_primitive::<Time32MillisecondType>().clone();
+        assert_eq!(times.values(), &[1000, 86_399_000]);
+        assert_eq!(found["day"].as_primitive::<Date32Type>().values(), &[-1, 0]);
+        assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Arrow).schema(), &batch.schema());
+    }
+
+    #[test]
+    fn what_the_units_cannot_hold_is_refused() {
+        let long = Arc::new(TimestampSecondArray::from(vec![i64::MAX])) as ArrayRef;
+        let noon = Arc::new(Date64Array::from(vec![-43_200_000])) as ArrayRef;
+        for (column, expected) in
+            [(long, "column \"x\": Arithmetic overflow"), (noon, "column \"x\": Cast error: a date with")]
+        {
+            let batch = one_column(column);
+            let error = FileTypes::new(&batch.schema(), TableFormat::Parquet).apply(&batch).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

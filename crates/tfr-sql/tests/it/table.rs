@@ -141,6 +141,19 @@ fn csv_refuses_nested_columns_by_name() {
 }
 
 #[test]
+fn two_columns_of_one_name_are_refused() {
+    let bench = Workbench::new();
+    for out in ["x.jsonl", "x.parquet", "x.csv/"] {
+        let told = bench.tell(&["SELECT * FROM (SELECT 1 AS id), (SELECT 2 AS id)", "--out", out]);
+        assert_eq!(
+            told.replace(out, "[out]"),
+            "exit 1\n-- stderr\nerror: [out]: two columns are called \"id\"\n\nhint: rename one of them: ... AS id_2\n"
+        );
+    }
+    assert!(bench.leftovers().is_empty());
+}
+
+#[test]
 fn a_null_is_no_empty_text_in_csv() {
     let bench = Workbench::new();
     let query = "SELECT * FROM (VALUES ('', 1), (NULL, 2), ('NaN', 3)) AS t (a, b)";
