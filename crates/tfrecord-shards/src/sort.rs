@@ -34,7 +34,7 @@
 //! records.push_frame(&frame(b"first"));
 //! records.push_frame(&frame(b"second"));
 //! records.push_frame(&frame(b"third"));
-//! input.push(vec![SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
+//! input.push(&[SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
 //! if input.memory() > 64 << 20 {
 //!     input.spill()?;
 //! }

@@ -43,11 +43,11 @@ fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> R
         let mut buffer = RecordBuffer::default();
         now.iter().for_each(|record| buffer.push_frame(&record.frame));
         let input = inputs.entry(input).or_insert_with(|| sorter.input());
-        input.push(now.iter().map(|record| record.key).collect(), buffer)?;
+        input.push(&now.iter().map(|record| record.key).collect::<Vec<_>>(), buffer)?;
         if spill {
             let spilled = input.spill()?;
             assert!(spilled.rows > 0 && spilled.buffers.iter().all(RecordBuffer::is_empty));
-            assert_eq!(input.memory(), 0);
+            assert_eq!(input.record_memory(), 0);
         }
     }
     inputs.into_values().try_for_each(SorterInput::finish)
@@ -242,7 +242,7 @@ fn nothing_to_sort() {
     let delivery = spilling(1, 1, 1 << 20);
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
     let mut input = sorter.input();
-    input.push(Vec::new(), RecordBuffer::default()).unwrap();
+    input.push(&[], RecordBuffer::default()).unwrap();
     assert_eq!(input.spill().unwrap().rows, 0);
     input.finish().unwrap();
     let sorted = sorter.finish().unwrap();

@@ -126,7 +126,7 @@ impl Fill {
     fn push(&self, KeyedUnit { keys, records }: KeyedUnit) -> Result<u64> {
         let _timer = self.metrics.elapsed_compute.timer();
         let rows = keys.len() as u64;
-        self.sorting.inputs.push(keys, records)?;
+        self.sorting.inputs.push(&keys, records)?;
         Ok(rows)
     }
 }
