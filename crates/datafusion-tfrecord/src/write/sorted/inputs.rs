@@ -26,12 +26,17 @@ pub(super) struct Inputs {
     /// Empty ones, to be used again. They stay booked.
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
+    /// What copies of equal records may take.
+    copy_bytes: usize,
     /// Less than this is not worth a run of its own.
     least_run: usize,
 }
 
 /// How many there are from the beginning. Where more jobs push at the same time there will be more.
 const INPUTS: usize = 2;
+
+/// Chunks of copies of equal records that are held in memory.
+const COPY_CHUNKS: usize = 2;
 
 impl Inputs {
     pub(super) fn new(
@@ -45,7 +50,8 @@ impl Inputs {
             RecordOrder::Kept | RecordOrder::Dealt { .. } => EqualRecords::Keep,
         };
         let options = SorterOptions::new(Arc::new(DiskSpill::new(disk)));
-        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(2 * chunk_bytes);
+        let copy_bytes = if matches!(equal, EqualRecords::Spread { .. }) { COPY_CHUNKS * chunk_bytes } else { 0 };
+        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(copy_bytes);
         let sorter = RecordSorter::new(options);
         let at_hand = (0..INPUTS).map(|_| sorter.input()).collect();
         Self {
@@ -53,6 +59,7 @@ impl Inputs {
             at_hand: Mutex::new(at_hand),
             free: Mutex::default(),
             reservation,
+            copy_bytes,
             least_run: chunk_bytes / 2,
         }
     }
@@ -101,8 +108,9 @@ impl Inputs {
     }
 
     /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,
-    /// `needed` bytes to read them back.
+    /// `needed` bytes to read them back, and those for copies of equal ones.
     pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
+        let needed = needed + self.copy_bytes;
         self.drop_free();
         while self.reservation.try_grow(needed).is_err() {
             if !self.spill_largest()? {
