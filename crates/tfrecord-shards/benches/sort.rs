@@ -90,7 +90,7 @@ fn sort(inputs: [Input; 2], memory: usize, sharding: Sharding) -> Steps {
                     if task >= plan.tasks() {
                         return;
                     }
-                    let mut records = plan.read(task);
+                    let mut records = plan.read_once(task);
                     while let Some(block) = records.next() {
                         let block = block.unwrap();
                         out.clear();

@@ -142,7 +142,7 @@ impl Lanes<'_> {
     }
 
     fn write_task(&self, lane: &mut Lane, task: usize) -> Result<()> {
-        let mut records = self.plan.read(task);
+        let mut records = self.plan.read_once(task);
         while let Some(block) = records.next() {
             // The error of another is the one that is told.
             if self.failed.load(Ordering::Relaxed) {

@@ -1,10 +1,11 @@
 //! [`SorterInput`]: takes the records of one input, and writes what does not fit in memory.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
 use std::io;
 use std::mem;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -18,6 +19,10 @@ use crate::error::{AtPath, ErrorKind, Result};
 
 /// Bytes that are gathered and written at a time.
 const WRITE_BYTES: u64 = 1 << 20;
+
+/// Files of an input, at most. Each holds the records of a range of keys, if there are enough of them, so that it can go
+/// when these have been read, and its memory and place on disk serve for what is made of them.
+const MAX_FILES: u64 = 8;
 
 /// Parts that entries are distributed to before they are sorted.
 const PARTS: usize = 1 << PART_BITS;
@@ -42,21 +47,32 @@ pub struct SorterInput {
     buffer_bytes: usize,
     /// Of what is gathered to be written.
     pieces: Vec<Vec<u8>>,
-    file: Option<Box<dyn SpillFile>>,
-    /// Bytes of the file.
-    written: u64,
+    /// Each for a range of keys.
+    files: BTreeMap<usize, WrittenFile>,
+    /// The keys at which these ranges begin, but for the first. Known with the first run.
+    file_bounds: Option<Vec<SortKey>>,
     runs: Vec<WrittenRun>,
+    /// Records in the runs.
+    written_rows: u64,
     /// Records have been lost to an error.
     failed: bool,
 }
 
-/// A run in the input's file.
+#[derive(Debug)]
+struct WrittenFile {
+    file: Box<dyn SpillFile>,
+    /// Its bytes.
+    len: u64,
+}
+
+/// A run in one of the input's files.
 #[derive(Debug)]
 struct WrittenRun {
+    file: usize,
     records_at: u64,
     records_len: u64,
     entries: u64,
-    rows: u64,
+    last: SortKey,
     samples: Vec<Sample>,
 }
 
@@ -86,9 +102,10 @@ impl SorterInput {
             buffers: Vec::new(),
             buffer_bytes: 0,
             pieces: Vec::new(),
-            file: None,
-            written: 0,
+            files: BTreeMap::new(),
+            file_bounds: None,
             runs: Vec::new(),
+            written_rows: 0,
             failed: false,
         }
     }
@@ -164,14 +181,14 @@ impl SorterInput {
         let failed = mem::replace(&mut self.failed, true);
         let rows = self.entries.len() as u64;
         let run = self.sort();
-        let before = self.written;
-        self.write(&run, rows)?;
+        let bytes = self.write(&run)?;
+        self.written_rows += rows;
         self.failed = failed;
         let MemoryRun { mut entries, mut buffers, .. } = run;
         buffers.iter_mut().for_each(RecordBuffer::clear);
         entries.clear();
         self.entries = entries;
-        Ok(Spilled { rows, bytes: self.written - before, buffers })
+        Ok(Spilled { rows, bytes, buffers })
     }
 
     /// Whether anything has been spilled.
@@ -187,7 +204,7 @@ impl SorterInput {
         if self.failed {
             return Err(ErrorKind::Failed.into());
         }
-        let mut rows = 0;
+        let mut rows = self.written_rows;
         let mut runs = Vec::new();
         if !self.entries.is_empty() {
             rows += self.entries.len() as u64;
@@ -200,14 +217,11 @@ impl SorterInput {
             let entries = run.entries.len() as u64;
             runs.push(Run::new(Stored::Memory(run), entries, samples.finish()));
         }
-        if let Some(file) = self.file.take() {
-            let file: Arc<dyn SpillFile> = file.into();
-            for run in self.runs {
-                let WrittenRun { records_at, records_len, entries, rows: run_rows, samples } = run;
-                let stored = Stored::File(FileRun { file: Arc::clone(&file), records_at, records_len });
-                runs.push(Run::new(stored, entries, samples));
-                rows += run_rows;
-            }
+        let files: BTreeMap<usize, Arc<dyn SpillFile>> =
+            self.files.into_iter().map(|(number, written)| (number, written.file.into())).collect();
+        for WrittenRun { file, records_at, records_len, entries, last, samples } in self.runs {
+            let file = RwLock::new(files.get(&file).cloned());
+            runs.push(Run::new(Stored::File(FileRun { file, records_at, records_len, last }), entries, samples));
         }
         self.sorter.end_input(runs, rows, self.copies)
     }
@@ -236,23 +250,48 @@ impl SorterInput {
         run
     }
 
-    /// Writes a run at the end of the file.
-    fn write(&mut self, run: &MemoryRun, rows: u64) -> Result<()> {
+    /// Writes sorted records at the end of the files, and tells how many bytes these are.
+    fn write(&mut self, run: &MemoryRun) -> Result<u64> {
+        let bounds = self.file_bounds.get_or_insert_with(|| {
+            let len: u64 = run.entries.iter().map(|entry| u64::from(entry.len) + ENTRY_LEN as u64).sum();
+            let files = (len / self.sorter.options().chunk_bytes as u64).clamp(1, MAX_FILES) as usize;
+            let bounds = (1..files).map(|file| file * run.entries.len() / files);
+            bounds.filter_map(|entry| run.entries.get(entry)).map(Entry::key).collect()
+        });
+        let end = |bound: &SortKey| run.entries.partition_point(|entry| entry.key() < *bound);
+        let ends: Vec<_> = bounds.iter().map(end).chain([run.entries.len()]).collect();
+        let (mut start, mut written) = (0, 0);
+        for (file, end) in ends.into_iter().enumerate() {
+            if let Some(last) = run.entries.get(start..end).and_then(<[Entry]>::last) {
+                written += self.write_run(run, start..end, (file, last.key()))?;
+                start = end;
+            }
+        }
+        self.sorter.note(|stats| {
+            stats.runs += 1;
+            stats.bytes += written;
+        });
+        Ok(written)
+    }
+
+    /// Writes some of the records at the end of a file, and tells how many bytes these are.
+    fn write_run(&mut self, run: &MemoryRun, range: Range<usize>, (number, last): (usize, SortKey)) -> Result<u64> {
         let sorter = self.sorter.clone();
         let path = sorter.options().spill.path();
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
+        let written = match self.files.entry(number) {
+            btree_map::Entry::Occupied(written) => written.into_mut(),
+            btree_map::Entry::Vacant(place) => {
                 let file = sorter.options().spill.create().at("create a temporary file", path)?;
                 sorter.note(|stats| stats.files += 1);
-                file
+                place.insert(WrittenFile { file, len: 0 })
             }
         };
-        let file = self.file.insert(file);
+        let file = &mut written.file;
         let pieces = &mut self.pieces;
         let mut stretches: Vec<Stretch> = Vec::new();
         let mut records_len = 0;
-        for (number, entry) in run.entries.iter().enumerate() {
+        let sorted = run.entries.get(range.clone()).unwrap_or_default();
+        for (number, entry) in range.zip(sorted) {
             let end = records_len + u64::from(entry.len);
             match stretches.last_mut() {
                 Some(last) if end - last.start <= WRITE_BYTES => last.entries.end = number + 1,
@@ -260,7 +299,7 @@ impl SorterInput {
             }
             records_len = end;
         }
-        let entries = run.entries.len() as u64;
+        let entries = sorted.len() as u64;
         let parallel = !self.copies;
         append(file, pieces, &stretches, parallel, |stretch, out| {
             let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
@@ -286,16 +325,13 @@ impl SorterInput {
         })
         .at("write to a temporary file", path)?;
         let len = records_len + entries * ENTRY_LEN as u64;
+        let records_at = written.len;
+        written.len += len;
         let mut samples = self.sampling(len);
-        run.entries.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
+        sorted.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
         let samples = samples.finish();
-        self.runs.push(WrittenRun { records_at: self.written, records_len, entries, rows, samples });
-        self.written += len;
-        sorter.note(|stats| {
-            stats.runs += 1;
-            stats.bytes += len;
-        });
-        Ok(())
+        self.runs.push(WrittenRun { file: number, records_at, records_len, entries, last, samples });
+        Ok(len)
     }
 }
 

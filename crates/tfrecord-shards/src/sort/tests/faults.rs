@@ -93,7 +93,7 @@ fn records() -> Vec<Record> {
 }
 
 fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
-    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 1 << 10, copy_bytes: 0 };
+    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 4 << 10, copy_bytes: 0 };
     let options = SorterOptions::new(disk).with_equal(EqualRecords::Spread { seed: 1 });
     let sorter = RecordSorter::new(options.with_chunk_bytes(delivery.chunk_bytes).with_copy_bytes(0));
     push_all(&sorter, &records(), &delivery)?;
