@@ -87,7 +87,7 @@ fn shards_by_hosts_keep_the_order_of_rows() {
         let builder = ShardedWriterBuilder::new(rows.schema()).with_sharding(hosts(2)).with_sort_memory(memory);
         let manifest = write(&out, builder, &rows, 400);
         // Less than 100 MiB are one shard.
-        assert_eq!(read(&out, &manifest), [expected.clone()]);
+        assert_eq!(read(&out, &manifest), std::slice::from_ref(&expected));
     }
 }
 
