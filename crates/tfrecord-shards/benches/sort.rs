@@ -66,7 +66,7 @@ fn sort(inputs: [Input; 2], memory: usize, sharding: Sharding) -> Steps {
             let mut sorted = sorter.input();
             scope.spawn(move |_| {
                 for (keys, records) in input {
-                    sorted.push(keys, records).unwrap();
+                    sorted.push(&keys, records).unwrap();
                     if sorted.memory() > memory {
                         drop(sorted.spill().unwrap());
                     }
@@ -90,7 +90,7 @@ fn sort(inputs: [Input; 2], memory: usize, sharding: Sharding) -> Steps {
                     if task >= plan.tasks() {
                         return;
                     }
-                    let mut records = plan.read(task);
+                    let mut records = plan.read_once(task);
                     while let Some(block) = records.next() {
                         let block = block.unwrap();
                         out.clear();

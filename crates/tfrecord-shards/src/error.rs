@@ -215,9 +215,6 @@ pub enum ErrorKind {
         /// What it is here.
         found: String,
     },
-    /// How many shards there are to be depends on how long the set is, which its writer does not know.
-    #[error("shards are asked for by hosts, of records whose length is not known beforehand")]
-    UnknownLength,
     /// The start of the shards' names will not do.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
@@ -426,7 +423,6 @@ impl Error {
             ErrorKind::NotAppendable { .. } => {
                 "replace what is there with --mode overwrite, or write to another directory"
             }
-            ErrorKind::UnknownLength => "ask for a number of shards, or for rows or bytes of a shard",
             ErrorKind::TooManyShards => "make shards larger",
             ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
             ErrorKind::Prefix { .. } => {

@@ -69,6 +69,7 @@ mod schema;
 mod shard_writer;
 mod sharding;
 pub mod sort;
+mod sorted_filler;
 mod split;
 mod staging;
 mod survey;

@@ -9,7 +9,7 @@
 //! SorterInput::push, spill, finish      one for each input, on any threads
 //! RecordSorter::finish                  a scan of the keys: equal records are spread, rows and bytes are counted
 //! SortedRecords::cut                    shards of exact rows, or of no more than so many bytes
-//! ShardPlan::read                       one task at a time and thread: blocks of records in order
+//! ShardPlan::read, read_once            one task at a time and thread: blocks of records in order
 //! ```
 //!
 //! ```
@@ -34,7 +34,7 @@
 //! records.push_frame(&frame(b"first"));
 //! records.push_frame(&frame(b"second"));
 //! records.push_frame(&frame(b"third"));
-//! input.push(vec![SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
+//! input.push(&[SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
 //! if input.memory() > 64 << 20 {
 //!     input.spill()?;
 //! }

@@ -20,6 +20,8 @@ use crate::local::LocalCommit;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::sharding::{ShardRule, Sharding};
+use crate::sort::{SortKey, SpillStore, TempDirSpill};
+use crate::sorted_filler::{RowOrder, SortedFiller};
 use crate::target::{Preflight, preflight};
 
 /// Framed bytes to encode in one job: long against the price of a job, short enough for the second-level cache and for
@@ -31,6 +33,9 @@ const FIRST_BLOCK_ROWS: usize = 1 << 10;
 
 /// Most rows of a block, for records of a few bytes.
 const MAX_BLOCK_ROWS: usize = 1 << 16;
+
+/// Bytes that records take while they wait for the last one, if not told otherwise.
+const SORT_MEMORY: usize = 512 << 20;
 
 /// Builds a [`ShardedWriter`].
 #[derive(Debug, Clone)]
@@ -45,6 +50,9 @@ pub struct ShardedWriterBuilder {
     pool: Option<Arc<ThreadPool>>,
     query: Option<String>,
     inputs: Vec<PathBuf>,
+    shuffle: Option<u64>,
+    sort_memory: usize,
+    spill: Arc<dyn SpillStore>,
 }
 
 impl ShardedWriterBuilder {
@@ -62,6 +70,9 @@ impl ShardedWriterBuilder {
             pool: None,
             query: None,
             inputs: Vec::new(),
+            shuffle: None,
+            sort_memory: SORT_MEMORY,
+            spill: Arc::new(TempDirSpill::default()),
         }
     }
 
@@ -72,7 +83,8 @@ impl ShardedWriterBuilder {
         self
     }
 
-    /// Sets how rows are spread over shards.
+    /// Sets how rows are spread over shards. With [`Sharding::Hosts`] rows wait until all are there, as those do that are
+    /// [shuffled](Self::with_shuffle), and stay in order.
     #[must_use]
     pub fn with_sharding(mut self, sharding: Sharding) -> Self {
         self.sharding = sharding;
@@ -122,16 +134,56 @@ impl ShardedWriterBuilder {
         self
     }
 
+    /// Puts all rows in an order of chance, uniform over the whole set, which the seed decides. Equal rows and seed give
+    /// equal shards, in whichever order, batches and threads the rows come; nothing is written to a shard before the last of
+    /// them has come.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    /// use tfrecord_shards::{Sharding, ShardedWriterBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter_values(0..9)) as ArrayRef)])?;
+    /// let builder = ShardedWriterBuilder::new(batch.schema()).with_shuffle(7).with_sharding(Sharding::Rows(5));
+    /// let mut writer = builder.clone().build(dir.path().join("one"))?;
+    /// writer.write(&batch)?;
+    /// let one = writer.finish()?;
+    ///
+    /// let mut writer = builder.build(dir.path().join("two"))?;
+    /// writer.write(&batch.slice(4, 5))?;
+    /// writer.write(&batch.slice(0, 4))?;
+    /// assert_eq!(writer.finish()?.shards, one.shards);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_shuffle(mut self, seed: u64) -> Self {
+        self.shuffle = Some(seed);
+        self
+    }
+
+    /// Sets how many bytes records may take while they wait for the last one: 512 MiB if not set. What is more is spilled.
+    #[must_use]
+    pub fn with_sort_memory(mut self, bytes: usize) -> Self {
+        self.sort_memory = bytes;
+        self
+    }
+
+    /// Sets where records are spilled: in the directory for temporary files if not set.
+    #[must_use]
+    pub fn with_spill(mut self, store: Arc<dyn SpillStore>) -> Self {
+        self.spill = store;
+        self
+    }
+
     /// Begins a set in the directory `out`. Its parent directories are made if need be.
     ///
     /// # Errors
     /// When a column cannot be mapped, or the target cannot be written to: see [`LocalCommit::begin`]. When rows are to be
-    /// added to a set of another form: see [`Manifest::check_append`]. [`ErrorKind::UnknownLength`] for
-    /// [`Sharding::Hosts`].
+    /// added to a set of another form: see [`Manifest::check_append`].
     pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
-        if matches!(self.sharding, Sharding::Hosts(_)) {
-            return Err(ErrorKind::UnknownLength.into());
-        }
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
@@ -140,8 +192,21 @@ impl ShardedWriterBuilder {
         if let Some(standing) = commit.standing() {
             standing.check_append(&description, commit.out())?;
         }
-        let rule = (self.sharding, ShardRule::new(self.sharding));
-        let shards = ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, (self.compression, self.level))?;
+        let form = (self.compression, self.level);
+        let order = match (self.shuffle, self.sharding) {
+            (Some(seed), _) => Some(RowOrder::Shuffled { seed }),
+            // How many there are to be depends on the bytes of all.
+            (None, Sharding::Hosts(_)) => Some(RowOrder::Kept),
+            (None, _) => None,
+        };
+        let shards = if let Some(order) = order {
+            let room = (self.spill, self.sort_memory);
+            let shards = SortedFiller::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
+            Shards::AllRows { shards: Box::new(shards), order }
+        } else {
+            let rule = (self.sharding, ShardRule::new(self.sharding));
+            Shards::AsRowsCome(ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, form)?)
+        };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
             // One block under way on each thread, and one more for each to go on with.
@@ -193,6 +258,7 @@ impl ShardedWriterBuilder {
         description.prefix.clone_from(&self.prefix);
         description.compression = self.compression;
         description.sharding = self.sharding;
+        description.seed = self.shuffle;
         description.query.clone_from(&self.query);
         description.inputs = self.inputs.iter().map(|input| input.display().to_string()).collect();
         if self.compression != Compression::None {
@@ -238,15 +304,30 @@ pub struct ShardedWriter {
     /// Mean framed length of the last block's records, to tell the next block's size.
     record_len: usize,
     /// Blocks being encoded, oldest first.
-    encoding: VecDeque<Job<arrow_tfrecord::Result<RecordBuffer>>>,
+    encoding: VecDeque<Job<arrow_tfrecord::Result<EncodedBlock>>>,
     /// How many of them there may be.
     window: usize,
     /// Buffers to use again.
     buffers: Vec<RecordBuffer>,
-    shards: ShardFiller,
+    shards: Shards,
     commit: LocalCommit,
     description: SetDescription,
     failed: bool,
+}
+
+/// Where records go.
+enum Shards {
+    /// To their shards, as they come.
+    AsRowsCome(ShardFiller),
+    /// To where they wait for the last one.
+    AllRows { shards: Box<SortedFiller>, order: RowOrder },
+}
+
+/// Some rows as records.
+struct EncodedBlock {
+    records: RecordBuffer,
+    /// What they are sorted by, if they are.
+    keys: Vec<SortKey>,
 }
 
 impl ShardedWriter {
@@ -281,7 +362,11 @@ impl ShardedWriter {
             }
             Ok(())
         })?;
-        let staged = self.shards.finish()?;
+        drop(self.buffers);
+        let staged = match self.shards {
+            Shards::AsRowsCome(shards) => shards.finish(),
+            Shards::AllRows { shards, .. } => shards.finish(),
+        }?;
         self.commit.publish(staged, self.description)
     }
 
@@ -307,24 +392,31 @@ impl ShardedWriter {
             let room = (BLOCK_BYTES / self.record_len.max(1)).clamp(1, MAX_BLOCK_ROWS);
             let block = batch.slice(start, room.min(batch.num_rows() - start));
             let (encoder, rows_before) = (self.encoder.clone(), self.rows);
-            let mut buffer = self.buffers.pop().unwrap_or_default();
+            let mut records = self.buffers.pop().unwrap_or_default();
+            let order = if let Shards::AllRows { order, .. } = &self.shards { Some(*order) } else { None };
             start += block.num_rows();
             self.rows += block.num_rows() as u64;
             self.encoding.push_back(Job::start(&self.pool, move || {
-                encoder.encode(&block, &mut buffer).map_err(|error| error.with_row_offset(rows_before))?;
-                Ok(buffer)
+                encoder.encode(&block, &mut records).map_err(|error| error.with_row_offset(rows_before))?;
+                let keys = order.map(|order| order.keys(&records, rows_before)).unwrap_or_default();
+                Ok(EncodedBlock { records, keys })
             }));
         }
         Ok(())
     }
 
     /// Writes the records of the oldest block to their shards.
-    fn append(&mut self, block: Job<arrow_tfrecord::Result<RecordBuffer>>) -> Result<()> {
-        let mut buffer = block.wait()??;
-        self.record_len = buffer.bytes().len() / buffer.len().max(1);
-        self.shards.fill(&buffer)?;
-        buffer.clear();
-        self.buffers.push(buffer);
+    fn append(&mut self, block: Job<arrow_tfrecord::Result<EncodedBlock>>) -> Result<()> {
+        let EncodedBlock { mut records, keys } = block.wait()??;
+        self.record_len = records.bytes().len() / records.len().max(1);
+        match &mut self.shards {
+            Shards::AsRowsCome(shards) => {
+                shards.fill(&records)?;
+                records.clear();
+                self.buffers.push(records);
+            }
+            Shards::AllRows { shards, .. } => self.buffers.append(&mut shards.fill(&keys, records)?),
+        }
         Ok(())
     }
 }

@@ -52,7 +52,8 @@ fn to_store(sharding: Sharding, mode: SaveMode) -> Result<WriteOptions> {
 /// Writes table `t` into the store, and waits until nothing is left of that.
 async fn upload(store: &FaultyStore, partitions: &Partitions, options: WriteOptions) -> Result<Arc<Manifest>> {
     let context = with_store(&session(partitions, Pace::default())?, store)?;
-    let plan = plan(&context, "SELECT * FROM t", options).await?;
+    let query = if options.partition_by.is_empty() { "SELECT * FROM t" } else { "SELECT *, id % 3 AS day FROM t" };
+    let plan = plan(&context, query, options).await?;
     let written = run(&context, Arc::clone(&plan)).await;
     plan.settled().await;
     assert_eq!(plan.summary().is_some(), written.is_ok());
@@ -193,6 +194,50 @@ async fn whichever_request_fails_there_is_the_old_set_or_the_new() -> Result<()>
     one_fails(&store, || to_store(count(3), SaveMode::Overwrite)).await?;
     one_fails(&store, || arranged(to_store(count(2), SaveMode::Overwrite)?)).await?;
     one_fails(&store, || to_store(count(3), SaveMode::Append)).await
+}
+
+/// By day, of which the table that [`upload`] writes has three.
+fn by_day(options: WriteOptions) -> WriteOptions {
+    WriteOptions { partition_by: vec!["day".to_owned()], ..options }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_fails_splits_and_directories_are_added_to_or_are_as_they_were() -> Result<()> {
+    // Rows of one day, so that what is added goes to a directory that is there and to others that are not.
+    let old = vec![vec![63, 66, 69, 72, 75]];
+    let split = FaultyStore::default();
+    upload(&split, &old, arranged(to_store(count(2), SaveMode::Error)?)?).await?;
+    one_fails(&split, || arranged(to_store(count(2), SaveMode::Append)?)).await?;
+    let partitioned = FaultyStore::default();
+    upload(&partitioned, &old, by_day(to_store(count(1), SaveMode::Error)?)).await?;
+    one_fails(&partitioned, || Ok(by_day(to_store(count(1), SaveMode::Append)?))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn splits_and_directories_that_are_added_to_keep_what_they_have() -> Result<()> {
+    for is_partitioned in [false, true] {
+        let store = FaultyStore::default();
+        let options = |mode| {
+            let options = arranged(to_store(count(2), mode)?)?;
+            Ok::<_, DataFusionError>(if is_partitioned { by_day(options) } else { options })
+        };
+        let before = upload(&store, &vec![(0..200).collect()], options(SaveMode::Error)?).await?;
+        let after = upload(&store, &vec![(200..500).collect()], options(SaveMode::Append)?).await?;
+        assert_eq!(after.shards[..before.shards.len()], before.shards);
+        let added = &after.shards[before.shards.len()..];
+        let rows = added.iter().map(|shard| shard.rows).sum::<u64>();
+        assert_eq!((rows, after.totals.rows, after.appended.len()), (300, 500, 1));
+        for split in ["a", "b"] {
+            let directory = if is_partitioned { "day=2/" } else { "" };
+            let start = format!("{directory}{split}-");
+            assert!(added.iter().any(|shard| shard.path.starts_with(&start) && shard.rows > 0), "{start}");
+        }
+        assert_eq!(ids(&store.files()).await?, Some((0..500).collect()));
+        // Every shard, the manifest, and the mark of success.
+        assert_eq!(store.keys().await?.len(), after.shards.len() + 2);
+        assert!(store.open_uploads().is_empty());
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,11 @@
 //! [`SorterInput`]: takes the records of one input, and writes what does not fit in memory.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, btree_map};
 use std::io;
 use std::mem;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -18,6 +19,10 @@ use crate::error::{AtPath, ErrorKind, Result};
 
 /// Bytes that are gathered and written at a time.
 const WRITE_BYTES: u64 = 1 << 20;
+
+/// Files of an input, at most. Each holds the records of a range of keys, if there are enough of them, so that it can go
+/// when these have been read, and its memory and place on disk serve for what is made of them.
+const MAX_FILES: u64 = 8;
 
 /// Parts that entries are distributed to before they are sorted.
 const PARTS: usize = 1 << PART_BITS;
@@ -35,26 +40,39 @@ pub struct SorterInput {
     sorter: RecordSorter,
     /// Whether the records are copies, of which none is left out, made on a thread among others.
     copies: bool,
-    keys: Vec<Vec<SortKey>>,
+    /// One for each record in the buffers. Its room stays when records are spilled, as that of `pieces` does.
+    entries: Vec<Entry>,
     buffers: Vec<RecordBuffer>,
-    /// Records in the buffers.
-    rows: usize,
-    memory: usize,
-    file: Option<Box<dyn SpillFile>>,
-    /// Bytes of the file.
-    written: u64,
+    /// Bytes that the buffers hold on to.
+    buffer_bytes: usize,
+    /// Of what is gathered to be written.
+    pieces: Vec<Vec<u8>>,
+    /// Each for a range of keys.
+    files: BTreeMap<usize, WrittenFile>,
+    /// The keys at which these ranges begin, but for the first. Known with the first run.
+    file_bounds: Option<Vec<SortKey>>,
     runs: Vec<WrittenRun>,
+    /// Records in the runs.
+    written_rows: u64,
     /// Records have been lost to an error.
     failed: bool,
 }
 
-/// A run in the input's file.
+#[derive(Debug)]
+struct WrittenFile {
+    file: Box<dyn SpillFile>,
+    /// Its bytes.
+    len: u64,
+}
+
+/// A run in one of the input's files.
 #[derive(Debug)]
 struct WrittenRun {
+    file: usize,
     records_at: u64,
     records_len: u64,
     entries: u64,
-    rows: u64,
+    last: SortKey,
     samples: Vec<Sample>,
 }
 
@@ -69,12 +87,6 @@ pub struct Spilled {
     pub buffers: Vec<RecordBuffer>,
 }
 
-/// What was in memory, sorted.
-struct Sorted {
-    run: MemoryRun,
-    rows: u64,
-}
-
 /// Neighbouring entries of a run, and where their records start in it.
 struct Stretch {
     entries: Range<usize>,
@@ -86,13 +98,14 @@ impl SorterInput {
         Self {
             sorter,
             copies,
-            keys: Vec::new(),
+            entries: Vec::new(),
             buffers: Vec::new(),
-            rows: 0,
-            memory: 0,
-            file: None,
-            written: 0,
+            buffer_bytes: 0,
+            pieces: Vec::new(),
+            files: BTreeMap::new(),
+            file_bounds: None,
             runs: Vec::new(),
+            written_rows: 0,
             failed: false,
         }
     }
@@ -101,7 +114,7 @@ impl SorterInput {
     ///
     /// # Errors
     /// When there are not as many keys as records, or more than can be numbered.
-    pub fn push(&mut self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
+    pub fn push(&mut self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
         let refused = |problem| Err(ErrorKind::SortInput { problem }.into());
         if keys.len() != records.len() {
             return refused(format!("expected a key for each of {} records, found {} keys", records.len(), keys.len()));
@@ -116,22 +129,42 @@ impl SorterInput {
         if keys.is_empty() {
             return Ok(());
         }
-        let rows = self.rows + keys.len();
+        let rows = self.entries.len() + keys.len();
         if self.buffers.len() as u64 >= 1 << (64 - OFFSET_BITS) || u32::try_from(rows).is_err() {
             self.spill()?;
         }
-        // Sorting makes an entry of every key.
-        let key_bytes = keys.capacity() * size_of::<SortKey>() + keys.len() * size_of::<Entry>();
-        self.memory += records.capacity() + key_bytes + size_of::<RecordBuffer>() + size_of::<Vec<SortKey>>();
-        self.rows += keys.len();
-        self.keys.push(keys);
+        if self.entries.capacity() - self.entries.len() < keys.len() {
+            // Doubling would book, and clear, much that is not needed.
+            self.entries.reserve_exact(keys.len().max(self.entries.len() / 4));
+        }
+        let buffer = (self.buffers.len() as u64) << OFFSET_BITS;
+        let mut start = 0;
+        self.entries.extend((0..).zip(keys).map(|(record, &SortKey { group, high, low })| {
+            let end = records.record_end(record);
+            let entry = Entry { high, low, place: buffer | start as u64, group, len: (end - start) as u32 };
+            start = end;
+            entry
+        }));
+        self.buffer_bytes += records.capacity() + size_of::<RecordBuffer>();
         self.buffers.push(records);
         Ok(())
     }
 
-    /// Bytes that the input holds on to, with what sorting takes beside. Spilling takes some MiB more for a while.
+    /// Bytes that the input holds on to. Spilling takes some MiB more the first time.
     pub fn memory(&self) -> usize {
-        self.memory
+        let pieces: usize = self.pieces.iter().map(Vec::capacity).sum();
+        self.buffer_bytes + self.entries.capacity() * size_of::<Entry>() + pieces
+    }
+
+    /// Bytes that the input holds on to for its records: those of the buffers that [`spill`](Self::spill) hands back.
+    pub fn record_memory(&self) -> usize {
+        self.buffer_bytes
+    }
+
+    /// Gives back what is held for records to come.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        self.pieces = Vec::new();
     }
 
     /// Sorts what is in memory and writes it to disk. No records are held afterwards.
@@ -142,17 +175,20 @@ impl SorterInput {
     /// # Errors
     /// When the temporary file fails. The sorter is of no use then.
     pub fn spill(&mut self) -> Result<Spilled> {
-        if self.rows == 0 {
+        if self.entries.is_empty() {
             return Ok(Spilled::default());
         }
         let failed = mem::replace(&mut self.failed, true);
-        let Sorted { run, rows } = self.sort();
-        let before = self.written;
-        self.write(&run, rows)?;
+        let rows = self.entries.len() as u64;
+        let run = self.sort();
+        let bytes = self.write(&run)?;
+        self.written_rows += rows;
         self.failed = failed;
-        let mut buffers = run.buffers;
+        let MemoryRun { mut entries, mut buffers, .. } = run;
         buffers.iter_mut().for_each(RecordBuffer::clear);
-        Ok(Spilled { rows, bytes: self.written - before, buffers })
+        entries.clear();
+        self.entries = entries;
+        Ok(Spilled { rows, bytes, buffers })
     }
 
     /// Whether anything has been spilled.
@@ -168,25 +204,24 @@ impl SorterInput {
         if self.failed {
             return Err(ErrorKind::Failed.into());
         }
-        let mut rows = 0;
+        let mut rows = self.written_rows;
         let mut runs = Vec::new();
-        if self.rows > 0 {
-            let sorted = self.sort();
-            let weight = sorted.run.entries.iter().map(|entry| u64::from(entry.len) + size_of::<Entry>() as u64).sum();
+        if !self.entries.is_empty() {
+            rows += self.entries.len() as u64;
+            let mut run = self.sort();
+            run.entries.shrink_to_fit();
+            run.counts.shrink_to_fit();
+            let weight = run.entries.iter().map(|entry| u64::from(entry.len) + size_of::<Entry>() as u64).sum();
             let mut samples = self.sampling(weight);
-            sorted.run.entries.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
-            let entries = sorted.run.entries.len() as u64;
-            runs.push(Run::new(Stored::Memory(sorted.run), entries, samples.finish()));
-            rows += sorted.rows;
+            run.entries.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
+            let entries = run.entries.len() as u64;
+            runs.push(Run::new(Stored::Memory(run), entries, samples.finish()));
         }
-        if let Some(file) = self.file.take() {
-            let file: Arc<dyn SpillFile> = file.into();
-            for run in self.runs {
-                let WrittenRun { records_at, records_len, entries, rows: run_rows, samples } = run;
-                let stored = Stored::File(FileRun { file: Arc::clone(&file), records_at, records_len });
-                runs.push(Run::new(stored, entries, samples));
-                rows += run_rows;
-            }
+        let files: BTreeMap<usize, Arc<dyn SpillFile>> =
+            self.files.into_iter().map(|(number, written)| (number, written.file.into())).collect();
+        for WrittenRun { file, records_at, records_len, entries, last, samples } in self.runs {
+            let file = RwLock::new(files.get(&file).cloned());
+            runs.push(Run::new(Stored::File(FileRun { file, records_at, records_len, last }), entries, samples));
         }
         self.sorter.end_input(runs, rows, self.copies)
     }
@@ -196,13 +231,11 @@ impl SorterInput {
     }
 
     /// Takes what is in memory, and sorts it by key, then length, then bytes.
-    fn sort(&mut self) -> Sorted {
-        let rows = mem::take(&mut self.rows);
-        self.memory = 0;
+    fn sort(&mut self) -> MemoryRun {
+        let mut entries = mem::take(&mut self.entries);
         let buffers = mem::take(&mut self.buffers);
-        let keys = mem::take(&mut self.keys);
-        let mut entries = vec![Entry::default(); rows];
-        let parts = distribute(keys, &buffers, &mut entries);
+        self.buffer_bytes = 0;
+        let parts = distribute(&mut entries);
         if self.copies {
             parts.into_iter().for_each(|part| part.sort_unstable_by_key(Entry::key));
         } else {
@@ -214,25 +247,51 @@ impl SorterInput {
         }
         let mut run = MemoryRun { entries, counts: Vec::new(), buffers };
         sort_ties(&mut run, !self.copies && matches!(self.sorter.options().equal, EqualRecords::Spread { .. }));
-        Sorted { run, rows: rows as u64 }
+        run
     }
 
-    /// Writes a run at the end of the file.
-    fn write(&mut self, run: &MemoryRun, rows: u64) -> Result<()> {
+    /// Writes sorted records at the end of the files, and tells how many bytes these are.
+    fn write(&mut self, run: &MemoryRun) -> Result<u64> {
+        let bounds = self.file_bounds.get_or_insert_with(|| {
+            let len: u64 = run.entries.iter().map(|entry| u64::from(entry.len) + ENTRY_LEN as u64).sum();
+            let files = (len / self.sorter.options().chunk_bytes as u64).clamp(1, MAX_FILES) as usize;
+            let bounds = (1..files).map(|file| file * run.entries.len() / files);
+            bounds.filter_map(|entry| run.entries.get(entry)).map(Entry::key).collect()
+        });
+        let end = |bound: &SortKey| run.entries.partition_point(|entry| entry.key() < *bound);
+        let ends: Vec<_> = bounds.iter().map(end).chain([run.entries.len()]).collect();
+        let (mut start, mut written) = (0, 0);
+        for (file, end) in ends.into_iter().enumerate() {
+            if let Some(last) = run.entries.get(start..end).and_then(<[Entry]>::last) {
+                written += self.write_run(run, start..end, (file, last.key()))?;
+                start = end;
+            }
+        }
+        self.sorter.note(|stats| {
+            stats.runs += 1;
+            stats.bytes += written;
+        });
+        Ok(written)
+    }
+
+    /// Writes some of the records at the end of a file, and tells how many bytes these are.
+    fn write_run(&mut self, run: &MemoryRun, range: Range<usize>, (number, last): (usize, SortKey)) -> Result<u64> {
         let sorter = self.sorter.clone();
         let path = sorter.options().spill.path();
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
+        let written = match self.files.entry(number) {
+            btree_map::Entry::Occupied(written) => written.into_mut(),
+            btree_map::Entry::Vacant(place) => {
                 let file = sorter.options().spill.create().at("create a temporary file", path)?;
                 sorter.note(|stats| stats.files += 1);
-                file
+                place.insert(WrittenFile { file, len: 0 })
             }
         };
-        let file = self.file.insert(file);
+        let file = &mut written.file;
+        let pieces = &mut self.pieces;
         let mut stretches: Vec<Stretch> = Vec::new();
         let mut records_len = 0;
-        for (number, entry) in run.entries.iter().enumerate() {
+        let sorted = run.entries.get(range.clone()).unwrap_or_default();
+        for (number, entry) in range.zip(sorted) {
             let end = records_len + u64::from(entry.len);
             match stretches.last_mut() {
                 Some(last) if end - last.start <= WRITE_BYTES => last.entries.end = number + 1,
@@ -240,9 +299,9 @@ impl SorterInput {
             }
             records_len = end;
         }
-        let entries = run.entries.len() as u64;
+        let entries = sorted.len() as u64;
         let parallel = !self.copies;
-        append(file, &stretches, parallel, |stretch, out| {
+        append(file, pieces, &stretches, parallel, |stretch, out| {
             let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
             if let [long] = entries {
                 return Some(long.frame(&run.buffers));
@@ -252,7 +311,7 @@ impl SorterInput {
             None
         })
         .and_then(|()| {
-            append(file, &stretches, parallel, |stretch, out| {
+            append(file, pieces, &stretches, parallel, |stretch, out| {
                 let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
                 let counts = run.counts.get(stretch.entries.clone()).unwrap_or_default();
                 let counts = counts.iter().copied().chain(std::iter::repeat(1));
@@ -266,55 +325,44 @@ impl SorterInput {
         })
         .at("write to a temporary file", path)?;
         let len = records_len + entries * ENTRY_LEN as u64;
+        let records_at = written.len;
+        written.len += len;
         let mut samples = self.sampling(len);
-        run.entries.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
+        sorted.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
         let samples = samples.finish();
-        self.runs.push(WrittenRun { records_at: self.written, records_len, entries, rows, samples });
-        self.written += len;
-        sorter.note(|stats| {
-            stats.runs += 1;
-            stats.bytes += len;
-        });
-        Ok(())
+        self.runs.push(WrittenRun { file: number, records_at, records_len, entries, last, samples });
+        Ok(len)
     }
 }
 
-/// Makes entries of the keys, and brings those into parts by the first bits in which the keys differ. Parts are in order
-/// among each other, and short enough, if keys are spread evenly, to be sorted in the second-level cache.
-fn distribute<'a>(
-    keys: Vec<Vec<SortKey>>,
-    buffers: &[RecordBuffer],
-    mut entries: &'a mut [Entry],
-) -> Vec<&'a mut [Entry]> {
-    let first = keys.iter().flatten().copied().min().unwrap_or_default();
-    let last = keys.iter().flatten().copied().max().unwrap_or_default();
+/// Brings entries into parts by the first bits in which their keys differ, in place. Parts are in order among each other,
+/// and short enough, if keys are spread evenly, to be sorted in the second-level cache.
+fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
+    let first = entries.iter().map(Entry::key).min().unwrap_or_default();
+    let last = entries.iter().map(Entry::key).max().unwrap_or_default();
     let (prefix, spare_bits) = (Prefix::new(first, last), Prefix::new(first, last).of(last).leading_zeros().min(63));
-    let part = |key: SortKey| ((prefix.of(key) << spare_bits) >> (64 - PART_BITS)) as usize;
-    let mut ends = vec![0; PARTS];
-    for key in keys.iter().flatten() {
-        if let Some(len) = ends.get_mut(part(*key)) {
+    let part_of = |entry: &Entry| ((prefix.of(entry.key()) << spare_bits) >> (64 - PART_BITS)) as usize;
+    let mut lens = [0; PARTS];
+    for entry in &*entries {
+        if let Some(len) = lens.get_mut(part_of(entry)) {
             *len += 1;
         }
     }
-    let lens = ends.clone();
+    // Of each part, where the entry goes that is found next.
+    let mut ends = lens;
     let mut start = 0;
     for end in &mut ends {
-        // Where the part starts, and as it is filled, the end of what is there.
         start += mem::replace(end, start);
     }
-    for ((number, records), keys) in (0u64..).zip(buffers).zip(keys) {
-        let mut start = 0;
-        for (record, key) in keys.into_iter().enumerate() {
-            let end = records.record_end(record);
-            let place = number << OFFSET_BITS | start as u64;
-            let SortKey { group, high, low } = key;
-            if let Some(next) = ends.get_mut(part(key)) {
-                if let Some(entry) = entries.get_mut(*next) {
-                    *entry = Entry { high, low, place, group, len: (end - start) as u32 };
-                }
-                *next += 1;
-            }
-            start = end;
+    let mut part_end = 0;
+    for (part, len) in lens.iter().enumerate() {
+        part_end += len;
+        while let Some(&from) = ends.get(part).filter(|from| **from < part_end) {
+            // The entry goes where it belongs, and what is there comes here, which may be the same place.
+            let to = entries.get(from).map_or(part, part_of);
+            let Some(end) = ends.get_mut(to) else { break };
+            entries.swap(from, *end);
+            *end += 1;
         }
     }
     let mut parts = Vec::with_capacity(PARTS);
@@ -327,7 +375,6 @@ fn distribute<'a>(
 }
 
 /// A piece of a file that is to be written.
-#[derive(Default)]
 struct Gathered<'a> {
     bytes: Vec<u8>,
     /// What is to be written instead: a record that is long enough for a write of its own.
@@ -337,6 +384,7 @@ struct Gathered<'a> {
 /// Appends stretches of a run, which are filled several at a time while others are written.
 fn append<'a>(
     file: &mut Box<dyn SpillFile>,
+    pieces: &mut Vec<Vec<u8>>,
     stretches: &[Stretch],
     parallel: bool,
     fill: impl Fn(&Stretch, &mut Vec<u8>) -> Option<&'a [u8]> + Sync,
@@ -348,7 +396,8 @@ fn append<'a>(
         full.iter().try_for_each(|gathered| file.append(gathered.record.unwrap_or(&gathered.bytes)))
     };
     for ahead in stretches.chunks(width) {
-        empty.resize_with(ahead.len(), Gathered::default);
+        empty.truncate(ahead.len());
+        empty.resize_with(ahead.len(), || Gathered { bytes: pieces.pop().unwrap_or_default(), record: None });
         let fill_one = |(gathered, stretch): (&mut Gathered<'a>, &Stretch)| {
             gathered.bytes.clear();
             gathered.record = fill(stretch, &mut gathered.bytes);
@@ -362,7 +411,9 @@ fn append<'a>(
         }
         mem::swap(&mut full, &mut empty);
     }
-    write(&full)
+    write(&full)?;
+    pieces.extend(full.into_iter().chain(empty).map(|gathered| gathered.bytes));
+    Ok(())
 }
 
 /// Brings records of equal keys in order. If asked to, keeps one of equal records, with their number.
@@ -389,6 +440,4 @@ fn sort_ties(run: &mut MemoryRun, collapse: bool) {
         }
         equal
     });
-    entries.shrink_to_fit();
-    counts.shrink_to_fit();
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
 /// Where a record goes: its group, and its place in the group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SortKey {
@@ -16,6 +18,11 @@ impl SortKey {
     /// Place `key` of a group.
     pub fn new(group: u32, key: u128) -> Self {
         Self { group, high: (key >> 64) as u64, low: key as u64 }
+    }
+
+    /// The place of a record in a group that is shuffled: a hash of the record without its frame, and of the seed.
+    pub fn shuffled(group: u32, payload: &[u8], seed: u64) -> Self {
+        Self::new(group, xxh3_128_with_seed(payload, seed))
     }
 
     /// The group.

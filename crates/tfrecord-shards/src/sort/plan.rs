@@ -1,5 +1,6 @@
 //! [`ShardPlan`]: where shards begin.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,9 +41,34 @@ pub(super) struct Plan {
     tasks: Vec<Task>,
     /// Of readers that have ended.
     scratch: Mutex<Vec<Scratch>>,
+    done: Mutex<DoneTasks>,
+}
+
+/// Tasks that nobody reads any more.
+#[derive(Debug, Default)]
+struct DoneTasks {
+    /// The first that is not one of them.
+    next: usize,
+    /// Those behind it.
+    later: BTreeSet<usize>,
 }
 
 impl Plan {
+    /// A task is not read any more: files go whose records are all of such.
+    pub(super) fn end_task(&self, task: usize) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let DoneTasks { next, later } = &mut *done;
+        let before = *next;
+        later.insert(task);
+        while later.remove(next) {
+            *next += 1;
+        }
+        if *next > before {
+            let key = self.tasks.get(*next).map(|task| task.start.key);
+            self.chunks.set.runs.iter().for_each(|run| run.release_before(key.as_ref()));
+        }
+    }
+
     pub(super) fn scratch(&self) -> MutexGuard<'_, Vec<Scratch>> {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +117,13 @@ impl ShardPlan {
 
     /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
     pub fn read(&self, task: usize) -> TaskRecords {
-        TaskRecords::new(self.clone(), task)
+        TaskRecords::new(self.clone(), task, false)
+    }
+
+    /// Reads the records of a task, which nobody will read again: temporary files go as soon as all tasks whose records
+    /// they hold have been read to their end in this way.
+    pub fn read_once(&self, task: usize) -> TaskRecords {
+        TaskRecords::new(self.clone(), task, true)
     }
 
     /// Where a task begins.
@@ -162,7 +194,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
         }
         bytes += planned.bytes;
     }
-    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default() })))
+    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default(), done: Mutex::default() })))
 }
 
 /// Cuts one group.

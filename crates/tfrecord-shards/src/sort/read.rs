@@ -1,5 +1,6 @@
 //! [`TaskRecords`]: the records of a task, in order.
 
+use std::mem;
 use std::ops::Range;
 
 use arrow_tfrecord::RecordBuffer;
@@ -28,6 +29,8 @@ pub struct SortedBlock {
 pub struct TaskRecords {
     plan: ShardPlan,
     task: usize,
+    /// Whether nobody reads the task again.
+    once: bool,
     /// The shards that are not complete.
     shards: Range<usize>,
     /// What has been read of the first of them.
@@ -57,9 +60,9 @@ pub(super) struct Scratch {
 }
 
 impl TaskRecords {
-    pub(super) fn new(plan: ShardPlan, task: usize) -> Self {
+    pub(super) fn new(plan: ShardPlan, task: usize, once: bool) -> Self {
         let shards = plan.task_shards(task);
-        Self { plan, task, shards, rows: 0, bytes: 0, reading: None, spare: None }
+        Self { plan, task, once, shards, rows: 0, bytes: 0, reading: None, spare: None }
     }
 
     /// Hands back a buffer, which is used for a block to come.
@@ -73,6 +76,10 @@ impl TaskRecords {
     fn next_block(&mut self) -> Result<Option<SortedBlock>> {
         self.pass_complete()?;
         if self.shards.is_empty() {
+            // Of a task without rows, or one that has been read.
+            if mem::take(&mut self.once) {
+                self.plan.0.end_task(self.task);
+            }
             return Ok(None);
         }
         let mut reading = match self.reading.take() {
@@ -92,6 +99,9 @@ impl TaskRecords {
         let block = self.fill(&mut reading, &set)?;
         self.reading = Some(reading);
         self.pass_complete()?;
+        if self.shards.is_empty() && mem::take(&mut self.once) {
+            self.plan.0.end_task(self.task);
+        }
         Ok(Some(block))
     }
 
@@ -233,6 +243,7 @@ impl Iterator for TaskRecords {
         let block = self.next_block();
         if block.is_err() {
             self.shards = 0..0;
+            self.once = false;
         }
         block.transpose()
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use arrow_tfrecord::RecordBuffer;
 
@@ -157,9 +157,12 @@ pub(super) struct MemoryRun {
 /// Sorted records in a file: first all frames, then all entries.
 #[derive(Debug)]
 pub(super) struct FileRun {
-    pub(super) file: Arc<dyn SpillFile>,
+    /// Nothing when it has been given back.
+    pub(super) file: RwLock<Option<Arc<dyn SpillFile>>>,
     pub(super) records_at: u64,
     pub(super) records_len: u64,
+    /// The last key.
+    pub(super) last: SortKey,
 }
 
 impl Run {
@@ -183,6 +186,15 @@ impl Run {
     pub(super) fn is_dropped(&self, entry: u64) -> bool {
         let word = self.dropped.get().and_then(|words| words.get((entry / 64) as usize));
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (entry % 64) & 1 == 1)
+    }
+
+    /// Gives the file back if all keys lie before this one, or there is none. Nothing is read of it any more.
+    pub(super) fn release_before(&self, key: Option<&SortKey>) {
+        if let Stored::File(FileRun { file, last, .. }) = &self.stored
+            && key.is_none_or(|key| last < key)
+        {
+            file.write().unwrap_or_else(PoisonError::into_inner).take();
+        }
     }
 
     /// An entry before which every key is less than this one, and not many entries before the first that is not.
@@ -247,6 +259,8 @@ impl RunSet {
                 let entry = memory.entries.partition_point(|entry| entry.key() < *key);
                 return Ok((entry as u64, 0));
             }
+            // Its file may have been given back.
+            Stored::File(file) if file.last < *key => return Ok((run.entries, file.records_len)),
             Stored::File(file) => file,
         };
         let mut entries = run.sample_before(key)..run.sample_after(key);
@@ -290,7 +304,9 @@ impl RunSet {
 
     /// Fills `bytes` from a place in a run.
     pub(super) fn read(&self, file: &FileRun, bytes: &mut [u8], place: u64) -> Result<()> {
-        file.file.read_exact_at(bytes, file.records_at + place).at("read a temporary file", &self.path)
+        let spilled = file.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let spilled = spilled.ok_or_else(|| self.damaged("records that were to be read once are read again"))?;
+        spilled.read_exact_at(bytes, file.records_at + place).at("read a temporary file", &self.path)
     }
 
     /// Fills `bytes` from a record, beginning at its byte `from`.

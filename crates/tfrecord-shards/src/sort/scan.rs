@@ -266,7 +266,9 @@ impl CopyBlock {
         if self.keys.is_empty() {
             return Ok(());
         }
-        copies.push(std::mem::take(&mut self.keys), std::mem::take(&mut self.records))
+        copies.push(&self.keys, std::mem::take(&mut self.records))?;
+        self.keys.clear();
+        Ok(())
     }
 }
 
@@ -294,7 +296,7 @@ impl Copies {
         SortKey::new(key.group(), xxh3_128_with_seed(&bytes, self.seed))
     }
 
-    fn push(&self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
+    fn push(&self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut input = idle.unwrap_or_else(|| self.sorter.copies());
         input.push(keys, records)?;

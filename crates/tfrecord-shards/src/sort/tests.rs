@@ -43,11 +43,11 @@ fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> R
         let mut buffer = RecordBuffer::default();
         now.iter().for_each(|record| buffer.push_frame(&record.frame));
         let input = inputs.entry(input).or_insert_with(|| sorter.input());
-        input.push(now.iter().map(|record| record.key).collect(), buffer)?;
+        input.push(&now.iter().map(|record| record.key).collect::<Vec<_>>(), buffer)?;
         if spill {
             let spilled = input.spill()?;
             assert!(spilled.rows > 0 && spilled.buffers.iter().all(RecordBuffer::is_empty));
-            assert_eq!(input.memory(), 0);
+            assert_eq!(input.record_memory(), 0);
         }
     }
     inputs.into_values().try_for_each(SorterInput::finish)
@@ -55,12 +55,21 @@ fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> R
 
 /// The bytes of every shard, all tasks read and their blocks held against the plan.
 fn shards(plan: &ShardPlan) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
+    read_all(plan, (0..plan.tasks()).rev(), ShardPlan::read)
+}
+
+/// The same, of tasks in this order.
+fn read_all(
+    plan: &ShardPlan,
+    tasks: impl Iterator<Item = usize>,
+    read: impl Fn(&ShardPlan, usize) -> TaskRecords,
+) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
     let mut shards: Vec<_> = plan.shards().iter().map(|shard| (*shard, Vec::new())).collect();
     let mut next = 0;
-    for task in (0..plan.tasks()).rev() {
+    for task in tasks {
         let range = plan.task_shards(task);
         let mut last = range.start;
-        let mut records = plan.read(task);
+        let mut records = read(plan, task);
         while let Some(block) = records.next() {
             let block = block?;
             let mut record = 0;
@@ -98,7 +107,18 @@ fn sort(
     }
     let groups: Vec<_> = groups.into_iter().map(|(group, (rows, bytes))| GroupTotals { group, rows, bytes }).collect();
     assert_eq!(sorted.groups(), groups);
-    shards(&sorted.cut(|totals| cut.sharding(totals.group))?)
+    let plan = sorted.cut(|totals| cut.sharding(totals.group))?;
+    let shards = shards(&plan)?;
+    // Once more, in some order of tasks that are next to one another, as threads take them.
+    let mut tasks: Vec<_> = (0..plan.tasks()).collect();
+    tasks.chunks_mut(3).for_each(<[usize]>::reverse);
+    assert_eq!(read_all(&plan, tasks.into_iter(), ShardPlan::read_once)?, shards);
+    let files = plan.0.chunks.set.runs.iter().filter_map(|run| match &run.stored {
+        run::Stored::File(file) => Some(file.file.read().unwrap().is_some()),
+        run::Stored::Memory(_) => None,
+    });
+    assert!(plan.tasks() == 0 || files.into_iter().all(|is_there| !is_there), "all files have gone");
+    Ok(shards)
 }
 
 fn check(records: &[Record], equal: EqualRecords, cut: Cut, delivery: &Delivery) {
@@ -188,6 +208,33 @@ fn many_runs_take_few_files() {
     assert_eq!(found, expected_shards(&records, EqualRecords::Keep, cut));
 }
 
+/// Files go one after the other, as their ranges of keys are read.
+#[test]
+fn what_has_been_read_makes_room() {
+    let records: Vec<_> = (0..20_000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
+    let delivery = spilling(1, 5000, 20 << 10);
+    let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
+    push_all(&sorter, &records, &delivery).unwrap();
+    assert_eq!(sorter.stats().files, 8);
+    let plan = sorter.finish().unwrap().cut(|_| Sharding::Count(NonZeroUsize::new(16).unwrap())).unwrap();
+    let there = || {
+        let is_there = |run: &Arc<Run>| match &run.stored {
+            run::Stored::File(file) => file.file.read().unwrap().is_some(),
+            run::Stored::Memory(_) => false,
+        };
+        plan.0.chunks.set.runs.iter().filter(|run| is_there(run)).count()
+    };
+    let mut left = Vec::new();
+    for task in 0..plan.tasks() {
+        plan.read_once(task).for_each(|block| assert!(block.is_ok()));
+        left.push(there());
+    }
+    // Four runs in each file. The bounds are those of the first run, of which others have a little more or less.
+    assert!(left[plan.tasks() / 2] <= 20 && left[plan.tasks() - 1] == 0, "{left:?}");
+    let error = plan.read(0).next().unwrap().unwrap_err();
+    assert!(error.to_string().contains("read again"), "{error}");
+}
+
 #[test]
 fn many_groups_of_a_row() {
     let records: Vec<_> = (0..20_000u32).map(|row| Record::new(SortKey::new(row * 7, 1), &row.to_le_bytes())).collect();
@@ -242,7 +289,7 @@ fn nothing_to_sort() {
     let delivery = spilling(1, 1, 1 << 20);
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
     let mut input = sorter.input();
-    input.push(Vec::new(), RecordBuffer::default()).unwrap();
+    input.push(&[], RecordBuffer::default()).unwrap();
     assert_eq!(input.spill().unwrap().rows, 0);
     input.finish().unwrap();
     let sorted = sorter.finish().unwrap();

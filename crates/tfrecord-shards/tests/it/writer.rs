@@ -13,7 +13,7 @@ use tfrecord_shards::{ErrorKind, Manifest, ShardedWriter, ShardedWriterBuilder, 
 use crate::support::{count, encode, files, names};
 
 /// Rows of different lengths, some with nulls.
-fn rows(count: usize) -> RecordBatch {
+pub fn rows(count: usize) -> RecordBatch {
     let ids = Int64Array::from_iter_values((0..count as i64).map(|row| row * row));
     let scores = Float32Array::from_iter((0..count).map(|row| (row % 7 != 0).then_some(row as f32)));
     let names = StringArray::from_iter_values((0..count).map(|row| "x".repeat(row * 7919 % 600)));
@@ -25,11 +25,11 @@ fn rows(count: usize) -> RecordBatch {
     .unwrap()
 }
 
-fn pool(threads: usize) -> Arc<ThreadPool> {
+pub fn pool(threads: usize) -> Arc<ThreadPool> {
     Arc::new(ThreadPoolBuilder::new().num_threads(threads).build().unwrap())
 }
 
-fn write(out: &Path, builder: ShardedWriterBuilder, rows: &RecordBatch, batch_len: usize) -> Manifest {
+pub fn write(out: &Path, builder: ShardedWriterBuilder, rows: &RecordBatch, batch_len: usize) -> Manifest {
     let mut writer = builder.build(out).unwrap();
     for start in (0..rows.num_rows()).step_by(batch_len) {
         writer.write(&rows.slice(start, batch_len.min(rows.num_rows() - start))).unwrap();
@@ -38,7 +38,7 @@ fn write(out: &Path, builder: ShardedWriterBuilder, rows: &RecordBatch, batch_le
 }
 
 /// Every file of a set but for what differs between runs.
-fn comparable(out: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn comparable(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = files(out);
     let manifest = String::from_utf8(files["_manifest.json"].clone()).unwrap();
     let varies = |line: &&str| !line.contains("\"run\":") && !line.contains("\"created\":");
@@ -48,7 +48,7 @@ fn comparable(out: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The records of a set, shard by shard.
-fn read(out: &Path, manifest: &Manifest) -> Vec<Vec<Vec<u8>>> {
+pub fn read(out: &Path, manifest: &Manifest) -> Vec<Vec<Vec<u8>>> {
     let read_shard = |path: &String| {
         let file = fs::File::open(out.join(path)).unwrap();
         let mut reader = RecordReader::with_compression(file, manifest.compression);

@@ -58,7 +58,7 @@ impl Lane {
             let shards = self.layout.plan.task_shards(task);
             // The first that is not complete.
             let mut shard = shards.start;
-            let mut ahead = self.read(self.layout.plan.read(task), spare.take());
+            let mut ahead = self.read(self.layout.plan.read_once(task), spare.take());
             while let (records, Some(block)) = ahead.await? {
                 // The next block is read while this one is written.
                 ahead = self.read(records, spare.take());

@@ -10,7 +10,6 @@ use datafusion_execution::SendableRecordBatchStream;
 use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::ShardDeal;
 use tfrecord_shards::sort::SortKey;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::arrangement::{GroupRule, RecordOrder};
 use super::{SortMetrics, Sorting};
@@ -105,8 +104,8 @@ impl Fill {
         let group = |record| groups.get(record).copied().unwrap_or(0);
         let keys = match arrangement.order {
             RecordOrder::Shuffled { seed } => {
-                let key = |record| xxh3_128_with_seed(records.payload(record), seed);
-                (0..records.len()).map(|record| SortKey::new(group(record), key(record))).collect()
+                let key = |record| SortKey::shuffled(group(record), records.payload(record), seed);
+                (0..records.len()).map(key).collect()
             }
             RecordOrder::Kept => {
                 let first = u128::from(self.place.partition) << 64 | u128::from(unit.rows_before);
@@ -126,7 +125,7 @@ impl Fill {
     fn push(&self, KeyedUnit { keys, records }: KeyedUnit) -> Result<u64> {
         let _timer = self.metrics.elapsed_compute.timer();
         let rows = keys.len() as u64;
-        self.sorting.inputs.push(keys, records)?;
+        self.sorting.inputs.push(&keys, records)?;
         Ok(rows)
     }
 }

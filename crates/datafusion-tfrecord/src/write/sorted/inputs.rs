@@ -25,8 +25,9 @@ pub(super) struct Inputs {
     at_hand: Mutex<Vec<SorterInput>>,
     /// Empty ones, to be used again. They stay booked.
     free: Mutex<Vec<RecordBuffer>>,
-    most_free: usize,
     reservation: MemoryReservation,
+    /// What copies of equal records may take.
+    copy_bytes: usize,
     /// Less than this is not worth a run of its own.
     least_run: usize,
 }
@@ -34,14 +35,12 @@ pub(super) struct Inputs {
 /// How many there are from the beginning. Where more jobs push at the same time there will be more.
 const INPUTS: usize = 2;
 
-/// Buffers that are kept for each lane when a run is on disk. All others are given back, so that what is booked next finds
-/// room.
-const FREE_BUFFERS: usize = 3;
+/// Chunks of copies of equal records that are held in memory.
+const COPY_CHUNKS: usize = 2;
 
 impl Inputs {
     pub(super) fn new(
         order: RecordOrder,
-        lanes: usize,
         chunk_bytes: usize,
         reservation: MemoryReservation,
         disk: Arc<DiskManager>,
@@ -51,15 +50,16 @@ impl Inputs {
             RecordOrder::Kept | RecordOrder::Dealt { .. } => EqualRecords::Keep,
         };
         let options = SorterOptions::new(Arc::new(DiskSpill::new(disk)));
-        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(2 * chunk_bytes);
+        let copy_bytes = if matches!(equal, EqualRecords::Spread { .. }) { COPY_CHUNKS * chunk_bytes } else { 0 };
+        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(copy_bytes);
         let sorter = RecordSorter::new(options);
         let at_hand = (0..INPUTS).map(|_| sorter.input()).collect();
         Self {
             sorter: Mutex::new(Some(sorter)),
             at_hand: Mutex::new(at_hand),
             free: Mutex::default(),
-            most_free: FREE_BUFFERS * lanes,
             reservation,
+            copy_bytes,
             least_run: chunk_bytes / 2,
         }
     }
@@ -82,7 +82,7 @@ impl Inputs {
     }
 
     /// Takes records that are [booked](Self::book), and makes room for them if memory is short.
-    pub(super) fn push(&self, keys: Vec<SortKey>, records: RecordBuffer) -> Result<()> {
+    pub(super) fn push(&self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
         let mut input = match self.take_least() {
             Some(input) => input,
             None => self.sorter()?.input(),
@@ -90,22 +90,27 @@ impl Inputs {
         let (before, booked) = (input.memory(), records.capacity());
         input.push(keys, records).map_err(shards_error)?;
         let grown = input.memory().saturating_sub(before);
-        let is_refused = self.reservation.try_grow(grown).is_err();
-        if is_refused {
+        self.reservation.shrink(booked);
+        let mut is_full = false;
+        while !is_full && self.reservation.try_grow(grown).is_err() {
+            // Buffers that wait to be used again go first.
+            is_full = !self.drop_one_free();
+        }
+        if is_full {
             // For as long as it takes to spill something.
             self.reservation.grow(grown);
         }
-        self.reservation.shrink(booked);
         self.at_hand().push(input);
-        if is_refused {
+        if is_full {
             self.spill_largest()?;
         }
         Ok(())
     }
 
     /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,
-    /// `needed` bytes to read them back.
+    /// `needed` bytes to read them back, and those for copies of equal ones.
     pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
+        let needed = needed + self.copy_bytes;
         self.drop_free();
         while self.reservation.try_grow(needed).is_err() {
             if !self.spill_largest()? {
@@ -129,44 +134,52 @@ impl Inputs {
         Ok((sorted, self.reservation.split(booked)))
     }
 
-    /// Spills the largest of those at hand, if it is worth it.
+    /// Spills the largest of those at hand, if it is worth it. All that it has held is there to be used again, and stays
+    /// booked.
     fn spill_largest(&self) -> Result<bool> {
         let Some(mut input) = self.take_largest() else { return Ok(false) };
         let before = input.memory();
         let mut spilled = input.spill().map_err(shards_error)?;
-        let mut freed = before.saturating_sub(input.memory());
-        let mut free = self.free();
-        while free.len() < self.most_free
-            && let Some(buffer) = spilled.buffers.pop()
-        {
-            freed = freed.saturating_sub(buffer.capacity());
-            free.push(buffer);
+        let kept = input.memory() + spilled.buffers.iter().map(RecordBuffer::capacity).sum::<usize>();
+        self.free().append(&mut spilled.buffers);
+        if before > kept {
+            self.reservation.shrink(before - kept);
+        } else {
+            self.reservation.grow(kept - before);
         }
-        drop(free);
-        // First the buffers, then what is booked for them.
-        drop(spilled);
-        self.reservation.shrink(freed);
         self.at_hand().push(input);
         Ok(true)
     }
 
     fn take_least(&self) -> Option<SorterInput> {
         let mut at_hand = self.at_hand();
-        let least = (0..at_hand.len()).min_by_key(|&index| at_hand[index].memory())?;
+        let least = (0..at_hand.len()).min_by_key(|&index| at_hand[index].record_memory())?;
         Some(at_hand.swap_remove(least))
     }
 
     fn take_largest(&self) -> Option<SorterInput> {
         let mut at_hand = self.at_hand();
-        let largest = (0..at_hand.len()).max_by_key(|&index| at_hand[index].memory())?;
-        (at_hand[largest].memory() >= self.least_run).then(|| at_hand.swap_remove(largest))
+        let largest = (0..at_hand.len()).max_by_key(|&index| at_hand[index].record_memory())?;
+        (at_hand[largest].record_memory() >= self.least_run).then(|| at_hand.swap_remove(largest))
     }
 
+    /// Gives back what is kept for records to come.
     fn drop_free(&self) {
-        let free = mem::take(&mut *self.free());
-        let booked = free.iter().map(RecordBuffer::capacity).sum();
-        drop(free);
+        while self.drop_one_free() {}
+        for input in self.at_hand().iter_mut() {
+            let before = input.memory();
+            input.shrink_to_fit();
+            self.reservation.shrink(before.saturating_sub(input.memory()));
+        }
+    }
+
+    fn drop_one_free(&self) -> bool {
+        let Some(buffer) = self.free().pop() else { return false };
+        let booked = buffer.capacity();
+        // First the buffer, then what is booked for it.
+        drop(buffer);
         self.reservation.shrink(booked);
+        true
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<RecordBuffer>> {

@@ -107,7 +107,7 @@ impl Sorting {
             MemoryConsumer::new("TfRecordWriteExec: sort").with_can_spill(true).register(context.memory_pool());
         let disk = Arc::clone(&context.runtime_env().disk_manager);
         Self {
-            inputs: Inputs::new(arrangement.order, lanes, chunk_bytes, reservation, disk),
+            inputs: Inputs::new(arrangement.order, chunk_bytes, reservation, disk),
             arrangement,
             options,
             groups: Groups::default(),

@@ -14,7 +14,7 @@ use tfrecord_shards::Sharding;
 use tokio::time::timeout;
 
 use super::super::failure::made_by;
-use super::super::support::{Pace, batch, count, names, options, partitions, plan, run, session};
+use super::super::support::{Pace, batch, count, memory_is_given_back, names, options, partitions, plan, run, session};
 use super::support::{counted, small_session, splits};
 
 /// Far more than anything here takes: a run that hangs is to fail.
@@ -87,6 +87,30 @@ async fn a_dropped_stream_leaves_nothing() -> Result<()> {
         assert!(running.await.expect_err("cancelled").is_cancelled());
         timeout(LONG, plan.settled()).await.expect("it ends");
         assert!(names(dir.path())?.is_empty());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_dropped_while_shards_are_made_leaves_nothing() -> Result<()> {
+    let dir = tempdir()?;
+    // Far more shards than can be made before the first rows of one are seen to be written.
+    for options in ways(options(&dir.path().join("out"), count(3000))).into_iter().take(3) {
+        let context = small_session(&partitions(&[9000, 9000]), Pace::default(), 600 << 10)?;
+        let plan = plan(&context, "SELECT *, id % 6000 AS bucket FROM t", options).await?;
+        let mut stream = execute_stream(Arc::clone(&plan) as _, context.task_ctx())?;
+        let running = tokio::spawn(async move { stream.next().await.is_none() });
+        while counted(&plan, "rows_written") == 0 {
+            assert!(!running.is_finished(), "the run ended before rows were written");
+            tokio::task::yield_now().await;
+        }
+        running.abort();
+        assert!(running.await.expect_err("cancelled").is_cancelled());
+        timeout(LONG, plan.settled()).await.expect("it ends");
+        assert!(counted(&plan, "spill_count") > 0, "there were temporary files");
+        assert!(names(dir.path())?.is_empty());
+        memory_is_given_back(&*context.runtime_env().memory_pool).await;
+        assert_eq!(context.runtime_env().disk_manager.used_disk_space(), 0);
     }
     Ok(())
 }

@@ -9,10 +9,10 @@ use datafusion::error::Result;
 use datafusion_tfrecord::WriteOptions;
 use tempfile::tempdir;
 use tfrecord_framing::{Compression, RecordReader};
-use tfrecord_shards::{Manifest, Sharding};
+use tfrecord_shards::{Manifest, ShardedWriterBuilder, Sharding};
 
 use super::super::support::{
-    Pace, Partitions, count, external, memory_is_given_back, options, plan, run, session, shards,
+    Pace, Partitions, batch, count, external, memory_is_given_back, options, plan, run, session, shards,
 };
 use super::support::{counted, small_session, tree};
 
@@ -64,6 +64,28 @@ async fn bytes_depend_on_rows_and_seed_alone() -> Result<()> {
             let first = first.get_or_insert_with(|| files.clone());
             assert!(*first == files, "{sharding:?}: {partitions} partitions differ from one");
         }
+    }
+    Ok(())
+}
+
+/// The writer of the library, which has no engine: one function of the rows and the seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_shuffles_alike() -> Result<()> {
+    let table = spread(20_000, 2);
+    let rows = batch(&table.concat())?;
+    let hosts = Sharding::Hosts(NonZeroUsize::MIN);
+    for sharding in [count(5), Sharding::Rows(2700), Sharding::Bytes(100_000), hosts] {
+        let dir = tempdir()?;
+        let (of_engine, of_library) = (dir.path().join("engine"), dir.path().join("library"));
+        let context = small_session(&table, Pace::default(), 600 << 10)?;
+        let options = shuffled(options(&of_engine, sharding), 7);
+        let engine = run(&context, plan(&context, "SELECT * FROM t", options).await?).await?;
+        let builder = ShardedWriterBuilder::new(rows.schema()).with_sharding(sharding).with_shuffle(7);
+        let mut writer = builder.with_sort_memory(1 << 20).build(&of_library).map_err(external)?;
+        writer.write(&rows).map_err(external)?;
+        let library = writer.finish().map_err(external)?;
+        assert_eq!((&library.shards, library.seed), (&engine.shards, engine.seed));
+        assert!(tree(&of_library)? == tree(&of_engine)?, "{sharding:?}");
     }
     Ok(())
 }

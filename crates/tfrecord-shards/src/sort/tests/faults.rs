@@ -93,7 +93,7 @@ fn records() -> Vec<Record> {
 }
 
 fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
-    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 1 << 10, copy_bytes: 0 };
+    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 4 << 10, copy_bytes: 0 };
     let options = SorterOptions::new(disk).with_equal(EqualRecords::Spread { seed: 1 });
     let sorter = RecordSorter::new(options.with_chunk_bytes(delivery.chunk_bytes).with_copy_bytes(0));
     push_all(&sorter, &records(), &delivery)?;
@@ -179,7 +179,7 @@ fn keys_and_records_do_not_go_together() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
     let mut buffer = RecordBuffer::default();
     buffer.push_frame(&records()[0].frame);
-    let error = sorter.input().push(Vec::new(), buffer).unwrap_err();
+    let error = sorter.input().push(&[], buffer).unwrap_err();
     assert_eq!(error.to_string(), "cannot sort records: expected a key for each of 1 records, found 0 keys");
 }
 
@@ -197,7 +197,7 @@ fn an_input_that_has_lost_records_is_not_finished() {
     let mut input = sorter.input();
     let mut buffer = RecordBuffer::default();
     buffer.push_frame(&records()[0].frame);
-    input.push(vec![SortKey::default()], buffer).unwrap();
+    input.push(&[SortKey::default()], buffer).unwrap();
     input.spill().unwrap_err();
     assert!(matches!(input.finish().unwrap_err().kind(), ErrorKind::Failed));
     sorter.finish().unwrap_err();
