@@ -62,6 +62,7 @@ pub fn options(
         compression: shards.compression,
         level: shards.level(),
         mode: shards.mode(),
+        emit: args.output.emit.emit(),
         ordered: query.is_ordered() && arrangement.shuffle().is_none(),
         threads: Some(limits.threads),
         query: Some(query.text.clone()),

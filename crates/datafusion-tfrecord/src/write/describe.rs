@@ -46,6 +46,9 @@ impl SetForm<'_> {
         if !options.split_shards.is_empty() {
             description.options.insert("split_shards".to_owned(), json!(options.split_shards));
         }
+        if !options.emit.is_empty() {
+            description.options.insert("emit".to_owned(), json!(options.emit.to_string()));
+        }
         if options.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(options.level.get()));
         }

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{SaveMode, Sharding, Splits};
+use tfrecord_sidecars::Emit;
 
 use super::target::WriteTarget;
 
@@ -54,6 +55,8 @@ pub struct WriteOptions {
     pub level: Level,
     /// What to do when the target exists.
     pub mode: SaveMode,
+    /// What else is to lie beside the shards, for readers that look for it. Part of the set, and of its commit.
+    pub emit: Emit,
     /// Keep the order of the rows: read one after the other, the shards hold them as the query does. One partition
     /// writes then, and with [`Sharding::Count`] the number of rows must be known beforehand.
     pub ordered: bool,
@@ -96,6 +99,7 @@ impl WriteOptions {
             compression: Compression::default(),
             level: Level::default(),
             mode: SaveMode::Error,
+            emit: Emit::default(),
             ordered: false,
             expected_rows: None,
             threads: None,

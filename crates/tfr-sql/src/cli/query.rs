@@ -14,6 +14,7 @@ use tfrecord_shards::SaveMode;
 
 use super::arrangement::ArrangementArgs;
 use super::display::ReportFormat;
+use super::emit::EmitArgs;
 use super::schema::InferenceArgs;
 use super::shards::ShardArgs;
 use super::stores::StoreArgs;
@@ -171,6 +172,9 @@ pub struct Output {
     #[command(flatten)]
     pub arrangement: ArrangementArgs,
 
+    #[command(flatten)]
+    pub emit: EmitArgs,
+
     /// Plan only: print mapping, shards and an estimate, write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -295,7 +299,7 @@ pub enum QuerySource {
 }
 
 /// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 21] = [
+const OF_SHARDS: [&str; 22] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -316,6 +320,7 @@ const OF_SHARDS: [&str; 21] = [
     "sequences",
     "separator",
     "strict",
+    "emit",
     "dry_run",
 ];
 
@@ -349,6 +354,7 @@ impl QueryArgs {
             )));
         }
         self.output.shards.check()?;
+        self.output.emit.check(self.output.shards.compression, !self.output.arrangement.partition_by().is_empty())?;
         self.output.arrangement.check(&self.output.shards.split_shards())?;
         if let Some(table) = repeated(self.tables.iter().map(|table| &table.name)) {
             return Err(Misuse::conflict(format!("--table is given twice for {table}")));
