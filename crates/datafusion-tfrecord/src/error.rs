@@ -156,6 +156,12 @@ pub enum ErrorKind {
         /// The rows that it has.
         rows: u64,
     },
+    /// A saved dataset that there is not.
+    #[error("a saved dataset of tf.data {problem}")]
+    SnapshotOptions {
+        /// What it does instead.
+        problem: &'static str,
+    },
     /// A set that TensorFlow Datasets could not read.
     #[error("not for TensorFlow Datasets: {problem}")]
     NotForTfds {

@@ -113,7 +113,7 @@ pub enum Tool {
 }
 
 /// Options that say how shards or records are written; alone they would do nothing.
-const WRITING: [&str; 22] = [
+const WRITING: [&str; 23] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -136,6 +136,7 @@ const WRITING: [&str; 22] = [
     "separator",
     "strict",
     "emit",
+    "layout",
 ];
 
 fn writing_needs_a_target(option: Arg) -> Arg {

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result, SidecarsError};
 use crate::group::{ShardGroup, ShardPlace};
-use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry, SplitDescription};
+use crate::manifest::{Manifest, RecordOffset, SetDescription, SetLayout, ShardEntry, SplitDescription};
 use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME};
 use crate::shard_writer::ShardStats;
 use crate::sidecar::{Sidecar, SidecarEntry, StagedIndex};
@@ -162,7 +162,7 @@ struct StagedFiles {
 }
 
 /// Shards that are in order, numbered in their groups.
-fn numbered(shards: Vec<StagedShard>, names: &ObjectNames) -> StagedFiles {
+fn numbered(shards: Vec<StagedShard>, names: &ObjectNames, layout: SetLayout) -> StagedFiles {
     let same = |one: &StagedShard, next: &StagedShard| {
         one.group.split == next.group.split && one.group.directory() == next.group.directory()
     };
@@ -170,7 +170,8 @@ fn numbered(shards: Vec<StagedShard>, names: &ObjectNames) -> StagedFiles {
     let places = totals.into_iter().flat_map(|total| (0..total).map(move |index| (index, total)));
     let mut files = StagedFiles::default();
     for (shard, (index, total)) in shards.into_iter().zip(places) {
-        let path = names.path(ShardPlace { group: &shard.group, index, total });
+        let named = || names.path(ShardPlace { group: &shard.group, index, total });
+        let path = layout.path(index).unwrap_or_else(named);
         files.names.push((shard.staged.clone(), path.clone()));
         if let Some(staged) = &shard.index {
             let entry = staged.entry(&path);
@@ -304,7 +305,8 @@ impl Publication {
             run: appends_to.map(|_| run.clone()),
         };
         check_names(&description)?;
-        let StagedFiles { entries, indexes, names } = numbered(in_order(shards, &description.splits)?, &names);
+        let StagedFiles { entries, indexes, names } =
+            numbered(in_order(shards, &description.splits)?, &names, description.layout);
         let mut manifest = match appends_to {
             Some(standing) => {
                 standing.check_append(&description, out)?;

@@ -90,8 +90,8 @@ pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
 pub use manifest::{
-    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription,
-    ShardEntry, SplitDescription, Totals,
+    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN,
+    SetDescription, SetLayout, ShardEntry, SplitDescription, Totals,
 };
 pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
 pub use open_shards::{OpenShard, OpenShards, ShardSinks};

@@ -81,6 +81,8 @@ pub struct SetDescription {
     pub compression: Compression,
     /// How rows are spread over shards.
     pub sharding: Sharding,
+    /// How shards are called, and where they lie.
+    pub layout: SetLayout,
     /// The columns of the rows, if they are known.
     pub schema: Option<SchemaDescription>,
     /// What the columns become, if that is known.
@@ -105,6 +107,32 @@ pub struct SetDescription {
     /// only if `schema` has them too.
     pub partition_columns: Option<SchemaDescription>,
 }
+
+/// How shards are called, and where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SetLayout {
+    /// `part-00003-of-00016.tfrecord`, in the directories of their partition values.
+    #[default]
+    Shards,
+    /// `1/00000003.shard/00000000.snapshot`, as `tf.data.Dataset.load` looks for them. Their records are tensors.
+    Snapshot,
+}
+
+impl SetLayout {
+    fn is_shards(&self) -> bool {
+        *self == Self::Shards
+    }
+
+    /// The path of a shard, from the set's directory, if the layout tells it and not names do.
+    pub(crate) fn path(self, index: usize) -> Option<String> {
+        (self == Self::Snapshot).then(|| format!("{SNAPSHOT_RUN}/{index:08}.shard/00000000.snapshot"))
+    }
+}
+
+/// The directory of the shards of a [`Snapshot`](SetLayout::Snapshot): what it calls a run.
+pub const SNAPSHOT_RUN: &str = "1";
 
 /// One of the splits of a set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,6 +164,7 @@ impl SetDescription {
             prefix: "part".to_owned(),
             compression: Compression::None,
             sharding: Sharding::default(),
+            layout: SetLayout::default(),
             schema: None,
             mapping: None,
             record_type: None,
@@ -279,6 +308,9 @@ pub struct Manifest {
     pub write_partitions: u32,
     /// How rows were spread over shards.
     pub sharding: Sharding,
+    /// How shards are called, and where they lie. Since format 1.4.
+    #[serde(default, skip_serializing_if = "SetLayout::is_shards")]
+    pub layout: SetLayout,
     /// What one record is. Not known of records that were taken over from files without a manifest.
     pub record_type: Option<RecordType>,
     /// How shards are compressed.
@@ -353,6 +385,7 @@ impl Manifest {
             seed: description.seed,
             write_partitions: description.write_partitions,
             sharding: description.sharding,
+            layout: description.layout,
             record_type: description.record_type,
             compression: description.compression,
             schema: description.schema,

@@ -24,13 +24,15 @@ use datafusion_physical_plan::{
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use tfrecord_shards::{
-    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SaveMode, SetDescription, ShardGroup, ShardPlace,
-    Sharding, StagedShard, preflight,
+    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
+    ShardPlace, Sharding, Sidecar, StagedShard, preflight,
 };
 use tfrecord_sidecars::EmittedSet;
+use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
 
 use super::describe::SetForm;
 use super::exec::TfRecordWriteExec;
+use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, Runs, describe_panic, with_run};
@@ -289,6 +291,13 @@ impl CommitTask {
         let statistics = run.take_statistics()?;
         let (mapping, options) = (Arc::clone(&self.mapping), Arc::clone(&self.options));
         let sidecars = move |manifest: &Manifest| {
+            if let Some(snapshot) = snapshot(&mapping, &options)? {
+                let elements = manifest.totals.rows / snapshot.records_per_element() as u64;
+                let file = |path: &str, content| Sidecar { path: path.to_owned(), content };
+                // When it was made is told by the manifest; equal rows have equal files.
+                let metadata = snapshot.metadata(SNAPSHOT_RUN, 0, elements);
+                return Ok(vec![file(DATASET_SPEC_NAME, snapshot.dataset_spec()), file(METADATA_NAME, metadata)]);
+            }
             let set = EmittedSet {
                 location: options.out.to_string(),
                 mapping: &mapping,

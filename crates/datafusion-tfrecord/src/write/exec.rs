@@ -232,7 +232,7 @@ impl ExecutionPlan for TfRecordWriteExec {
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
         let run = current_run(&context)?;
         let partitions = self.properties.output_partitioning().partition_count();
-        let encoder = RowEncoder::new(&self.mapping, &self.options);
+        let encoder = RowEncoder::new(&self.mapping, &self.options)?;
         let metrics = WriteMetrics {
             rows_written: counter("rows_written"),
             bytes_written: counter("bytes_written"),

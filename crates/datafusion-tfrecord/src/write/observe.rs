@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{Encoder, Mapping, RecordBuffer};
 use datafusion_common::{Result, internal_datafusion_err};
+use tfrecord_sidecars::snapshot::Snapshot;
 use tfrecord_sidecars::stats::{Detail, Statistics};
 
-use super::options::WriteOptions;
+use super::options::{Layout, WriteOptions};
+use crate::error::sidecar_error;
 
 /// Encodes batches, and gathers statistics of what is encoded if sidecars need them.
 ///
@@ -19,6 +21,35 @@ use super::options::WriteOptions;
 pub(super) struct RowEncoder {
     encoder: Encoder,
     observer: Option<Arc<Observer>>,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// How rows become elements of a saved dataset, if that is asked for.
+///
+/// # Errors
+/// A column that has no place in one.
+pub(super) fn snapshot(mapping: &Mapping, options: &WriteOptions) -> Result<Option<Snapshot>> {
+    let Layout::Snapshot(nulls) = options.layout else { return Ok(None) };
+    Snapshot::try_new(mapping.schema(), nulls).map(Some).map_err(sidecar_error)
+}
+
+/// Why rows do not become records.
+#[derive(Debug)]
+pub(super) enum RowsError {
+    Encode(arrow_tfrecord::Error),
+    Snapshot(tfrecord_sidecars::Error),
+}
+
+impl From<arrow_tfrecord::Error> for RowsError {
+    fn from(error: arrow_tfrecord::Error) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl From<tfrecord_sidecars::Error> for RowsError {
+    fn from(error: tfrecord_sidecars::Error) -> Self {
+        Self::Snapshot(error)
+    }
 }
 
 /// The statistics of a write partition.
@@ -40,9 +71,13 @@ struct State {
 
 impl RowEncoder {
     /// Of one write partition, with the observer if there is something to observe.
-    pub(super) fn new(mapping: &Arc<Mapping>, options: &WriteOptions) -> Self {
+    ///
+    /// # Errors
+    /// A column that has no place in a saved dataset.
+    pub(super) fn new(mapping: &Arc<Mapping>, options: &WriteOptions) -> Result<Self> {
         let observer = options.emit.detail().map(|detail| Arc::new(Observer::new(mapping, detail)));
-        Self { encoder: Encoder::new(Arc::clone(mapping)), observer }
+        let snapshot = snapshot(mapping, options)?.map(Arc::new);
+        Ok(Self { encoder: Encoder::new(Arc::clone(mapping)), observer, snapshot })
     }
 
     /// What the columns become.
@@ -50,22 +85,25 @@ impl RowEncoder {
         self.encoder.mapping()
     }
 
+    /// How many records a row becomes.
+    pub(super) fn records_per_row(&self) -> usize {
+        self.snapshot.as_ref().map_or(1, |snapshot| snapshot.records_per_element())
+    }
+
     /// What is gathered.
     pub(super) fn observer(&self) -> Option<Arc<Observer>> {
         self.observer.clone()
     }
 
-    /// Appends a record for every row of a batch, or on error nothing. `rows_before` are those of the partition before it.
+    /// Appends the records of every row of a batch, or on error nothing. `rows_before` are those of the partition before it.
     ///
     /// # Errors
-    /// As [`Encoder::encode`].
-    pub(super) fn encode(
-        &self,
-        rows: &RecordBatch,
-        rows_before: u64,
-        out: &mut RecordBuffer,
-    ) -> arrow_tfrecord::Result<()> {
-        let Some(observer) = &self.observer else { return self.encoder.encode(rows, out) };
+    /// As [`Encoder::encode`] and [`Snapshot::encode`].
+    pub(super) fn encode(&self, rows: &RecordBatch, rows_before: u64, out: &mut RecordBuffer) -> Result<(), RowsError> {
+        if let Some(snapshot) = &self.snapshot {
+            return Ok(snapshot.encode(rows, out)?);
+        }
+        let Some(observer) = &self.observer else { return Ok(self.encoder.encode(rows, out)?) };
         if rows.num_rows() == 0 {
             return Ok(());
         }
@@ -90,6 +128,9 @@ impl RowEncoder {
         // Whatever others have left, up to a gap, or until somebody else is at it.
         loop {
             let next = state.rows;
+            if state.statistics.is_none() || !state.waiting.contains_key(&next) {
+                return Ok(());
+            }
             let (Some(batch), Some(mut statistics)) = (state.waiting.remove(&next), state.statistics.take()) else {
                 return Ok(());
             };

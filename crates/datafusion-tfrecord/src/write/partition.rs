@@ -146,7 +146,7 @@ impl Encode {
             if self.dealt {
                 let (rows, shards) = self.split_shards(batch)?;
                 self.encoder.encode(&rows, first_row, &mut buffer).map_err(error)?;
-                dealt.extend(runs(shards, start));
+                dealt.extend(runs(shards, start, self.encoder.records_per_row()));
             } else {
                 self.encoder.encode(batch, first_row, &mut buffer).map_err(error)?;
             }
@@ -168,9 +168,9 @@ impl Encode {
 }
 
 /// Neighbouring records of the same shard, the first of them record `start`.
-fn runs(shards: &[u32], start: usize) -> impl Iterator<Item = Piece> {
-    shards.chunk_by(|first, second| first == second).scan(start, |start, run| {
-        let records = *start..*start + run.len();
+fn runs(shards: &[u32], start: usize, records_per_row: usize) -> impl Iterator<Item = Piece> {
+    shards.chunk_by(|first, second| first == second).scan(start, move |start, run| {
+        let records = *start..*start + run.len() * records_per_row;
         *start = records.end;
         Some(Piece { shard: run.first().map_or(0, |shard| *shard as usize), records })
     })

@@ -20,13 +20,15 @@ use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeE
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
 use datafusion_session::Session;
 use rlimit::Resource;
-use tfrecord_shards::{Preflight, Sharding, check_prefix, preflight};
+use tfrecord_framing::Compression;
+use tfrecord_shards::{Preflight, SaveMode, Sharding, check_prefix, preflight};
 use tfrecord_sidecars::SidecarKind;
 
 use super::commit::{TfRecordCommitExec, check_appended};
 use super::deal::DealExec;
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
+use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
@@ -60,6 +62,7 @@ pub fn plan_write(
     let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
     check_prefix(&options.prefix).map_err(shards_error)?;
     check_emit(&mapping, &options, order)?;
+    check_layout(&mapping, &options, order)?;
     let options = Arc::new(options);
     let description = SetForm { mapping: &mapping, options: &options, rows: &rows };
     let mut inputs = Vec::new();
@@ -125,6 +128,28 @@ fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrd
         );
     }
     Ok(())
+}
+
+/// Refuses a saved dataset that could not be written.
+fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
+    if snapshot(mapping, options)?.is_none() {
+        return Ok(());
+    }
+    let shards = match options.sharding {
+        Sharding::Count(shards) => Some(shards.get()),
+        _ => None,
+    };
+    let is_ordered = options.ordered && shards != Some(1);
+    let problem = match () {
+        () if options.out.local().is_none() => "goes to a local directory",
+        () if order.is_some() => "is not shuffled, split, partitioned, or cut into more shards than can be open",
+        () if shards.is_none() || is_ordered => "has a number of shards, and one if its rows are in order",
+        () if options.mode == SaveMode::Append => "is written as a whole, and not appended to",
+        () if !options.emit.is_empty() => "has no files beside it",
+        () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
+        () => return Ok(()),
+    };
+    Err(ErrorKind::SnapshotOptions { problem }.into())
 }
 
 /// The columns of the records that rows with these columns become: all but those that name directories.

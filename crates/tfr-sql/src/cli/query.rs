@@ -299,7 +299,7 @@ pub enum QuerySource {
 }
 
 /// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 22] = [
+const OF_SHARDS: [&str; 23] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -321,6 +321,7 @@ const OF_SHARDS: [&str; 22] = [
     "separator",
     "strict",
     "emit",
+    "layout",
     "dry_run",
 ];
 
@@ -354,6 +355,7 @@ impl QueryArgs {
             )));
         }
         self.output.shards.check()?;
+        self.output.emit.check_snapshot(given, &self.output.shards, self.mapping.nulls)?;
         self.output.emit.check(self.output.shards.compression, !self.output.arrangement.partition_by().is_empty())?;
         self.output.arrangement.check(&self.output.shards.split_shards())?;
         if let Some(table) = repeated(self.tables.iter().map(|table| &table.name)) {
