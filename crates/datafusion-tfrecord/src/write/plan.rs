@@ -29,7 +29,7 @@ use super::deal::DealExec;
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
 use super::observe::snapshot;
-use super::options::WriteOptions;
+use super::options::{Layout, WriteOptions};
 use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
 use super::target::WriteTarget;
@@ -81,7 +81,9 @@ pub fn plan_write(
         }
     }
     let (input, assignment) = if is_ordered {
-        let rows = if order.is_none() { range_rows(&input, &options)? } else { None };
+        // A saved dataset has one shard, and more records than rows.
+        let counts = order.is_none() && options.layout == Layout::Shards;
+        let rows = if counts { range_rows(&input, &options)? } else { None };
         let ordering = input.output_ordering().cloned();
         let input = match &ordering {
             Some(ordering) if input.output_partitioning().partition_count() > 1 => {

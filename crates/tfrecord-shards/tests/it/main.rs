@@ -17,6 +17,8 @@ mod limits;
 #[cfg(test)]
 mod rewrite;
 #[cfg(test)]
+mod sidecars;
+#[cfg(test)]
 mod staging;
 #[cfg(test)]
 mod support;
