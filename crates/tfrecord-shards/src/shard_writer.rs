@@ -122,8 +122,8 @@ impl<W: Write> ShardWriter<W> {
         self
     }
 
-    /// Writes the index of the shard to a file, too, of which there must be none yet: where each record starts, and how long
-    /// it is with its frame. Only an uncompressed shard has one.
+    /// Writes the index of the shard to a file, too, which is made if need be and must be empty: where each record starts,
+    /// and how long it is with its frame. Only an uncompressed shard has one.
     #[must_use]
     pub fn with_index(mut self, path: impl Into<PathBuf>) -> Self {
         if let Encoding::None { .. } = &self.encoding {

@@ -1,5 +1,6 @@
 //! [`Sidecar`]: a file beside the shards that tells another reader of the set.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
@@ -16,6 +17,9 @@ use crate::names::{MANIFEST_NAME, RunId};
 
 /// Lines of an index that are kept back, in bytes, before they are written.
 const INDEX_BUFFER_LEN: usize = 32 << 10;
+
+/// Two numbers of up to 20 digits, and what stands behind each.
+const LONGEST_LINE: usize = 42;
 
 /// A file beside the shards that tells another reader of the set, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,19 +91,26 @@ impl StagedIndex {
 
 /// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find. The file is open only
 /// while lines are added, so that it takes no handle for as long as the shard does.
-#[derive(Debug)]
 pub(crate) struct IndexWriter {
     path: PathBuf,
     lines: Vec<u8>,
+    digits: itoa::Buffer,
     /// Where the next record starts.
     start: u64,
     bytes: u64,
     crc32c: u32,
 }
 
+impl fmt::Debug for IndexWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexWriter").field("path", &self.path).field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
 impl IndexWriter {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, lines: Vec::new(), start: 0, bytes: 0, crc32c: 0 }
+        let lines = Vec::with_capacity(INDEX_BUFFER_LEN + LONGEST_LINE);
+        Self { path, lines, digits: itoa::Buffer::new(), start: 0, bytes: 0, crc32c: 0 }
     }
 
     /// Adds some of the records of a buffer.
@@ -108,8 +119,10 @@ impl IndexWriter {
         for record in records {
             let record_end = framed.record_end(record);
             let len = (record_end - record_start) as u64;
-            push_number(&mut self.lines, self.start, b' ');
-            push_number(&mut self.lines, len, b'\n');
+            self.lines.extend_from_slice(self.digits.format(self.start).as_bytes());
+            self.lines.push(b' ');
+            self.lines.extend_from_slice(self.digits.format(len).as_bytes());
+            self.lines.push(b'\n');
             self.start += len;
             record_start = record_end;
             if self.lines.len() >= INDEX_BUFFER_LEN {
@@ -134,23 +147,6 @@ impl IndexWriter {
         self.flush()?.sync_all().at("sync", &self.path)?;
         Ok(StagedIndex { path: self.path, file_bytes: self.bytes, crc32c: self.crc32c })
     }
-}
-
-/// Appends a number in decimal digits, and a byte.
-fn push_number(out: &mut Vec<u8>, mut number: u64, end: u8) {
-    /// Digits of the greatest number, and one byte more.
-    const MOST: usize = 21;
-    let mut text = [end; MOST];
-    let mut at = MOST - 1;
-    for digit in text.iter_mut().rev().skip(1) {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-        at -= 1;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(text.get(at..).unwrap_or_default());
 }
 
 /// Writes files beside the shards in `dir`, each in the place of one of its name, and lists them in the `manifest`, if
@@ -207,20 +203,6 @@ impl Drop for Hidden {
         for path in &self.0 {
             // What has its name by now is not there; of the rest nobody is left to tell.
             let _unremoved = fs::remove_file(path);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_decimal() {
-        for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
-            let mut text = Vec::new();
-            push_number(&mut text, number, b'\n');
-            assert_eq!(String::from_utf8(text).unwrap(), format!("{number}\n"));
         }
     }
 }

@@ -18,6 +18,11 @@
 //! of their own, a bounded number of jobs for each partition, whose results are taken in order; so one partition can
 //! use every core. Files are synced on blocking threads, a bounded number at a time.
 //!
+//! # Beside the shards
+//! [`WriteOptions::emit`] asks for files for other readers. Statistics of each write partition are gathered by the jobs that encode,
+//! in the order of its rows; indexes are written while their shards are; the committer makes the files when the shards have names. All
+//! of it is part of the commit.
+//!
 //! # Object stores
 //! Where the target is a prefix of an object store, shards are multipart uploads to their final keys, which are completed
 //! when all rows are in them: what is decided then is told at [`tfrecord_shards::objects`]. The store must be one of the

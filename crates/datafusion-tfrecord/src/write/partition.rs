@@ -139,9 +139,9 @@ impl Encode {
         let mut buffer = self.buffers.take();
         let capacity_before = buffer.capacity();
         let mut dealt = Vec::new();
+        let mut first_row = unit.rows_before;
         for batch in &unit.batches {
             let start = buffer.len();
-            let first_row = unit.rows_before + start as u64;
             let error = |error| self.place.encode_error(error, first_row);
             if self.dealt {
                 let (rows, shards) = self.split_shards(batch)?;
@@ -150,6 +150,7 @@ impl Encode {
             } else {
                 self.encoder.encode(batch, first_row, &mut buffer).map_err(error)?;
             }
+            first_row += batch.num_rows() as u64;
         }
         self.buffers.book(capacity_before, buffer.capacity());
         self.size.note(&buffer);
