@@ -27,7 +27,7 @@ pub struct EmitArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 
-    /// shards (default), or snapshot: a directory that tf.data.Dataset.load opens
+    /// shards (default), or snapshot, which tf.data.Dataset.load opens
     ///
     /// A snapshot holds tensors, not Examples: every column with its own type, the number of rows known, nothing to parse.
     /// Elements are dicts by column; text is a string, a time the integer of its unit, a list a tensor of one unknown

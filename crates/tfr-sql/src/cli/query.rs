@@ -222,11 +222,16 @@ pub struct MappingArgs {
     /// More lists whose elements are steps of a sequence-example
     ///
     /// Names stand with commas between: frames,audio. Lists of lists and of structs are sequences without being named.
-    #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns)]
+    #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns, hide_short_help = true)]
     sequences: Vec<values::Columns>,
 
     /// What stands between the name of a column and of its part [default: /]
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        hide_short_help = true
+    )]
     pub separator: Option<String>,
 
     /// Refuse columns that would lose information
