@@ -3,13 +3,15 @@
 Arguments: the table as an Arrow IPC file; a directory with `shards`, and `snapshot` if the table has one; then the columns
 that are class labels. Prints what is wrong as a JSON list.
 
-The shards are those of two splits, `train` and `val`, which hold the rows of the table in order.
+The shards are those of two splits, `train` and `val`. Rows are told by the column `id`, which counts from 0.
 """
 
+import glob
 import importlib.util
 import json
 import math
 import os
+import struct
 import sys
 import traceback
 
@@ -110,27 +112,29 @@ def check_tfds(directory, table, labels):
     builder = tfds.builder_from_directory(f"{directory}/shards")
     rows, features = table_rows(table, labels), builder.info.features
     expect("tfds columns", set(table.column_names), set(features))
-    train, val = (builder.info.splits[name].num_examples for name in ("train", "val"))
-    expect("tfds splits", len(rows), train + val)
 
     def read(split):
         data = builder.as_dataset(split=split, shuffle_files=False, read_config=tfds.ReadConfig(interleave_cycle_length=1))
         return [plain(row) for row in data]
 
-    def compare(split, expected, found):
-        expect(f"tfds {split}", len(expected), len(found))
-        for number, (row, other) in enumerate(zip(expected, found, strict=True)):
-            for name, value in row.items():
+    def compare(split, found):
+        expect(f"tfds {split}", builder.info.splits[split].num_examples, len(found))
+        for other in found:
+            number = other["id"]
+            for name, value in rows[number].items():
                 if value is None:
                     value = least(features[name].np_dtype)
                     if features[name].np_dtype == np.float64:
                         value = float("-inf")
                 expect(f"tfds {split}, row {number}, {name}", value, other[name])
 
-    compare("train", rows[:train], read("train"))
-    compare("val", rows[train:], read("val"))
-    low, high = round(train * 0.1), round(train * 0.2)
-    compare("train[10%:20%]", rows[low:high], read("train[10%:20%]"))
+    train, val = read("train"), read("val")
+    compare("train", train)
+    compare("val", val)
+    expect("tfds ids", list(range(len(rows))), sorted(row["id"] for row in train + val))
+    low, high = round(len(train) * 0.1), round(len(train) * 0.2)
+    ids = [row["id"] for row in train[low:high]]
+    expect("tfds train[10%:20%]", ids, [row["id"] for row in read("train[10%:20%]")])
     for name, words in labels.items():
         feature = features[name]
         feature = getattr(feature, "feature", feature)
@@ -144,6 +148,9 @@ def check_snapshot(directory, table, labels):
     # As they are: without labels, for native types are what it is for.
     rows = table_rows(table, {})
     data = tf.data.Dataset.load(path, reader_func=lambda shards: shards.flat_map(lambda shard: shard))
+    first = next(iter(data.take(1)))
+    if "id" not in first or len(os.listdir(f"{path}/1")) != 1:
+        raise Wrong("snapshot: not one shard, in which rows are in order")
     expect("snapshot cardinality", len(rows), data.cardinality().numpy())
     expect("snapshot by default", len(rows), sum(1 for _ in tf.data.Dataset.load(path)))
     for number, (row, found) in enumerate(zip(rows, map(plain, data), strict=True)):
@@ -172,6 +179,25 @@ def compare_masked(what, row, found):
             expect(f"{what}, {name}", value, found[name])
 
 
+def check_index(directory, table, labels):
+    """Every line leads to a record: as NVIDIA DALI and `tfrecord` for PyTorch go there."""
+    ids, shards = [], sorted(glob.glob(f"{directory}/shards/*.tfrecord"))
+    expect("index files", [f"{shard}.idx" for shard in shards], sorted(glob.glob(f"{directory}/shards/*.idx")))
+    for shard in shards:
+        with open(shard, "rb") as file, open(f"{shard}.idx", encoding="ascii") as index:
+            content, end = file.read(), 0
+            for line in index:
+                start, size = map(int, line.split())
+                expect(f"index {shard}", end, start)
+                (length,) = struct.unpack_from("<Q", content, start)
+                expect(f"index {shard} at {start}", size, length + 16)
+                example = tf.train.Example.FromString(content[start + 12 : start + 12 + length])
+                ids.append(example.features.feature["id"].int64_list.value[0])
+                end = start + size
+            expect(f"index {shard} end", len(content), end)
+    expect("index ids", list(range(len(table))), sorted(ids))
+
+
 def load_module(path):
     spec = importlib.util.spec_from_file_location("parse_example", path)
     module = importlib.util.module_from_spec(spec)
@@ -189,6 +215,7 @@ def check_parse(directory, table, labels):
     again = list(module.dataset(shards, 100, shuffle=500, seed=3))
     expect("parse_example seed", batches[0]["id"].numpy().tolist(), again[0]["id"].numpy().tolist())
     batch = next(iter(module.dataset(shards, len(table), cycle_length=1)))
+    order = np.argsort(batch["id"].numpy())
     for name in table.column_names:
         field = table.schema.field(name)
         if name not in batch or not (pa.types.is_primitive(field.type) and table.column(name).null_count == 0):
@@ -196,7 +223,7 @@ def check_parse(directory, table, labels):
         if pa.types.is_temporal(field.type):
             continue
         expect(f"parse_example {name}", field.type.to_pandas_dtype(), batch[name].dtype.as_numpy_dtype)
-        expect(f"parse_example {name}", table.column(name).to_pylist(), batch[name].numpy().tolist())
+        expect(f"parse_example {name}", table.column(name).to_pylist(), batch[name].numpy()[order].tolist())
     try:
         module.dataset(f"{shards}/nothing-*", 1)
     except FileNotFoundError:
@@ -339,7 +366,7 @@ def main():
         table = pa.ipc.open_file(file).read_all()
     labels = vocabularies(table, columns)
     problems = []
-    for check in (check_tfds, check_snapshot, check_parse, check_statistics, check_schema):
+    for check in (check_tfds, check_snapshot, check_parse, check_statistics, check_schema, check_index):
         try:
             check(directory, table, labels)
         except Wrong as wrong:

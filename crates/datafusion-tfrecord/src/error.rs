@@ -146,6 +146,30 @@ pub enum ErrorKind {
         /// The splits that there are.
         known: Vec<String>,
     },
+    /// What would tell of rows that nobody has looked at.
+    #[error("--emit {emit} cannot describe {out} by the rows that are added to it: {rows} are there already")]
+    DescribesAppended {
+        /// What was asked for.
+        emit: String,
+        /// The set.
+        out: String,
+        /// The rows that it has.
+        rows: u64,
+    },
+    /// A saved dataset that there is not.
+    #[error("a saved dataset of tf.data {problem}")]
+    SnapshotOptions {
+        /// What it does instead.
+        problem: &'static str,
+    },
+    /// A set that TensorFlow Datasets could not read.
+    #[error("not for TensorFlow Datasets: {problem}")]
+    NotForTfds {
+        /// Why not.
+        problem: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
@@ -316,6 +340,10 @@ impl Error {
             ErrorKind::NoColumnsLeft { .. } => {
                 Some("select more columns, or keep the partition columns in the records, too".to_owned())
             }
+            ErrorKind::DescribesAppended { emit, out, .. } => Some(format!(
+                "append without it, and write what tells of the whole set then: tfr-sql describe {out} --emit {emit}"
+            )),
+            ErrorKind::NotForTfds { instead, .. } => Some((*instead).to_owned()),
             ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
             ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
                 [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
@@ -478,6 +506,11 @@ fn sql_type(data_type: &DataType) -> Option<String> {
 
 /// An error of the mapping or the encoder, for the engine.
 pub(crate) fn encode_error(error: arrow_tfrecord::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// An error of the files beside the shards, for the engine.
+pub(crate) fn sidecar_error(error: tfrecord_sidecars::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 

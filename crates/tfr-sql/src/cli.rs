@@ -5,7 +5,9 @@
 //! before anything is opened. Defaults are the library's.
 
 mod arrangement;
+mod describe;
 mod display;
+mod emit;
 mod index;
 mod query;
 mod records;
@@ -25,6 +27,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
+pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
@@ -103,10 +106,14 @@ pub enum Tool {
     Reshard(ReshardArgs),
     /// Write the text index that NVIDIA DALI and others read beside each TFRecord file
     Index(IndexArgs),
+    /// Write what other readers look for beside the shards of a directory, whoever wrote them
+    Describe(DescribeArgs),
+    /// Print what the features of TFRecord files hold
+    Stats(StatsArgs),
 }
 
 /// Options that say how shards or records are written; alone they would do nothing.
-const WRITING: [&str; 21] = [
+const WRITING: [&str; 23] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -128,6 +135,8 @@ const WRITING: [&str; 21] = [
     "sequences",
     "separator",
     "strict",
+    "emit",
+    "layout",
 ];
 
 fn writing_needs_a_target(option: Arg) -> Arg {
@@ -174,6 +183,8 @@ impl Tool {
             Self::Salvage(_) => "salvage",
             Self::Reshard(_) => "reshard",
             Self::Index(_) => "index",
+            Self::Describe(_) => "describe",
+            Self::Stats(_) => "stats",
         }
     }
 
@@ -181,6 +192,7 @@ impl Tool {
         match self {
             Self::Reshard(args) => args.check(),
             Self::Salvage(args) => args.check(),
+            Self::Describe(args) => args.check(),
             _ => Ok(()),
         }
     }

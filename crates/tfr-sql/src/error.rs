@@ -154,6 +154,20 @@ pub enum Error {
         /// The URL.
         url: String,
     },
+    /// Somebody else's file has the name of one that is to be written.
+    #[error("{}: is there already, and was not written by tfr-sql", path.display())]
+    SidecarThere {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file or directory beside the job itself cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A pattern without files.
     #[error("{pattern}: no file fits this pattern")]
     NoMatch {
@@ -323,6 +337,9 @@ impl Error {
                 "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"
                     .to_owned(),
             ),
+            Self::SidecarThere { .. } => {
+                Some("write to another directory with --out, or in its place with --replace".to_owned())
+            }
             Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy".to_owned()),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),

@@ -2,6 +2,7 @@
 //! files.
 
 mod cli;
+mod describe;
 mod dry_run;
 mod error;
 mod exit;
@@ -25,6 +26,7 @@ mod salvage;
 mod schema;
 mod session;
 mod spill;
+mod stats;
 mod stdin;
 mod table;
 mod tool;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use tfrecord_shards::{Manifest, ShardEntry};
 
 use crate::printer::{bytes, counted, grouped};
@@ -182,7 +183,9 @@ impl ShardsReport {
             None => 0,
         };
         let shards = || manifest.shards.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
-        let sum = |figure: fn(&ShardEntry) -> u64| shards().map(figure).sum();
+        let sum = |figure: fn(&ShardEntry) -> u64| shards().map(figure).sum::<u64>();
+        // Of a saved dataset a row has several.
+        let records_per_row = manifest.options.get("records_per_element").and_then(Value::as_u64).unwrap_or(1).max(1);
         let directories: BTreeSet<_> = shards().map(|shard| &shard.partition_values).collect();
         let split = |name: &str| {
             let shards = shards().filter(|shard| shard.split.as_deref() == Some(name));
@@ -192,7 +195,7 @@ impl ShardsReport {
         Self {
             out: out.display().to_string(),
             run: manifest.appended.last().map_or(&manifest.run, |last| &last.run).clone(),
-            rows: sum(|shard| shard.rows),
+            rows: sum(|shard| shard.rows) / records_per_row,
             shards: sum(|_| 1),
             empty: sum(|shard| u64::from(shard.rows == 0)),
             splits: manifest.splits.iter().map(|described| split(&described.name)).collect(),

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::{self, Interrupt};
 use crate::printer::{Printer, ProgressStyle, bytes};
-use crate::{index, records, reshard, salvage, schema, verify};
+use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
 
 /// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
 pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
@@ -32,6 +32,8 @@ pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'st
         Tool::Salvage(args) => salvage::run(&args, work),
         Tool::Reshard(args) => reshard::run(&args, work),
         Tool::Index(args) => index::run(&args, work),
+        Tool::Describe(args) => describe::run(&args, work),
+        Tool::Stats(args) => stats::run(&args, work),
     }
 }
 

@@ -97,6 +97,8 @@ fn kind(kind: &FindingKind) -> &'static str {
         FindingKind::MixedForms(_) => "mixed-forms",
         FindingKind::MissingShard => "missing-shard",
         FindingKind::UnlistedShard => "unlisted-shard",
+        FindingKind::MissingSidecar => "missing-sidecar",
+        FindingKind::ChangedSidecar => "changed-sidecar",
         FindingKind::NoSuccess => "no-success",
         FindingKind::Unpublished { .. } => "unpublished",
         FindingKind::Leftover { .. } => "leftover",

@@ -10,7 +10,7 @@ use datafusion::common::stats::Precision;
 use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::{WriteOutcome, WriteTarget};
+use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget};
 use datafusion_tfrecord::{WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
@@ -50,9 +50,16 @@ pub fn options(
         splits.by = splits.by.iter().map(column).collect();
         splits
     });
+    let layout = args.output.emit.layout(args.mapping.nulls);
+    let sharding = match (layout, shards.sharding()) {
+        (Layout::Snapshot(_), Sharding::Count(count)) => Sharding::Count(count),
+        (Layout::Snapshot(_), _) if query.is_ordered() => Sharding::Count(NonZeroUsize::MIN),
+        (Layout::Snapshot(_), _) => Sharding::Count(limits.threads),
+        (_, sharding) => sharding,
+    };
     WriteOptions {
         mapping,
-        sharding: shards.sharding(),
+        sharding,
         split_shards: shards.split_shards(),
         shuffle: arrangement.shuffle(),
         splits,
@@ -62,6 +69,8 @@ pub fn options(
         compression: shards.compression,
         level: shards.level(),
         mode: shards.mode(),
+        emit: args.output.emit.emit(),
+        layout,
         ordered: query.is_ordered() && arrangement.shuffle().is_none(),
         threads: Some(limits.threads),
         query: Some(query.text.clone()),
@@ -92,7 +101,9 @@ impl WriteShards<'_> {
             });
         }
         let commit = plan_write(query.physical, options, &context.state())?;
-        let warnings = commit.mapping().map(|mapping| mapping.warnings()).unwrap_or_default();
+        // The mapping is that of records.
+        let mapping = commit.mapping().filter(|_| self.options.layout == Layout::Shards);
+        let warnings = mapping.map(|mapping| mapping.warnings()).unwrap_or_default();
         for warning in &warnings {
             self.printer.warning(warning);
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{ErrorKind, Result};
 use crate::form::FormDifference;
-use crate::manifest::{FORMAT_VERSION, Manifest, SetDescription, SplitDescription};
+use crate::manifest::{FORMAT_VERSION, Manifest, SetDescription, SetLayout, SplitDescription};
 use crate::schema::SchemaDescription;
 
 impl Manifest {
@@ -30,6 +30,10 @@ impl Manifest {
         let differs = |part: &str, expected, found| {
             Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
         };
+        if self.layout != SetLayout::Shards || description.layout != SetLayout::Shards {
+            let why = "a saved dataset is written as a whole".to_owned();
+            return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
         if self.compression != description.compression {
             return differs("the compression", self.compression.to_string(), description.compression.to_string());
         }

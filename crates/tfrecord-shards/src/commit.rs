@@ -27,11 +27,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, SidecarsError};
 use crate::group::{ShardGroup, ShardPlace};
-use crate::manifest::{Manifest, RecordOffset, SetDescription, ShardEntry, SplitDescription};
+use crate::manifest::{Manifest, RecordOffset, SetDescription, SetLayout, ShardEntry, SplitDescription};
 use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME};
 use crate::shard_writer::ShardStats;
+use crate::sidecar::{Sidecar, SidecarEntry, StagedIndex};
 
 pub use self::step::{Outcome, Place, Spot, Step, Target};
 
@@ -74,6 +75,8 @@ pub struct StagedShard {
     pub crc32c: u32,
     /// Places where a reader can begin.
     pub offsets: Vec<RecordOffset>,
+    /// Its index, if there is one.
+    pub index: Option<StagedIndex>,
 }
 
 /// A multipart upload of which all parts are sent, but which is not completed: nobody sees it yet.
@@ -88,9 +91,21 @@ pub struct StagedUpload {
 impl StagedShard {
     /// The shard, in a file, with what its writer counted.
     pub fn new(staged: impl Into<String>, partition: u32, sequence: u32, stats: ShardStats) -> Self {
-        let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets } = stats;
+        let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index } = stats;
         let (staged, group) = (staged.into(), ShardGroup::default());
-        Self { staged, upload: None, partition, sequence, group, rows, framed_bytes, file_bytes, crc32c, offsets }
+        Self {
+            staged,
+            upload: None,
+            partition,
+            sequence,
+            group,
+            rows,
+            framed_bytes,
+            file_bytes,
+            crc32c,
+            offsets,
+            index,
+        }
     }
 
     /// The same, of a group.
@@ -135,18 +150,38 @@ pub(crate) fn in_order(mut shards: Vec<StagedShard>, splits: &[SplitDescription]
     Ok(shards)
 }
 
-/// What the manifest says of shards that are in order, numbered in their groups, and for each its staged name.
-fn numbered(shards: Vec<StagedShard>, names: &ObjectNames) -> (Vec<String>, Vec<ShardEntry>) {
+/// Files of a set that are staged.
+#[derive(Default)]
+struct StagedFiles {
+    /// What the manifest says of the shards.
+    entries: Vec<ShardEntry>,
+    /// And of their indexes.
+    indexes: Vec<SidecarEntry>,
+    /// The staged name of each file, and its path in the set.
+    names: Vec<(String, String)>,
+}
+
+/// Shards that are in order, numbered in their groups.
+fn numbered(shards: Vec<StagedShard>, names: &ObjectNames, layout: SetLayout) -> StagedFiles {
     let same = |one: &StagedShard, next: &StagedShard| {
         one.group.split == next.group.split && one.group.directory() == next.group.directory()
     };
     let totals: Vec<_> = shards.chunk_by(same).map(<[StagedShard]>::len).collect();
     let places = totals.into_iter().flat_map(|total| (0..total).map(move |index| (index, total)));
-    let entry = |(shard, (index, total)): (StagedShard, (usize, usize))| {
-        let path = names.path(ShardPlace { group: &shard.group, index, total });
-        (shard.staged.clone(), shard.into_entry(path))
-    };
-    shards.into_iter().zip(places).map(entry).unzip()
+    let mut files = StagedFiles::default();
+    for (shard, (index, total)) in shards.into_iter().zip(places) {
+        let named = || names.path(ShardPlace { group: &shard.group, index, total });
+        let path = layout.path(index).unwrap_or_else(named);
+        files.names.push((shard.staged.clone(), path.clone()));
+        if let Some(staged) = &shard.index {
+            let entry = staged.entry(&path);
+            let name = staged.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            files.names.push((name, entry.path.clone()));
+            files.indexes.push(entry);
+        }
+        files.entries.push(shard.into_entry(path));
+    }
+    files
 }
 
 /// The directories on the way to these files, outer ones first.
@@ -224,8 +259,10 @@ pub struct Publication {
     mode: SaveMode,
     /// The set that was there when the run began.
     standing: Option<Box<Manifest>>,
-    /// The files of the new set, or those that are added.
-    shards: Vec<String>,
+    /// The shards of the new set, or those that are added, and the files beside them.
+    files: Vec<String>,
+    /// Files beside the shards that do not tell of a set that has grown.
+    stale: Vec<String>,
     /// The files of the old one.
     replaced: Vec<String>,
     ahead: VecDeque<Step>,
@@ -245,6 +282,20 @@ impl Publication {
         shards: Vec<StagedShard>,
         description: SetDescription,
     ) -> Result<(Self, Manifest)> {
+        Self::with_sidecars(setting, shards, description, |_| Ok(Vec::new()))
+    }
+
+    /// The same with files beside the shards, which are made when it is known how the shards are called. A set that is added
+    /// to gets none: what told of it as it was is removed.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and those of `sidecars`.
+    pub fn with_sidecars(
+        setting: Setting<'_>,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+    ) -> Result<(Self, Manifest)> {
         let Setting { out, staging, mode, standing, run } = setting;
         let appends_to = standing.filter(|_| mode == SaveMode::Append);
         let names = ObjectNames {
@@ -254,29 +305,41 @@ impl Publication {
             run: appends_to.map(|_| run.clone()),
         };
         check_names(&description)?;
-        let (staged, entries) = numbered(in_order(shards, &description.splits)?, &names);
-        let shards: Vec<_> = entries.iter().map(|shard| shard.path.clone()).collect();
-        let manifest = match appends_to {
+        let StagedFiles { entries, indexes, names } =
+            numbered(in_order(shards, &description.splits)?, &names, description.layout);
+        let mut manifest = match appends_to {
             Some(standing) => {
                 standing.check_append(&description, out)?;
                 standing.with_appended(description, entries, run)
             }
             None => Manifest::new(description, entries, run),
         };
+        manifest.sidecars.extend(indexes);
+        let sidecars = match appends_to {
+            Some(_) => Vec::new(),
+            None => sidecars(&manifest).map_err(ErrorKind::Sidecars)?,
+        };
+        manifest.sidecars.extend(sidecars.iter().map(SidecarEntry::from));
         manifest.refuse_contradiction(out)?;
 
-        let mut ahead = VecDeque::with_capacity(shards.len() + 10);
-        ahead.push_back(Step::Discard { except: staged.clone() });
+        let mut ahead = VecDeque::with_capacity(names.len() + 10);
+        ahead.push_back(Step::Discard { except: names.iter().map(|(staged, _)| staged.clone()).collect() });
         // Then the manifest: from here on it tells which files of a staging directory are ours.
-        ahead.push_back(Step::Write { name: MANIFEST_NAME, content: manifest.to_json()? });
-        let made = directories(&shards);
+        ahead.push_back(Step::Write { name: MANIFEST_NAME.to_owned(), content: manifest.to_json()? });
+        let made = directories(names.iter().map(|(_, path)| path));
         ahead.extend(make(Place::Staging, made.clone()));
-        for (staged, path) in staged.into_iter().zip(&shards) {
-            let (from, to) = (Spot::file(Place::Staging, staged), Spot::file(Place::Staging, path));
+        let mut files = Vec::with_capacity(names.len() + sidecars.len());
+        for (staged, path) in names {
+            let (from, to) = (Spot::file(Place::Staging, staged), Spot::file(Place::Staging, &path));
             ahead.push_back(Step::Move { from, to });
+            files.push(path);
+        }
+        for Sidecar { path, content } in sidecars {
+            files.push(path.clone());
+            ahead.push_back(Step::Write { name: path, content });
         }
         if appends_to.is_none() {
-            ahead.push_back(Step::Write { name: SUCCESS_NAME, content: Vec::new() });
+            ahead.push_back(Step::Write { name: SUCCESS_NAME.to_owned(), content: Vec::new() });
         }
         ahead.extend([Step::Sync { place: Place::Staging, directories: made }, Step::Lock, Step::Inspect]);
         let publication = Self {
@@ -284,7 +347,8 @@ impl Publication {
             staging,
             mode,
             standing: standing.cloned().map(Box::new),
-            shards,
+            files,
+            stale: appends_to.map(|standing| standing.stale_beside(&manifest)).unwrap_or_default(),
             replaced: Vec::new(),
             ahead,
             undo: Vec::new(),
@@ -372,7 +436,7 @@ impl Publication {
         // `_SUCCESS` first: without it nobody takes what follows for a set. Then the manifest, which goes on telling,
         // from where it is kept, which files are ours.
         old.sort_by_key(|name| (name != SUCCESS_NAME, name != MANIFEST_NAME));
-        let touched = directories(old.iter().chain(&self.shards));
+        let touched = directories(old.iter().chain(&self.files));
         for name in old {
             let is_mark = name == SUCCESS_NAME;
             self.ahead.push_back(carry(name, Place::Target, Place::Replaced));
@@ -380,7 +444,7 @@ impl Publication {
                 self.ahead.push_back(sync_target());
             }
         }
-        self.plan_to_bring_shards(touched);
+        self.plan_to_bring_files(touched);
         self.ahead.push_back(carry(MANIFEST_NAME.to_owned(), Place::Staging, Place::Target));
         self.ahead.push_back(sync_target());
         self.ahead.push_back(carry(SUCCESS_NAME.to_owned(), Place::Staging, Place::Target));
@@ -392,15 +456,18 @@ impl Publication {
 
     /// Names that tell the run are nobody else's, so that nobody sees the shards before the manifest lists them.
     fn plan_to_append(&mut self) {
-        let touched = directories(&self.shards);
-        self.plan_to_bring_shards(touched);
-        self.ahead.extend([Step::Confirm, Step::ReplaceManifest, sync_target(), Step::RemoveStaging]);
+        let touched = directories(&self.files);
+        self.plan_to_bring_files(touched);
+        self.ahead.extend([Step::Confirm, Step::ReplaceManifest, sync_target()]);
+        let stale = std::mem::take(&mut self.stale);
+        self.ahead.extend((!stale.is_empty()).then_some(Step::RemoveStale { files: stale }));
+        self.ahead.push_back(Step::RemoveStaging);
     }
 
-    /// Brings the shards into the target, and makes durable what these directories there hold.
-    fn plan_to_bring_shards(&mut self, touched: Vec<String>) {
-        self.ahead.extend(make(Place::Target, directories(&self.shards)));
-        for name in std::mem::take(&mut self.shards) {
+    /// Brings the files of the set into the target, and makes durable what these directories there hold.
+    fn plan_to_bring_files(&mut self, touched: Vec<String>) {
+        self.ahead.extend(make(Place::Target, directories(&self.files)));
+        for name in std::mem::take(&mut self.files) {
             self.ahead.push_back(carry(name, Place::Staging, Place::Target));
         }
         self.ahead.push_back(Step::Sync { place: Place::Target, directories: touched });

@@ -16,6 +16,9 @@ use crate::manifest::FormatVersion;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What the makers of sidecars say when they cannot.
+pub type SidecarsError = Box<dyn std::error::Error + Send + Sync>;
+
 /// What went wrong, where, and, through [`Error::hint`], the way out.
 pub struct Error(Box<ErrorKind>);
 
@@ -247,6 +250,9 @@ pub enum ErrorKind {
         /// The number.
         sequence: u32,
     },
+    /// What is to lie beside the shards cannot be told of them.
+    #[error("the set cannot be described")]
+    Sidecars(#[source] SidecarsError),
     /// A shard is not as long as its writer said.
     #[error("{}: expected {expected} bytes, found {found}", path.display())]
     ShardLength {

@@ -59,6 +59,10 @@ pub enum FindingKind {
     MissingShard,
     /// The manifest does not list a shard that is there.
     UnlistedShard,
+    /// A file beside the shards that the manifest lists is not there.
+    MissingSidecar,
+    /// A file beside the shards is not the one that the manifest lists.
+    ChangedSidecar,
     /// A directory has a manifest and no `_SUCCESS`.
     NoSuccess,
     /// A run has not published the set that it was to write here; it was killed, or is still going on.
@@ -154,6 +158,12 @@ impl fmt::Display for FindingKind {
             Self::MixedForms(difference) => write!(f, "{difference}; the new set tells no types"),
             Self::MissingShard => write!(f, "missing, though {MANIFEST_NAME} lists it"),
             Self::UnlistedShard => write!(f, "not of the set: {MANIFEST_NAME} does not list it"),
+            Self::MissingSidecar => {
+                write!(f, "missing, though {MANIFEST_NAME} lists it; tfr-sql describe writes it again")
+            }
+            Self::ChangedSidecar => {
+                write!(f, "not as {MANIFEST_NAME} tells: it may be of another set; tfr-sql describe writes it again")
+            }
             Self::NoSuccess => write!(f, "{SUCCESS_NAME} is missing"),
             Self::Unpublished { run } => write!(f, "run {run} has not published its shards"),
             Self::Leftover { run } => write!(f, "left behind by run {run}, which was killed"),

@@ -17,6 +17,7 @@
 //! | to know all that is wrong with files and sets | [`verify`](fn@verify) |
 //! | the sound records of damaged ones in a new set | [`salvage`] |
 //! | other shards of the same records, which are not decoded | [`reshard`] |
+//! | files beside the shards that are of the set | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
 //! | an index that tells where each record is | [`index`](fn@index) |
 //! | to see what killed runs have left, and to remove it | [`leftovers`], [`remove_leftovers`] |
 //!
@@ -68,6 +69,7 @@ mod rewrite;
 mod schema;
 mod shard_writer;
 mod sharding;
+mod sidecar;
 pub mod sort;
 mod sorted_filler;
 mod split;
@@ -78,7 +80,7 @@ mod verify;
 mod writer;
 
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, SidecarsError};
 pub use finding::{Finding, FindingKind, ShardFigures};
 pub use form::FormDifference;
 pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
@@ -89,8 +91,8 @@ pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use local::Capabilities;
 pub use local::{LocalCommit, Removal, ShardFile};
 pub use manifest::{
-    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SetDescription,
-    ShardEntry, SplitDescription, Totals,
+    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN,
+    SetDescription, SetLayout, ShardEntry, SplitDescription, Totals,
 };
 pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
 pub use open_shards::{OpenShard, OpenShards, ShardSinks};
@@ -99,6 +101,7 @@ pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
+pub use sidecar::{Sidecar, SidecarEntry, StagedIndex, put_sidecars};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};

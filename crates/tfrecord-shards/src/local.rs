@@ -11,12 +11,13 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::commit::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Step, Store, Target};
-use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{AtPath, ErrorKind, Result, SidecarsError};
 use crate::group::ShardGroup;
 use crate::leftovers::leftovers;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::shard_writer::ShardStats;
+use crate::sidecar::Sidecar;
 use crate::{staging, target};
 
 pub(crate) use self::store::{lock_set, remove_empty};
@@ -225,6 +226,11 @@ impl LocalCommit {
         Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
     }
 
+    /// Where the index of a shard is to be written, to be published with the shard.
+    pub fn index_path(&self, partition: u32, sequence: u32) -> PathBuf {
+        self.set.dir.join(staging::index_name(partition, sequence))
+    }
+
     /// Publishes a set of these shards, or adds them to the set that is there; every [`ShardFile`] sealed or dropped before.
     /// The manifest is that of the whole set.
     ///
@@ -238,6 +244,20 @@ impl LocalCommit {
         self.publish_observed(shards, description, &mut |_| {})
     }
 
+    /// The same with files beside the shards, made when it is known how these are called and what they hold. A set that rows
+    /// are added to gets none, and those that told of it as it was are removed.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), and those of `sidecars` ([`ErrorKind::Sidecars`]).
+    pub fn publish_with(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+    ) -> Result<Manifest> {
+        self.publish_steps(shards, description, sidecars, &mut |_| {})
+    }
+
     /// [`publish`](Self::publish), telling every step before it is taken.
     #[doc(hidden)]
     pub fn publish_observed(
@@ -246,9 +266,21 @@ impl LocalCommit {
         description: SetDescription,
         on_step: &mut dyn FnMut(&Step),
     ) -> Result<Manifest> {
+        self.publish_steps(shards, description, |_| Ok(Vec::new()), on_step)
+    }
+
+    fn publish_steps(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+        on_step: &mut dyn FnMut(&Step),
+    ) -> Result<Manifest> {
         let set = &*self.set;
         set.begin_publishing()?;
-        let prepared = set.check_lengths(&shards).and_then(|()| Publication::new(set.setting(), shards, description));
+        let prepared = set
+            .check_lengths(&shards)
+            .and_then(|()| Publication::with_sidecars(set.setting(), shards, description, sidecars));
         let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
         let mut published = Ok(manifest);
         while let Some(step) = publication.next_step() {

@@ -4,7 +4,7 @@
 //! over what they do not know.
 
 mod contradiction;
-mod scalar;
+pub(crate) mod scalar;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,9 +23,10 @@ use crate::error::{AtPath, ErrorKind, Result};
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
 use crate::schema::SchemaDescription;
 use crate::sharding::Sharding;
+use crate::sidecar::SidecarEntry;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 3 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 4 };
 
 /// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
 /// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
@@ -80,6 +81,8 @@ pub struct SetDescription {
     pub compression: Compression,
     /// How rows are spread over shards.
     pub sharding: Sharding,
+    /// How shards are called, and where they lie.
+    pub layout: SetLayout,
     /// The columns of the rows, if they are known.
     pub schema: Option<SchemaDescription>,
     /// What the columns become, if that is known.
@@ -104,6 +107,32 @@ pub struct SetDescription {
     /// only if `schema` has them too.
     pub partition_columns: Option<SchemaDescription>,
 }
+
+/// How shards are called, and where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SetLayout {
+    /// `part-00003-of-00016.tfrecord`, in the directories of their partition values.
+    #[default]
+    Shards,
+    /// `1/00000003.shard/00000000.snapshot`, as `tf.data.Dataset.load` looks for them. Their records are tensors.
+    Snapshot,
+}
+
+impl SetLayout {
+    fn is_shards(&self) -> bool {
+        *self == Self::Shards
+    }
+
+    /// The path of a shard, from the set's directory, if the layout tells it and not names do.
+    pub(crate) fn path(self, index: usize) -> Option<String> {
+        (self == Self::Snapshot).then(|| format!("{SNAPSHOT_RUN}/{index:08}.shard/00000000.snapshot"))
+    }
+}
+
+/// The directory of the shards of a [`Snapshot`](SetLayout::Snapshot): what it calls a run.
+pub const SNAPSHOT_RUN: &str = "1";
 
 /// One of the splits of a set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,6 +164,7 @@ impl SetDescription {
             prefix: "part".to_owned(),
             compression: Compression::None,
             sharding: Sharding::default(),
+            layout: SetLayout::default(),
             schema: None,
             mapping: None,
             record_type: None,
@@ -278,6 +308,9 @@ pub struct Manifest {
     pub write_partitions: u32,
     /// How rows were spread over shards.
     pub sharding: Sharding,
+    /// How shards are called, and where they lie. Since format 1.4.
+    #[serde(default, skip_serializing_if = "SetLayout::is_shards")]
+    pub layout: SetLayout,
     /// What one record is. Not known of records that were taken over from files without a manifest.
     pub record_type: Option<RecordType>,
     /// How shards are compressed.
@@ -303,6 +336,9 @@ pub struct Manifest {
     pub totals: Totals,
     /// The shards, in order: those of each run by partition directory, split and number.
     pub shards: Vec<ShardEntry>,
+    /// Files beside the shards that tell other readers of the set. It is whole without them. Since format 1.4.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sidecars: Vec<SidecarEntry>,
     /// Files, by their paths from the set's directory, that were there before this set and are ours to remove: as good as
     /// gone, but some may still be there. Only in object stores, where the manifest alone changes at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -349,6 +385,7 @@ impl Manifest {
             seed: description.seed,
             write_partitions: description.write_partitions,
             sharding: description.sharding,
+            layout: description.layout,
             record_type: description.record_type,
             compression: description.compression,
             schema: description.schema,
@@ -359,6 +396,7 @@ impl Manifest {
             appended: Vec::new(),
             totals: Totals::of(&shards),
             shards,
+            sidecars: Vec::new(),
             replaced: Vec::new(),
         }
     }
@@ -380,6 +418,9 @@ impl Manifest {
             sharding: description.sharding,
             shards: shards.len() as u64,
         });
+        // What told of the set as it was would be wrong.
+        let standing = || self.shards.iter().map(|shard| shard.path.as_str());
+        manifest.sidecars.retain(|sidecar| sidecar.is_index_of(standing()));
         manifest.shards.extend(shards);
         manifest.totals = Totals::of(&manifest.shards);
         manifest
@@ -501,7 +542,21 @@ impl Manifest {
     /// The paths of every file of the set, its marks included.
     pub(crate) fn file_names(&self) -> BTreeSet<String> {
         let shards = self.shards.iter().map(|shard| shard.path.as_str());
-        shards.chain([MANIFEST_NAME, SUCCESS_NAME]).map(str::to_owned).collect()
+        let sidecars = self.sidecars.iter().map(|sidecar| sidecar.path.as_str());
+        shards.chain(sidecars).chain([MANIFEST_NAME, SUCCESS_NAME]).map(str::to_owned).collect()
+    }
+
+    /// The files beside the shards that this manifest lists and the one of the grown set does not.
+    pub fn stale_beside(&self, grown: &Self) -> Vec<String> {
+        let is_kept = |path: &String| grown.sidecars.iter().any(|kept| kept.path == *path);
+        self.sidecars.iter().map(|sidecar| sidecar.path.clone()).filter(|path| !is_kept(path)).collect()
+    }
+
+    /// The files beside the shards that would have to be written again if rows were added.
+    pub fn describing_sidecars(&self) -> impl Iterator<Item = &str> {
+        let shards = || self.shards.iter().map(|shard| shard.path.as_str());
+        let describing = self.sidecars.iter().filter(move |sidecar| !sidecar.is_index_of(shards()));
+        describing.map(|sidecar| sidecar.path.as_str())
     }
 
     /// As JSON, for people to read too.

@@ -123,9 +123,10 @@ impl ObjectNames {
     }
 }
 
-/// What stands where the name of a shard, by its path, would tell a run.
+/// What stands where the name of a shard, or of its index, by its path, would tell a run.
 pub(crate) fn run_told(path: &str) -> Option<&str> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let name = name.strip_suffix(".idx").unwrap_or(name);
     let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
     let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
     let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;

@@ -7,8 +7,8 @@
 //!
 //! | what is under the prefix | steps | dies in between |
 //! |---|---|---|
-//! | nothing | `_manifest.json`, if there is still none; the uploads; `_SUCCESS` | nothing, incomplete or new |
-//! | a set of ours | the uploads, under names that tell the run; `_SUCCESS`, if it is missing; `_manifest.json`, in the place of the very one that was inspected. Then the old files go | old or new |
+//! | nothing | `_manifest.json`, if there is still none; the uploads; the files beside them; `_SUCCESS` | nothing, incomplete or new |
+//! | a set of ours | the uploads, under names that tell the run; `_SUCCESS`, if it is missing; `_manifest.json`, in the place of the very one that was inspected; the files beside the shards, whose names do not tell the run. Then the old files go | old or new |
 //! | a set of ours without a manifest | as with nothing, under names that tell the run. Then the old files go | incomplete or new |
 //! | a set that is added to | the uploads, under names that tell the run; `_manifest.json`, in the place of the very one that the run began with | old or new |
 //!
@@ -36,9 +36,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::commit::{SaveMode, StagedShard, check_names, in_order};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, SidecarsError};
 use crate::manifest::{Manifest, SetDescription, ShardEntry};
 use crate::names::{MANIFEST_NAME, ObjectNames, RunId, SUCCESS_NAME, run_told};
+use crate::sidecar::{Sidecar, SidecarEntry, StagedIndex, index_path};
 use crate::target::NAMES_SHOWN;
 
 /// Which of its versions a file in a store is, as the store tells it.
@@ -204,6 +205,13 @@ pub enum ObjectStep {
     },
     /// Complete the uploads of all shards, in whatever order.
     Complete,
+    /// Put files beside the shards.
+    PutSidecars {
+        /// Of shards, their indexes: which file holds each, and its path from the prefix.
+        indexes: Vec<(StagedIndex, String)>,
+        /// The others.
+        sidecars: Vec<Sidecar>,
+    },
     /// See that the manifest is still the one that was put; if not, that is an [`ErrorKind::Superseded`].
     Confirm,
     /// Put an empty [`SUCCESS_NAME`].
@@ -261,6 +269,12 @@ pub struct ObjectPublication {
     standing: Option<Box<StoredManifest>>,
     /// The shards of this run.
     shards: Vec<String>,
+    /// Their indexes, and the path of each.
+    indexes: Vec<(StagedIndex, String)>,
+    /// What else lies beside them.
+    sidecars: Vec<Sidecar>,
+    /// Files beside the shards that do not tell of a set that has grown.
+    stale: Vec<String>,
     manifest: Manifest,
     ahead: VecDeque<ObjectStep>,
     /// Steps that have been begun: to put the first manifest, to complete uploads, to put the mark of success.
@@ -277,9 +291,9 @@ impl ObjectPublication {
     /// # Errors
     /// When two shards claim the same place, do not stand where their groups tell, or the prefix cannot start a file name.
     pub fn new(own_names: bool, shards: Vec<StagedShard>, description: SetDescription, run: &RunId) -> Result<Self> {
-        let entries = entries(shards, &description)?;
+        let (entries, indexes) = entries(shards, &description)?;
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();
-        Self::of(own_names, None, shards, Manifest::new(description, entries, run))
+        Self::of(own_names, None, shards, indexes, Manifest::new(description, entries, run))
     }
 
     /// Adds the shards, whose names must tell the run, to the set that stood at `out` when the run began.
@@ -294,7 +308,7 @@ impl ObjectPublication {
         run: &RunId,
     ) -> Result<Self> {
         standing.manifest.check_append(&description, out)?;
-        let entries = entries(shards, &description)?;
+        let (entries, indexes) = entries(shards, &description)?;
         // They must not be written over those that are there.
         if let Some(shard) = entries.iter().find(|shard| run_told(&shard.path) != Some(run.as_str())) {
             let why = format!("shard {} does not tell run {run}", shard.path);
@@ -302,20 +316,30 @@ impl ObjectPublication {
         }
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();
         let manifest = standing.manifest.with_appended(description, entries, run);
-        Self::of(true, Some(Box::new(standing)), shards, manifest)
+        Self::of(true, Some(Box::new(standing)), shards, indexes, manifest)
     }
 
     fn of(
         own_names: bool,
         standing: Option<Box<StoredManifest>>,
         shards: Vec<String>,
-        manifest: Manifest,
+        indexes: Vec<(StagedIndex, String)>,
+        mut manifest: Manifest,
     ) -> Result<Self> {
+        manifest.sidecars.extend(indexes.iter().map(|(index, path)| SidecarEntry {
+            path: path.clone(),
+            file_bytes: index.file_bytes,
+            crc32c: index.crc32c,
+        }));
         manifest.refuse_contradiction(Path::new(""))?;
+        let stale = standing.as_ref().map(|stored| stored.manifest.stale_beside(&manifest)).unwrap_or_default();
         Ok(Self {
             own_names,
             standing,
             shards,
+            indexes,
+            sidecars: Vec::new(),
+            stale,
             manifest,
             ahead: [ObjectStep::Inspect].into(),
             claims: false,
@@ -323,6 +347,23 @@ impl ObjectPublication {
             marks: false,
             committed: false,
         })
+    }
+
+    /// Adds files beside the shards, made when it is known how the shards are called. A set that is added to gets none: what
+    /// told of it as it was is removed.
+    ///
+    /// # Errors
+    /// Those of `sidecars`; a file that is of the set already.
+    pub fn with_sidecars(
+        mut self,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+    ) -> Result<Self> {
+        if self.standing.is_none() {
+            self.sidecars = sidecars(&self.manifest).map_err(ErrorKind::Sidecars)?;
+            self.manifest.sidecars.extend(self.sidecars.iter().map(SidecarEntry::from));
+            self.manifest.refuse_contradiction(Path::new(""))?;
+        }
+        Ok(self)
     }
 
     /// What is published; all of it is known once [`ObjectStep::Inspect`] has been performed.
@@ -389,7 +430,13 @@ impl ObjectPublication {
         if self.committed || (is_ours && !self.claims) {
             return Vec::new();
         }
-        let mut files = if self.completes { self.shards } else { Vec::new() };
+        let mut files = Vec::new();
+        if self.completes {
+            files = self.shards;
+            files.extend(self.indexes.into_iter().map(|(_, path)| path));
+            // Beside a set that is replaced they come when it is.
+            files.extend(self.sidecars.into_iter().filter(|_| self.claims).map(|sidecar| sidecar.path));
+        }
         match standing {
             Some(_) if is_ours => files.extend(self.marks.then(|| SUCCESS_NAME.to_owned())),
             // Another run that had the same names, in a store that does not refuse the second manifest.
@@ -409,32 +456,50 @@ impl ObjectPublication {
     fn plan_to_append(&mut self, version: ObjectVersion) -> Result<()> {
         let content = self.manifest.to_json()?;
         let condition = Condition::Unchanged(version);
-        self.ahead.extend([ObjectStep::Complete, ObjectStep::PutManifest { content, condition }]);
+        self.ahead.push_back(ObjectStep::Complete);
+        self.plan_to_put(true, false);
+        self.ahead.push_back(ObjectStep::PutManifest { content, condition });
+        let stale = std::mem::take(&mut self.stale);
+        self.ahead.extend((!stale.is_empty()).then_some(ObjectStep::Remove { files: stale }));
         Ok(())
+    }
+
+    /// Plans to put the indexes of the shards, the other files beside them, or both, as far as there are any.
+    fn plan_to_put(&mut self, indexes: bool, sidecars: bool) {
+        let indexes = if indexes { self.indexes.clone() } else { Vec::new() };
+        let sidecars = if sidecars { self.sidecars.clone() } else { Vec::new() };
+        if !indexes.is_empty() || !sidecars.is_empty() {
+            self.ahead.push_back(ObjectStep::PutSidecars { indexes, sidecars });
+        }
     }
 
     /// Plans the rest, once it is known what is there.
     fn plan_for(&mut self, standing: Option<ObjectVersion>, success: bool, mut old: BTreeSet<String>) -> Result<()> {
-        for shard in &self.manifest.shards {
-            old.remove(&shard.path);
+        for file in self.manifest.file_names() {
+            old.remove(&file);
         }
         self.manifest.replaced = old.iter().cloned().collect();
         let content = self.manifest.to_json()?;
         match standing {
             Some(version) => {
                 self.ahead.push_back(ObjectStep::Complete);
+                self.plan_to_put(true, false);
                 self.ahead.extend((!success).then_some(ObjectStep::PutSuccess));
                 self.ahead.push_back(ObjectStep::PutManifest { content, condition: Condition::Unchanged(version) });
+                // Their names do not tell the run: until here they are those of the set that is replaced.
+                self.plan_to_put(false, true);
             }
-            None => self.ahead.extend([
-                ObjectStep::PutManifest { content, condition: Condition::Absent },
-                // Before anything of another run could be written over: some stores look first and write then, so that both of
-                // two runs may be told that there was no manifest.
-                ObjectStep::Confirm,
-                ObjectStep::Complete,
-                ObjectStep::Confirm,
-                ObjectStep::PutSuccess,
-            ]),
+            None => {
+                self.ahead.extend([
+                    ObjectStep::PutManifest { content, condition: Condition::Absent },
+                    // Before anything of another run could be written over: some stores look first and write then, so that
+                    // both of two runs may be told that there was no manifest.
+                    ObjectStep::Confirm,
+                    ObjectStep::Complete,
+                ]);
+                self.plan_to_put(true, true);
+                self.ahead.extend([ObjectStep::Confirm, ObjectStep::PutSuccess]);
+            }
         }
         if !old.is_empty() {
             self.ahead.push_back(ObjectStep::Remove { files: old.into_iter().collect() });
@@ -444,13 +509,19 @@ impl ObjectPublication {
 }
 
 /// What the manifest says of uploads, in order.
-fn entries(shards: Vec<StagedShard>, description: &SetDescription) -> Result<Vec<ShardEntry>> {
+fn entries(
+    shards: Vec<StagedShard>,
+    description: &SetDescription,
+) -> Result<(Vec<ShardEntry>, Vec<(StagedIndex, String)>)> {
     check_names(description)?;
+    let mut indexes = Vec::new();
     let entry = |shard: StagedShard| {
         let path = shard.staged.clone();
+        indexes.extend(shard.index.clone().map(|index| (index, index_path(&path))));
         shard.into_entry(path)
     };
-    Ok(in_order(shards, &description.splits)?.into_iter().map(entry).collect())
+    let entries = in_order(shards, &description.splits)?.into_iter().map(entry).collect();
+    Ok((entries, indexes))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -32,6 +33,15 @@ pub trait ShardSinks {
     /// # Errors
     /// As [`create_shard`](Self::create_shard).
     fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<Self::Sink>;
+
+    /// Where the index of a shard is to be written, if one is.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    fn index_path(&self, partition: u32, sequence: u32) -> Result<Option<PathBuf>> {
+        let _ = (partition, sequence);
+        Ok(None)
+    }
 
     /// Whether sinks take little pieces as well as large ones, so that none are collected before.
     fn take_little(&self) -> bool {
@@ -141,6 +151,10 @@ impl<S: ShardSinks> OpenShards<S> {
             let sink = create(&self.sinks, self.partition, sequence)?;
             let writer = ShardWriter::new(sink, self.compression, self.level);
             let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
+            let writer = match self.sinks.index_path(self.partition, sequence)? {
+                Some(path) => writer.with_index(path),
+                None => writer,
+            };
             self.open.insert(shard, OpenShard(writer));
         }
         Ok(())

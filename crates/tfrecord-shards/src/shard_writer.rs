@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -10,6 +11,7 @@ use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, gzip_me
 use crate::error::Result;
 use crate::manifest::{OFFSET_INTERVAL, RecordOffset};
 use crate::sharding::partition_point;
+use crate::sidecar::{IndexWriter, StagedIndex};
 
 /// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
 const DIRECT_LEN: usize = 64 << 10;
@@ -31,6 +33,8 @@ pub struct ShardStats {
     /// Places where a reader can begin, beside the start: the first start of a record, or of a gzip member, at or past
     /// each multiple of [`OFFSET_INTERVAL`] framed bytes. None if the shard is a zlib stream.
     pub offsets: Vec<RecordOffset>,
+    /// The index of the shard, if one was asked for.
+    pub index: Option<StagedIndex>,
 }
 
 /// Writes one shard from framed records, and counts and checksums it on the way.
@@ -67,6 +71,7 @@ pub struct ShardWriter<W: Write> {
     /// The end of the records so far.
     end: Place,
     offsets: Offsets,
+    index: Option<IndexWriter>,
 }
 
 /// How many records there are before a place, and how many bytes of them with their frames.
@@ -105,7 +110,7 @@ impl<W: Write> ShardWriter<W> {
             Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
             Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
         };
-        Self { encoding, end: Place::default(), offsets: Offsets::default() }
+        Self { encoding, end: Place::default(), offsets: Offsets::default(), index: None }
     }
 
     /// Hands everything to the sink at once, which takes little pieces as well as large ones: memory, say.
@@ -113,6 +118,16 @@ impl<W: Write> ShardWriter<W> {
     pub fn without_collecting(mut self) -> Self {
         if let Encoding::None { direct_len, .. } = &mut self.encoding {
             *direct_len = 0;
+        }
+        self
+    }
+
+    /// Writes the index of the shard to a file, too, which is made if need be and must be empty: where each record starts,
+    /// and how long it is with its frame. Only an uncompressed shard has one.
+    #[must_use]
+    pub fn with_index(mut self, path: impl Into<PathBuf>) -> Self {
+        if let Encoding::None { .. } = &self.encoding {
+            self.index = Some(IndexWriter::new(path.into()));
         }
         self
     }
@@ -155,6 +170,9 @@ impl<W: Write> ShardWriter<W> {
             Encoding::Zlib(stream) => stream.write_framed(bytes)?,
         }
         self.end = run.place(records.end);
+        if let Some(index) = &mut self.index {
+            index.append(framed, records)?;
+        }
         Ok(())
     }
 
@@ -192,7 +210,8 @@ impl<W: Write> ShardWriter<W> {
         sink.flush()?;
         let Sink { inner, bytes: file_bytes, crc32c } = sink;
         let (Place { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
-        Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets }))
+        let index = self.index.map(IndexWriter::finish).transpose()?;
+        Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index }))
     }
 }
 

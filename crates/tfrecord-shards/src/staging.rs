@@ -31,12 +31,22 @@ pub(crate) const REPLACED_NAME: &str = "replaced";
 /// What the names of shards end in until they have their final name.
 const STAGED_SUFFIX: &str = ".staged";
 
+/// What the names of their indexes end in.
+const INDEX_SUFFIX: &str = ".idx";
+
 /// The name of a shard in the staging directory.
 pub(crate) fn shard_name(partition: u32, sequence: u32) -> String {
     format!("{partition:05}-{sequence:05}{STAGED_SUFFIX}")
 }
 
+/// The name of a shard's index in the staging directory.
+pub(crate) fn index_name(partition: u32, sequence: u32) -> String {
+    shard_name(partition, sequence) + INDEX_SUFFIX
+}
+
+/// Whether a file in a staging directory has the name of a shard or of its index.
 fn is_shard_name(name: &str) -> bool {
+    let name = name.strip_suffix(INDEX_SUFFIX).unwrap_or(name);
     let parse = || {
         let (partition, sequence) = name.strip_suffix(STAGED_SUFFIX)?.split_once('-')?;
         Some(shard_name(partition.parse().ok()?, sequence.parse().ok()?) == name)

@@ -1,6 +1,7 @@
 //! [`verify`]: everything that is wrong with files and sets.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
@@ -8,7 +9,9 @@ use crate::error::{ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
 use crate::frames::{OnDamage, read_through};
 use crate::input::{InputFile, Inputs};
+use crate::manifest::Manifest;
 use crate::progress::Progress;
+use crate::sidecar::SidecarEntry;
 
 /// What [`verify`] has seen.
 #[derive(Debug, Default)]
@@ -32,7 +35,8 @@ pub struct Verification {
 ///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
 ///   looked at.
 /// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
-///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read, a missing `_SUCCESS`, and what killed runs have left.
+///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read, a missing `_SUCCESS`, what killed runs have left,
+///   and files beside the shards that are not as the manifest tells.
 /// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
 ///   there is a manifest it tells which files are shards.
 ///
@@ -80,7 +84,28 @@ pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
         verification.file_bytes += figures.file_bytes;
         verification.findings.extend(findings);
     }
+    verification.findings.extend(sidecars(&files));
     Ok(verification)
+}
+
+/// What is wrong with the files beside the shards of sets.
+fn sidecars(files: &[InputFile]) -> Vec<Finding> {
+    let sets: BTreeMap<&Path, &Manifest> = files
+        .iter()
+        .filter(|file| !file.named)
+        .filter_map(|file| Some((file.origin(), &*file.listed.as_ref()?.0)))
+        .collect();
+    let listed = sets.iter().flat_map(|(dir, manifest)| manifest.sidecars.iter().map(move |sidecar| (dir, sidecar)));
+    let wrong = listed.filter_map(|(dir, listed)| {
+        let path = dir.join(&listed.path);
+        match SidecarEntry::of_file(dir, &listed.path) {
+            Ok(found) if found == *listed => None,
+            Ok(_) => Some(Finding::new(&path, FindingKind::ChangedSidecar)),
+            Err(_) if !path.exists() => Some(Finding::new(&path, FindingKind::MissingSidecar)),
+            Err(error) => Some(Finding::new(&path, FindingKind::Unreadable(error))),
+        }
+    });
+    wrong.collect()
 }
 
 fn verify_file(input: &InputFile, progress: &Progress) -> Result<(ShardFigures, Vec<Finding>)> {

@@ -1,8 +1,8 @@
 //! [`Description`]: what the sidecars of a set tell, of files that anyone wrote.
 //!
 //! What the columns are is told by the manifest of the set, or by a `schema.pbtxt` beside the files, or else found by
-//! looking at every record; then one more pass gathers statistics. Of files in a store, or to read several at a time,
-//! [`SchemaInference`] and [`observe`] do the same, file by file.
+//! looking at every record; then one more pass gathers statistics, of several files at a time, on the rayon pool that the call
+//! runs in. Of files in a store [`SchemaInference`] and [`observe`] do the same, file by file.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, ReaderBuilder, SchemaInference};
+use rayon::prelude::*;
 use tfrecord_framing::{Compression, RecordReader, Records};
 use tfrecord_shards::{FindingKind, MANIFEST_NAME, Manifest};
 
@@ -111,8 +112,19 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     let mut statistics = Statistics::new(&mapping, options.detail);
     let splits = splits(dir)?;
     let (mut files, mut compressions) = (Vec::new(), Vec::new());
-    for path in paths {
-        let found = observe(open(&path)?, &encoder, &mut statistics).map_err(|error| error.in_file(&path))?;
+    let observed = paths.chunks(rayon::current_num_threads().max(1)).flat_map(|some| {
+        let one = |path: &PathBuf| {
+            let mut own = Statistics::new(&mapping, options.detail);
+            let found =
+                open(path).and_then(|file| observe(file, &encoder, &mut own).map_err(|error| error.in_file(path)));
+            found.map(|found| (path.clone(), found, own))
+        };
+        some.par_iter().map(one).collect::<Vec<_>>()
+    });
+    for observed in observed {
+        // In the order of the files, so that threads do not show.
+        let (path, found, own) = observed?;
+        statistics.merge(&own)?;
         let relative = path.strip_prefix(dir).ok().filter(|relative| !relative.as_os_str().is_empty());
         let relative = relative.or_else(|| path.file_name().map(Path::new)).unwrap_or(&path);
         let relative = relative.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");

@@ -8,6 +8,7 @@ use arrow_tfrecord::RecordType;
 use prost_reflect::DescriptorError;
 use prost_reflect::prost::DecodeError;
 use prost_reflect::text_format::ParseError;
+use tfrecord_framing::Compression;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -72,6 +73,12 @@ pub enum ErrorKind {
         problem: String,
         /// What can be done.
         hint: String,
+    },
+    /// Records in a compressed file cannot be gone to.
+    #[error("shards compressed with {compression} have no index")]
+    CompressedIndex {
+        /// How they are compressed.
+        compression: Compression,
     },
     /// A table has no place in a saved dataset of tf.data.
     #[error("column {column:?}: {problem}")]
@@ -149,6 +156,7 @@ impl Error {
             }
             ErrorKind::Records(error) => error.hint(),
             ErrorKind::File { source, .. } => source.hint(),
+            ErrorKind::CompressedIndex { .. } => Some("use --compression none".to_owned()),
             ErrorKind::NoFile { .. } => Some("name the directory that the shards are in".to_owned()),
             ErrorKind::NotWhole { .. } => Some("write the set again, or salvage what is there".to_owned()),
             ErrorKind::RecordType { .. } => {

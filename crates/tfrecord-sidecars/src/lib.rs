@@ -10,6 +10,7 @@
 //! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
 //! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
 //! | a set that `tf.data.Dataset.load` opens, with the types of its columns and without parsing | [`snapshot::Snapshot`] |
+//! | all files that are to lie beside a set, by name | [`Emit`] |
 //! | all of that for a directory that another tool wrote | [`describe`](mod@describe) |
 //! | one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
@@ -31,6 +32,7 @@
 
 mod columns;
 pub mod describe;
+mod emit;
 mod error;
 mod form;
 mod record;
@@ -40,6 +42,7 @@ mod textproto;
 pub mod tfds;
 pub mod tfmd;
 
+pub use emit::{Emit, EmittedSet, MODULE_NAME, ParseSidecarKindError, SidecarKind};
 pub use error::{Error, ErrorKind, Result};
 pub use form::{ParseSchemaFormError, SchemaForm, TableDescription};
 pub use record::{json_line, textproto};

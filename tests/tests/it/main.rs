@@ -28,6 +28,7 @@ mod salvaged;
 mod schemas;
 mod session;
 mod sets;
+mod sidecars;
 mod slt;
 mod splits;
 mod stores;

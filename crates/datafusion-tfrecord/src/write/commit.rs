@@ -24,12 +24,15 @@ use datafusion_physical_plan::{
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use tfrecord_shards::{
-    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SaveMode, SetDescription, ShardGroup, ShardPlace,
-    Sharding, StagedShard, preflight,
+    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
+    ShardPlace, Sharding, Sidecar, StagedShard, preflight,
 };
+use tfrecord_sidecars::EmittedSet;
+use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
 
 use super::describe::SetForm;
 use super::exec::TfRecordWriteExec;
+use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, Runs, describe_panic, with_run};
@@ -276,12 +279,34 @@ impl CommitTask {
                 return Ok(0);
             }
         };
+        if let Some(standing) = run.staging.standing() {
+            self.note_stale(standing)?;
+        }
         let reports = self.collect_reports(&run, context).await?;
         run.end_sorting();
         let rows = self.check(&reports)?;
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
         let missing = self.stage_missing(&run, &staged).await?;
         staged.extend(missing);
+        let statistics = run.take_statistics()?;
+        let (mapping, options) = (Arc::clone(&self.mapping), Arc::clone(&self.options));
+        let sidecars = move |manifest: &Manifest| {
+            if let Some(snapshot) = snapshot(&mapping, &options)? {
+                let elements = manifest.totals.rows / snapshot.records_per_element() as u64;
+                let file = |path: &str, content| Sidecar { path: path.to_owned(), content };
+                // When it was made is told by the manifest; equal rows have equal files.
+                let metadata = snapshot.metadata(SNAPSHOT_RUN, 0, elements);
+                return Ok(vec![file(DATASET_SPEC_NAME, snapshot.dataset_spec()), file(METADATA_NAME, metadata)]);
+            }
+            let set = EmittedSet {
+                location: options.out.to_string(),
+                mapping: &mapping,
+                statistics: statistics.as_ref(),
+                files: manifest.shards.iter().map(Into::into).collect(),
+                compression: Some(manifest.compression),
+            };
+            Ok(options.emit.files(&set)?)
+        };
         let outcome = Arc::clone(&self.outcome);
         let keep = move |manifest: Manifest| {
             let written = WriteOutcome::Written(Arc::new(manifest));
@@ -292,7 +317,7 @@ impl CommitTask {
             Staging::Local(commit) => {
                 let commit = commit.clone();
                 run.wait_for_disk(move |_| {
-                    keep(commit.publish(staged, description).map_err(shards_error)?);
+                    keep(commit.publish_with(staged, description, sidecars).map_err(shards_error)?);
                     Ok(())
                 })
                 .await
@@ -300,7 +325,7 @@ impl CommitTask {
             Staging::Uploads(set) => {
                 let (set, run) = (Arc::clone(set), Arc::clone(&run));
                 tokio::spawn(async move {
-                    let published = set.publish(staged, description).await.map(keep);
+                    let published = set.publish(staged, description, sidecars).await.map(keep);
                     // What is staged goes after what was published of it is taken back.
                     drop((set, run));
                     published
@@ -310,6 +335,19 @@ impl CommitTask {
         };
         published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
         Ok(rows)
+    }
+
+    /// Refuses to describe a set that grows by its new rows alone, and warns of what will be gone.
+    fn note_stale(&self, standing: &Manifest) -> Result<()> {
+        check_appended(&self.options, standing)?;
+        let stale: Vec<_> = standing.describing_sidecars().collect();
+        if !stale.is_empty() {
+            let (out, stale) = (&self.options.out, stale.join(", "));
+            warn!(
+                "{out}: {stale} would not tell of the rows that are added, and will be removed; tfr-sql describe {out} writes them again"
+            );
+        }
+        Ok(())
     }
 
     /// Stages the shards that belong to the set although no row was for them. A set that is appended to has them.
@@ -406,6 +444,15 @@ impl CommitTask {
         let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
         form.describe(self.source_partitions)
     }
+}
+
+/// Refuses to describe a set that rows are added to: nobody has looked at those that it has.
+pub(super) fn check_appended(options: &WriteOptions, standing: &Manifest) -> Result<()> {
+    if options.emit.describes() {
+        let (out, set) = (options.out.to_string(), standing.totals.rows);
+        return Err(crate::ErrorKind::DescribesAppended { emit: options.emit.to_string(), out, rows: set }.into());
+    }
+    Ok(())
 }
 
 /// A shard that belongs to the set although no row was for it.

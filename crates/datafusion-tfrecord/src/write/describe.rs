@@ -7,7 +7,8 @@ use serde_json::json;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{SchemaDescription, SetDescription, SplitDescription};
 
-use super::options::WriteOptions;
+use super::observe::snapshot;
+use super::options::{Layout, WriteOptions};
 use super::sorted::Arrangement;
 use crate::error::shards_error;
 
@@ -23,7 +24,13 @@ impl SetForm<'_> {
     /// What the manifest says of a set that is written from so many partitions.
     pub(super) fn describe(&self, source_partitions: usize) -> Result<SetDescription> {
         let options = self.options;
-        let mut description = SetDescription::new(self.mapping, &options.mapping).map_err(shards_error)?;
+        let mut description = match options.layout {
+            Layout::Shards => SetDescription::new(self.mapping, &options.mapping).map_err(shards_error)?,
+            // Its records are tensors, of which the mapping says nothing.
+            Layout::Snapshot(_) => {
+                SetDescription { layout: tfrecord_shards::SetLayout::Snapshot, ..SetDescription::of_records() }
+            }
+        };
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;
@@ -45,6 +52,12 @@ impl SetForm<'_> {
         description.options.insert("ordered".to_owned(), json!(options.ordered && options.shuffle.is_none()));
         if !options.split_shards.is_empty() {
             description.options.insert("split_shards".to_owned(), json!(options.split_shards));
+        }
+        if let Some(snapshot) = snapshot(self.mapping, options)? {
+            description.options.insert("records_per_element".to_owned(), json!(snapshot.records_per_element()));
+        }
+        if !options.emit.is_empty() {
+            description.options.insert("emit".to_owned(), json!(options.emit.to_string()));
         }
         if options.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(options.level.get()));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_tfrecord::{Encoder, Mapping};
+use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, exec_datafusion_err};
 use datafusion_execution::TaskContext;
@@ -22,6 +22,7 @@ use futures::stream;
 use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
 
 use super::deal::DealExec;
+use super::observe::RowEncoder;
 use super::options::WriteOptions;
 use super::partition::{PartitionWrite, Placement, WriteMetrics};
 use super::report::REPORT_SCHEMA;
@@ -231,7 +232,7 @@ impl ExecutionPlan for TfRecordWriteExec {
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
         let run = current_run(&context)?;
         let partitions = self.properties.output_partitioning().partition_count();
-        let encoder = Encoder::new(Arc::clone(&self.mapping));
+        let encoder = RowEncoder::new(&self.mapping, &self.options)?;
         let metrics = WriteMetrics {
             rows_written: counter("rows_written"),
             bytes_written: counter("bytes_written"),

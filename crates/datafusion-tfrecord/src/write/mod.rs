@@ -18,6 +18,11 @@
 //! of their own, a bounded number of jobs for each partition, whose results are taken in order; so one partition can
 //! use every core. Files are synced on blocking threads, a bounded number at a time.
 //!
+//! # Beside the shards
+//! [`WriteOptions::emit`] asks for files for other readers. Statistics of each write partition are gathered by the jobs that encode,
+//! in the order of its rows; indexes are written while their shards are; the committer makes the files when the shards have names. All
+//! of it is part of the commit.
+//!
 //! # Object stores
 //! Where the target is a prefix of an object store, shards are multipart uploads to their final keys, which are completed
 //! when all rows are in them: what is decided then is told at [`tfrecord_shards::objects`]. The store must be one of the
@@ -35,6 +40,7 @@ mod commit;
 mod deal;
 mod describe;
 mod exec;
+mod observe;
 mod options;
 mod partition;
 mod plan;
@@ -50,6 +56,8 @@ mod upload;
 pub use commit::{TfRecordCommitExec, WriteOutcome};
 pub use deal::{DealExec, SHARD_COLUMN};
 pub use exec::TfRecordWriteExec;
-pub use options::{SplitOptions, WriteOptions};
+pub use options::{Layout, SplitOptions, WriteOptions};
 pub use plan::{local_inputs, plan_write, record_schema, reproducible, spread};
 pub use target::WriteTarget;
+pub use tfrecord_sidecars::snapshot::SnapshotNulls;
+pub use tfrecord_sidecars::{Emit, SidecarKind};

@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{SaveMode, Sharding, Splits};
+use tfrecord_sidecars::Emit;
+use tfrecord_sidecars::snapshot::SnapshotNulls;
 
 use super::target::WriteTarget;
 
@@ -54,6 +56,10 @@ pub struct WriteOptions {
     pub level: Level,
     /// What to do when the target exists.
     pub mode: SaveMode,
+    /// What else is to lie beside the shards, for readers that look for it. Part of the set, and of its commit.
+    pub emit: Emit,
+    /// What the set is: shards of records, or a saved dataset.
+    pub layout: Layout,
     /// Keep the order of the rows: read one after the other, the shards hold them as the query does. One partition
     /// writes then, and with [`Sharding::Count`] the number of rows must be known beforehand.
     pub ordered: bool,
@@ -68,6 +74,19 @@ pub struct WriteOptions {
     pub inputs: Vec<String>,
     /// What else the caller was told, for the manifest's options: how tables are read, say. No secrets.
     pub recorded: BTreeMap<String, serde_json::Value>,
+}
+
+/// What a set is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Shards of records as [`mapping`](WriteOptions::mapping) has them.
+    #[default]
+    Shards,
+    /// A directory that `tf.data.Dataset.load` opens: see [`snapshot`](mod@tfrecord_sidecars::snapshot). Only in a local
+    /// directory, of a [number](Sharding::Count) of shards, and not shuffled, split, partitioned or appended to. An ordered
+    /// one has one shard.
+    Snapshot(SnapshotNulls),
 }
 
 /// Which splits there are, and what decides about a row's.
@@ -96,6 +115,8 @@ impl WriteOptions {
             compression: Compression::default(),
             level: Level::default(),
             mode: SaveMode::Error,
+            emit: Emit::default(),
+            layout: Layout::default(),
             ordered: false,
             expected_rows: None,
             threads: None,

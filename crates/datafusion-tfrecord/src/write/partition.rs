@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_tfrecord::{Encoder, RecordBuffer};
+use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_execution::memory_pool::MemoryReservation;
@@ -20,6 +20,7 @@ use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardRule};
 use tokio::sync::mpsc;
 
+use super::observe::RowEncoder;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::sealing::Sealing;
@@ -55,7 +56,7 @@ pub(super) struct PartitionWrite {
     pub(super) placement: Placement,
     /// What the partition's shards are numbered within: its own number, or 0 if shards are numbered over all partitions.
     pub(super) shard_space: u32,
-    pub(super) encoder: Encoder,
+    pub(super) encoder: RowEncoder,
     pub(super) metrics: WriteMetrics,
     pub(super) reservation: MemoryReservation,
 }
@@ -64,6 +65,7 @@ impl PartitionWrite {
     /// Writes all rows of `input`.
     pub(super) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
         let buffers = Arc::new(Buffers { free: Mutex::default(), reservation: self.reservation });
+        let observer = self.encoder.observer();
         let encode = Encode {
             encoder: self.encoder,
             dealt: matches!(self.placement, Placement::Dealt),
@@ -84,7 +86,9 @@ impl PartitionWrite {
         // Enough under way for this partition's share of the pool, and one more to take up when one is done.
         let window = self.run.threads().div_ceil(self.partitions) + 1;
         let (sender, receiver) = mpsc::channel(1);
+        let run = Arc::clone(&self.run);
         let (_, report) = futures::try_join!(encode.run(self.run, window, input, sender), append.run(receiver))?;
+        run.keep_statistics(report.partition, report.rows, observer.as_deref())?;
         Ok(report)
     }
 }
@@ -98,7 +102,7 @@ struct EncodedUnit {
 
 /// The first half of the work.
 struct Encode {
-    encoder: Encoder,
+    encoder: RowEncoder,
     dealt: bool,
     buffers: Arc<Buffers>,
     size: Arc<UnitSize>,
@@ -135,16 +139,18 @@ impl Encode {
         let mut buffer = self.buffers.take();
         let capacity_before = buffer.capacity();
         let mut dealt = Vec::new();
+        let mut first_row = unit.rows_before;
         for batch in &unit.batches {
             let start = buffer.len();
-            let error = |error| self.place.encode_error(error, unit.rows_before + start as u64);
+            let error = |error| self.place.encode_error(error, first_row);
             if self.dealt {
                 let (rows, shards) = self.split_shards(batch)?;
-                self.encoder.encode(&rows, &mut buffer).map_err(error)?;
-                dealt.extend(runs(shards, start));
+                self.encoder.encode(&rows, first_row, &mut buffer).map_err(error)?;
+                dealt.extend(runs(shards, start, self.encoder.records_per_row()));
             } else {
-                self.encoder.encode(batch, &mut buffer).map_err(error)?;
+                self.encoder.encode(batch, first_row, &mut buffer).map_err(error)?;
             }
+            first_row += batch.num_rows() as u64;
         }
         self.buffers.book(capacity_before, buffer.capacity());
         self.size.note(&buffer);
@@ -163,9 +169,9 @@ impl Encode {
 }
 
 /// Neighbouring records of the same shard, the first of them record `start`.
-fn runs(shards: &[u32], start: usize) -> impl Iterator<Item = Piece> {
-    shards.chunk_by(|first, second| first == second).scan(start, |start, run| {
-        let records = *start..*start + run.len();
+fn runs(shards: &[u32], start: usize, records_per_row: usize) -> impl Iterator<Item = Piece> {
+    shards.chunk_by(|first, second| first == second).scan(start, move |start, run| {
+        let records = *start..*start + run.len() * records_per_row;
         *start = records.end;
         Some(Piece { shard: run.first().map_or(0, |shard| *shard as usize), records })
     })

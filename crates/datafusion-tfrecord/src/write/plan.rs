@@ -20,19 +20,22 @@ use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeE
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
 use datafusion_session::Session;
 use rlimit::Resource;
-use tfrecord_shards::{Preflight, Sharding, check_prefix, preflight};
+use tfrecord_framing::Compression;
+use tfrecord_shards::{Preflight, SaveMode, Sharding, check_prefix, preflight};
+use tfrecord_sidecars::SidecarKind;
 
-use super::commit::TfRecordCommitExec;
+use super::commit::{TfRecordCommitExec, check_appended};
 use super::deal::DealExec;
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec};
-use super::options::WriteOptions;
+use super::observe::snapshot;
+use super::options::{Layout, WriteOptions};
 use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
 use super::target::WriteTarget;
 use super::upload::Place;
 use crate::directory::{GuardedSource, Location};
-use crate::error::{ErrorKind, encode_error, shards_error};
+use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
 
 /// Plans to write the rows of `input` as one set of shards.
 ///
@@ -58,6 +61,8 @@ pub fn plan_write(
     let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
     let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
     check_prefix(&options.prefix).map_err(shards_error)?;
+    check_emit(&mapping, &options, order)?;
+    check_layout(&mapping, &options, order)?;
     let options = Arc::new(options);
     let description = SetForm { mapping: &mapping, options: &options, rows: &rows };
     let mut inputs = Vec::new();
@@ -66,6 +71,7 @@ pub fn plan_write(
             inputs = local_inputs(&input, &options.inputs);
             if let Preflight::Append(standing) = preflight(out, options.mode, &inputs).map_err(shards_error)? {
                 standing.check_append(&description.describe(1)?, out).map_err(shards_error)?;
+                check_appended(&options, &standing)?;
             }
         }
         WriteTarget::Store(out) => {
@@ -75,7 +81,9 @@ pub fn plan_write(
         }
     }
     let (input, assignment) = if is_ordered {
-        let rows = if order.is_none() { range_rows(&input, &options)? } else { None };
+        // A saved dataset has one shard, and more records than rows.
+        let counts = order.is_none() && options.layout == Layout::Shards;
+        let rows = if counts { range_rows(&input, &options)? } else { None };
         let ordering = input.output_ordering().cloned();
         let input = match &ordering {
             Some(ordering) if input.output_partitioning().partition_count() > 1 => {
@@ -102,6 +110,48 @@ pub fn plan_write(
         plan = Arc::new(CoalescePartitionsExec::new(plan));
     }
     Ok(Arc::new(TfRecordCommitExec::new(plan, options, rows, inputs)))
+}
+
+/// Refuses sidecars that the set could not have.
+fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
+    options.emit.check(mapping, options.compression).map_err(sidecar_error)?;
+    let refuse = |problem, instead| Err(ErrorKind::NotForTfds { problem, instead }.into());
+    if !options.emit.has(SidecarKind::Tfds) {
+        return Ok(());
+    }
+    if !options.partition_by.is_empty() {
+        return refuse("it looks for shards in one directory", "leave out --partition-by, or --emit without tfds");
+    }
+    let are_numbered = order.is_some() || matches!(options.sharding, Sharding::Count(_));
+    if options.out.local().is_none() && !are_numbered {
+        return refuse(
+            "it wants to see in the names of shards how many there are, which in an object store must be known beforehand",
+            "say how many with --shards N",
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a saved dataset that could not be written.
+fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
+    if snapshot(mapping, options)?.is_none() {
+        return Ok(());
+    }
+    let shards = match options.sharding {
+        Sharding::Count(shards) => Some(shards.get()),
+        _ => None,
+    };
+    let is_ordered = options.ordered && shards != Some(1);
+    let problem = match () {
+        () if options.out.local().is_none() => "goes to a local directory",
+        () if order.is_some() => "is not shuffled, split, partitioned, or cut into more shards than can be open",
+        () if shards.is_none() || is_ordered => "has a number of shards, and one if its rows are in order",
+        () if options.mode == SaveMode::Append => "is written as a whole, and not appended to",
+        () if !options.emit.is_empty() => "has no files beside it",
+        () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
+        () => return Ok(()),
+    };
+    Err(ErrorKind::SnapshotOptions { problem }.into())
 }
 
 /// The columns of the records that rows with these columns become: all but those that name directories.

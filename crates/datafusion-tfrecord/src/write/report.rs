@@ -10,7 +10,7 @@ use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
-use tfrecord_shards::{RecordOffset, ShardGroup, StagedShard, StagedUpload};
+use tfrecord_shards::{RecordOffset, ShardGroup, StagedIndex, StagedShard, StagedUpload};
 
 /// What one write partition did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,10 @@ fn shard_fields() -> Fields {
         Field::new("crc32c", DataType::UInt32, false),
         // Three numbers for each: record, framed bytes and bytes of the file before it.
         Field::new_list("offsets", Field::new("item", DataType::UInt64, false), false),
+        // The file with the shard's index, null if there is none; its bytes and their CRC-32C.
+        Field::new("index", DataType::Utf8, true),
+        Field::new("index_bytes", DataType::UInt64, true),
+        Field::new("index_crc32c", DataType::UInt32, true),
     ])
 }
 
@@ -122,6 +126,14 @@ impl ShardRow<'_> {
             numbers.append_slice(&[*record, *framed, *file]);
         }
         offsets.append(true);
+        let index = shard.index.as_ref();
+        let path = index.map(|index| {
+            let not_text = || internal_datafusion_err!("{}: not UTF-8", index.path.display());
+            index.path.to_str().ok_or_else(not_text)
+        });
+        self.field::<StringBuilder>(13)?.append_option(path.transpose()?);
+        self.field::<UInt64Builder>(14)?.append_option(index.map(|index| index.file_bytes));
+        self.field::<UInt32Builder>(15)?.append_option(index.map(|index| index.crc32c));
         self.0.append(true);
         Ok(())
     }
@@ -159,6 +171,9 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
         file_bytes,
         crc32c,
         offsets,
+        index,
+        index_bytes,
+        index_crc32c,
     ] = shards.columns()
     else {
         return None;
@@ -180,6 +195,15 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
     let (rows, framed_bytes) = (rows.as_primitive_opt::<UInt64Type>()?, framed_bytes.as_primitive_opt::<UInt64Type>()?);
     let (file_bytes, crc32c) = (file_bytes.as_primitive_opt::<UInt64Type>()?, crc32c.as_primitive_opt::<UInt32Type>()?);
     let offsets = offsets.as_list_opt::<i32>()?;
+    let (index, index_bytes) = (index.as_string_opt::<i32>()?, index_bytes.as_primitive_opt::<UInt64Type>()?);
+    let index_crc32c = index_crc32c.as_primitive_opt::<UInt32Type>()?;
+    let index_of = |row| {
+        index.is_valid(row).then(|| StagedIndex {
+            path: index.value(row).into(),
+            file_bytes: index_bytes.value(row),
+            crc32c: index_crc32c.value(row),
+        })
+    };
     let shard = |row| StagedShard {
         staged: staged.value(row).to_owned(),
         upload: upload.is_valid(row).then(|| StagedUpload { id: upload.value(row).to_owned(), parts: parts_of(row) }),
@@ -191,6 +215,7 @@ fn staged_shards(shards: &dyn Array) -> Option<Vec<StagedShard>> {
         file_bytes: file_bytes.value(row),
         crc32c: crc32c.value(row),
         offsets: record_offsets(offsets.value(row).as_primitive::<UInt64Type>().values()),
+        index: index_of(row),
     };
     Some((0..shards.len()).map(shard).collect())
 }
@@ -225,6 +250,7 @@ mod tests {
             file_bytes: 1 << 42,
             crc32c: u32::MAX,
             offsets: (0..sequence.into()).map(|n| RecordOffset { record: n, framed: n << 24, file: n << 20 }).collect(),
+            index: (sequence == 1).then(|| StagedIndex { path: "index".into(), file_bytes: 1 << 40, crc32c: 7 }),
         };
         for shards in [vec![], vec![shard(0), shard(3), shard(1)]] {
             let report = PartitionReport { partition: 7, rows: 1 << 41, shards };

@@ -1,6 +1,7 @@
 //! [`Run`]: one execution of a write plan.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -12,12 +13,15 @@ use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
+use tfrecord_sidecars::SidecarKind;
+use tfrecord_sidecars::stats::Statistics;
 use tokio::sync::{oneshot, watch};
 
+use super::observe::Observer;
 use super::options::WriteOptions;
 use super::sorted::Sorting;
 use super::staging::Staging;
-use crate::error::{ErrorKind, shards_error};
+use crate::error::{ErrorKind, shards_error, sidecar_error};
 
 /// What the nodes of a write plan share while it runs: the set that is being made, and the threads that encode and
 /// compress. The committer makes one for each execution and keeps it; every job keeps it too, until it is done.
@@ -29,6 +33,10 @@ pub(crate) struct Run {
     /// Where the set goes, for messages.
     out: PathBuf,
     pool: ThreadPool,
+    /// Whether shards are to have indexes.
+    pub(crate) indexed: bool,
+    /// What was gathered of the rows of each write partition; of two attempts the later counts.
+    statistics: Mutex<BTreeMap<u32, Statistics>>,
     /// What the write partitions share if they sort.
     sorting: Mutex<Option<Arc<Sorting>>>,
     /// Behind `staging`, so that what is staged is gone when this is. Uploads have their own, since they are aborted later.
@@ -43,13 +51,37 @@ impl Run {
             .build()
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
-        let sorting = Mutex::default();
-        Ok(Arc::new(Self { staging, compression, level, out, pool, sorting, _running: running }))
+        let indexed = options.emit.has(SidecarKind::Index);
+        let (statistics, sorting) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, sorting, _running: running }))
     }
 
     /// The error of a shard that could not be written.
     pub(crate) fn write_error(&self, error: tfrecord_shards::Error) -> DataFusionError {
         shards_error(error.with_path(&self.out))
+    }
+
+    /// Keeps what was gathered of all rows of a write partition.
+    ///
+    /// # Errors
+    /// When rows are missing.
+    pub(super) fn keep_statistics(&self, partition: u32, rows: u64, observer: Option<&Observer>) -> Result<()> {
+        if let Some(observer) = observer {
+            let statistics = observer.finish(rows)?;
+            self.statistics.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, statistics);
+        }
+        Ok(())
+    }
+
+    /// What was gathered of all rows, one partition after the other.
+    pub(super) fn take_statistics(&self) -> Result<Option<Statistics>> {
+        let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut partitions = std::mem::take(&mut *statistics).into_values();
+        let Some(mut all) = partitions.next() else { return Ok(None) };
+        for partition in partitions {
+            all.merge(&partition).map_err(sidecar_error)?;
+        }
+        Ok(Some(all))
     }
 
     /// What the write partitions share to sort, made by the first of them.

@@ -24,6 +24,8 @@ pub(super) enum Sealing {
     /// Files, which are synced.
     Files {
         commit: LocalCommit,
+        /// Whether shards have indexes.
+        indexed: bool,
         /// How many may be synced at the same time.
         most: usize,
         syncing: FuturesUnordered<SpawnedTask<Result<Option<StagedShard>>>>,
@@ -39,7 +41,8 @@ impl Sealing {
         match &run.staging {
             Staging::Local(commit) => {
                 let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
-                Self::Files { commit: commit.clone(), most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
+                let (commit, indexed) = (commit.clone(), run.indexed);
+                Self::Files { commit, indexed, most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
             }
             Staging::Uploads(set) => Self::Uploads(PartUploads::new(set, partitions)),
         }
@@ -48,7 +51,7 @@ impl Sealing {
     /// Where the partition's shards are made.
     pub(super) fn sinks(&self) -> Sinks {
         match self {
-            Self::Files { commit, .. } => Sinks::Local(commit.clone()),
+            Self::Files { commit, indexed, .. } => Sinks::Local { commit: commit.clone(), indexed: *indexed },
             Self::Uploads(uploads) => Sinks::Uploads(uploads.sinks()),
         }
     }

@@ -1,10 +1,11 @@
 //! [`Staging`]: where the shards of a run are until it is published, and what takes their bytes.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{LocalCommit, ShardFile, ShardPlace, ShardSinks, ShardWriter};
+use tfrecord_shards::{LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter};
 
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
@@ -26,12 +27,17 @@ pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usiz
 }
 
 impl Staging {
+    /// The set that the shards are added to, if there is one.
+    pub(crate) fn standing(&self) -> Option<&Manifest> {
+        match self {
+            Self::Local(commit) => commit.standing(),
+            Self::Uploads(set) => set.standing(),
+        }
+    }
+
     /// Whether the shards are added to a set that is there.
     pub(crate) fn is_appended_to(&self) -> bool {
-        match self {
-            Self::Local(commit) => commit.standing().is_some(),
-            Self::Uploads(set) => set.is_appended_to(),
-        }
+        self.standing().is_some()
     }
 
     /// As [`memory_per_shard`] tells.
@@ -42,7 +48,11 @@ impl Staging {
 
 /// Makes the shards of a write partition.
 pub(crate) enum Sinks {
-    Local(LocalCommit),
+    Local {
+        commit: LocalCommit,
+        /// Whether shards have indexes.
+        indexed: bool,
+    },
     Uploads(UploadSinks),
 }
 
@@ -57,7 +67,7 @@ impl ShardSinks for Sinks {
 
     fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardSink> {
         match self {
-            Self::Local(commit) => commit.create_shard(partition, sequence).map(ShardSink::File),
+            Self::Local { commit, .. } => commit.create_shard(partition, sequence).map(ShardSink::File),
             Self::Uploads(sinks) => sinks.create_shard(partition, sequence).map(ShardSink::Upload),
         }
     }
@@ -69,8 +79,15 @@ impl ShardSinks for Sinks {
         place: ShardPlace<'_>,
     ) -> tfrecord_shards::Result<ShardSink> {
         match self {
-            Self::Local(commit) => commit.create_shard_at(partition, sequence, place).map(ShardSink::File),
+            Self::Local { commit, .. } => commit.create_shard_at(partition, sequence, place).map(ShardSink::File),
             Self::Uploads(sinks) => sinks.create_shard_at(partition, sequence, place).map(ShardSink::Upload),
+        }
+    }
+
+    fn index_path(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<PathBuf>> {
+        match self {
+            Self::Local { commit, indexed } => Ok(indexed.then(|| commit.index_path(partition, sequence))),
+            Self::Uploads(sinks) => sinks.index_path(),
         }
     }
 

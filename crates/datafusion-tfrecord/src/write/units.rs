@@ -11,7 +11,8 @@ use futures::stream;
 use futures::{Stream, TryStreamExt};
 use tfrecord_shards::ShardDeal;
 
-use crate::error::encode_error;
+use super::observe::RowsError;
+use crate::error::{encode_error, sidecar_error};
 
 /// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
 pub(super) const UNIT_BYTES: usize = 2 << 20;
@@ -77,8 +78,11 @@ pub(super) struct PartitionPlace {
 
 impl PartitionPlace {
     /// The error of a row, which counts from the first row of the partition on.
-    pub(super) fn encode_error(self, error: arrow_tfrecord::Error, rows_before: u64) -> DataFusionError {
-        self.locate(encode_error(error.with_row_offset(rows_before)))
+    pub(super) fn encode_error(self, error: RowsError, rows_before: u64) -> DataFusionError {
+        self.locate(match error {
+            RowsError::Encode(error) => encode_error(error.with_row_offset(rows_before)),
+            RowsError::Snapshot(error) => sidecar_error(error).context(format!("of the rows from {rows_before} on")),
+        })
     }
 
     /// Says what rows are counted in, where it is not the whole query.

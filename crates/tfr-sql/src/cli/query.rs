@@ -14,6 +14,7 @@ use tfrecord_shards::SaveMode;
 
 use super::arrangement::ArrangementArgs;
 use super::display::ReportFormat;
+use super::emit::EmitArgs;
 use super::schema::InferenceArgs;
 use super::shards::ShardArgs;
 use super::stores::StoreArgs;
@@ -172,6 +173,9 @@ pub struct Output {
     #[command(flatten)]
     pub arrangement: ArrangementArgs,
 
+    #[command(flatten)]
+    pub emit: EmitArgs,
+
     /// Plan only: print mapping, shards and an estimate, write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -219,11 +223,16 @@ pub struct MappingArgs {
     /// More lists whose elements are steps of a sequence-example
     ///
     /// Names stand with commas between: frames,audio. Lists of lists and of structs are sequences without being named.
-    #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns)]
+    #[arg(long = "sequence", value_name = "COL,…", value_parser = values::columns, hide_short_help = true)]
     sequences: Vec<values::Columns>,
 
     /// What stands between the name of a column and of its part [default: /]
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        hide_short_help = true
+    )]
     pub separator: Option<String>,
 
     /// Refuse columns that would lose information
@@ -296,7 +305,7 @@ pub enum QuerySource {
 }
 
 /// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 21] = [
+const OF_SHARDS: [&str; 23] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -317,6 +326,8 @@ const OF_SHARDS: [&str; 21] = [
     "sequences",
     "separator",
     "strict",
+    "emit",
+    "layout",
     "dry_run",
 ];
 
@@ -350,6 +361,8 @@ impl QueryArgs {
             )));
         }
         self.output.shards.check()?;
+        self.output.emit.check_snapshot(given, &self.output.shards, self.mapping.nulls)?;
+        self.output.emit.check(self.output.shards.compression, !self.output.arrangement.partition_by().is_empty())?;
         self.output.arrangement.check(&self.output.shards.split_shards())?;
         if let Some(table) = repeated(self.tables.iter().map(|table| &table.name)) {
             return Err(Misuse::conflict(format!("--table is given twice for {table}")));

@@ -29,11 +29,11 @@ pub struct ShardArgs {
     /// Cut shards for N hosts that read them: 10 a host, none under 100 MiB
     ///
     /// The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard.
-    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count)]
+    #[arg(long, value_name = "N", group = "sharding", value_parser = values::count, hide_short_help = true)]
     hosts: Option<NonZeroUsize>,
 
     /// Name shards <PREFIX>-00003-of-00016.tfrecord
-    #[arg(long, value_name = "PREFIX", default_value = "part", value_parser = values::prefix)]
+    #[arg(long, value_name = "PREFIX", default_value = "part", value_parser = values::prefix, hide_short_help = true)]
     pub prefix: String,
 
     /// none, gzip or zlib, by TensorFlow's names

@@ -22,7 +22,7 @@ fn long_help_shows_examples() {
 #[test]
 fn every_tool_shows_examples() {
     let bench = Workbench::new();
-    for tool in ["head", "cat", "schema", "verify", "salvage", "reshard", "index"] {
+    for tool in ["head", "cat", "schema", "verify", "salvage", "reshard", "index", "describe", "stats"] {
         let output = bench.run_tool(&[tool, "--help"]);
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(help.contains("Examples:\n") && help.lines().all(|line| line.chars().count() <= 100), "{help}");

@@ -41,7 +41,7 @@ pub enum Step {
     /// Write a file in the staging directory and sync it.
     Write {
         /// Its name.
-        name: &'static str,
+        name: String,
         /// What it holds.
         content: Vec<u8>,
     },
@@ -92,6 +92,11 @@ pub enum Step {
         /// The files.
         files: Vec<String>,
     },
+    /// Remove these files of the target, which its manifest does not list any more.
+    RemoveStale {
+        /// Their paths.
+        files: Vec<String>,
+    },
     /// Remove these directories, inner ones first, as far as they are empty.
     RemoveDirectories {
         /// Where.
@@ -140,6 +145,7 @@ impl fmt::Display for Step {
             Self::ReplaceManifest => f.write_str("replace the manifest"),
             Self::Discard { .. } => f.write_str("discard what is not of the set"),
             Self::RemoveFiles { place, .. } => write!(f, "remove the files of {place}"),
+            Self::RemoveStale { files } => write!(f, "remove {} of the target", files.join(", ")),
             Self::RemoveDirectories { place, .. } => write!(f, "remove empty directories of {place}"),
             Self::RemoveStaging => f.write_str("remove staging"),
             Self::RemoveLeftovers => f.write_str("remove leftovers"),

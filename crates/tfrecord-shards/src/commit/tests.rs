@@ -6,7 +6,7 @@ use super::*;
 use crate::schema::{FieldDescription, SchemaDescription};
 
 fn staged(partition: u32, sequence: u32) -> StagedShard {
-    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, offsets: Vec::new() };
+    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, ..ShardStats::default() };
     StagedShard::new(format!("{partition}-{sequence}"), partition, sequence, stats)
 }
 

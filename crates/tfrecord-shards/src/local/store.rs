@@ -196,6 +196,9 @@ impl Store for StagedSet {
             Step::RemoveFiles { place, files } => {
                 let _unremoved = staging::remove_files(self.place(*place), files.iter().cloned());
             }
+            Step::RemoveStale { files } => {
+                let _unremoved = files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)));
+            }
             Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
             Step::RemoveStaging => {
                 let _unremoved = fs::remove_dir_all(&self.dir);

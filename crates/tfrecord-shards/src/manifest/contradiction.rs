@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Manifest, RecordOffset, ShardEntry, SplitDescription, Totals};
 use crate::error::{ErrorKind, Result};
 use crate::group::ShardGroup;
-use crate::names::MANIFEST_NAME;
+use crate::names::{MANIFEST_NAME, SUCCESS_NAME};
 
 /// What the fractions of all splits may miss 1 by: people write thirds with some digits.
 const FRACTIONS_TOLERANCE: f64 = 1e-6;
@@ -36,6 +36,14 @@ impl Manifest {
                 && let Some(problem) = self.misplaced(shard)
             {
                 return Some(format!("shard {path:?} {problem}"));
+            }
+        }
+        for path in self.sidecars.iter().map(|sidecar| &sidecar.path) {
+            if leads_out(path) {
+                return Some(format!("sidecar path {path:?} leads out of the set"));
+            }
+            if !paths.insert(path) || [MANIFEST_NAME, SUCCESS_NAME].contains(&path.as_str()) {
+                return Some(format!("sidecar {path:?} is listed twice"));
             }
         }
         if let Some(path) = self.replaced.iter().find(|path| leads_out(path)) {

@@ -1,14 +1,14 @@
 //! How single values stand in a manifest, as text.
 
 /// Eight hexadecimal digits.
-pub(super) mod hex {
+pub(crate) mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(in super::super) fn serialize<S: Serializer>(crc: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(crc: &u32, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{crc:08x}"))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         let digits = String::deserialize(deserializer)?;
         let is_hex = digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         let crc = is_hex.then(|| u32::from_str_radix(&digits, 16).ok()).flatten();

@@ -187,6 +187,10 @@ impl Writer {
             ObjectStep::Confirm if current != self.own => return superseded(),
             ObjectStep::Confirm => {}
             ObjectStep::PutSuccess => store.put(SUCCESS_NAME, b""),
+            ObjectStep::PutSidecars { indexes, sidecars } => {
+                indexes.iter().for_each(|(_, path)| store.put(path, self.run.as_str().as_bytes()));
+                sidecars.iter().for_each(|sidecar| store.put(&sidecar.path, &sidecar.content));
+            }
             ObjectStep::Remove { files } => files.iter().for_each(|file| store.remove(file)),
         }
         Ok(ObjectOutcome::Done)
@@ -209,7 +213,7 @@ fn inspect(store: &Model, mode: SaveMode) -> Result<Occupant> {
 }
 
 fn uploads(names: &[String]) -> Vec<StagedShard> {
-    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, offsets: Vec::new() };
+    let stats = ShardStats { rows: 1, framed_bytes: 20, file_bytes: 20, crc32c: 7, ..ShardStats::default() };
     names.iter().zip(0..).map(|(name, n)| StagedShard::new(name, 0, n, stats.clone())).collect()
 }
 

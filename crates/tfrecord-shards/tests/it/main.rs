@@ -19,6 +19,8 @@ mod rewrite;
 #[cfg(test)]
 mod shuffle;
 #[cfg(test)]
+mod sidecars;
+#[cfg(test)]
 mod staging;
 #[cfg(test)]
 mod support;

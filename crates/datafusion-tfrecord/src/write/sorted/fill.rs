@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_tfrecord::{Encoder, RecordBuffer};
+use arrow_tfrecord::RecordBuffer;
 use datafusion_common::Result;
 use datafusion_execution::SendableRecordBatchStream;
 use futures::{TryStreamExt, pin_mut};
@@ -13,6 +13,7 @@ use tfrecord_shards::sort::SortKey;
 
 use super::arrangement::{GroupRule, RecordOrder};
 use super::{SortMetrics, Sorting};
+use crate::write::observe::RowEncoder;
 use crate::write::partition::WriteMetrics;
 use crate::write::run::Run;
 use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
@@ -21,7 +22,7 @@ use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
 pub(super) struct Fill {
     sorting: Arc<Sorting>,
     place: PartitionPlace,
-    encoder: Encoder,
+    encoder: RowEncoder,
     size: Arc<UnitSize>,
     metrics: WriteMetrics,
     sort_metrics: SortMetrics,
@@ -45,7 +46,7 @@ impl Fill {
     pub(super) fn new(
         sorting: Arc<Sorting>,
         place: PartitionPlace,
-        encoder: Encoder,
+        encoder: RowEncoder,
         metrics: WriteMetrics,
         sort_metrics: SortMetrics,
     ) -> Self {
@@ -91,7 +92,7 @@ impl Fill {
             let start = records.len();
             let first_row = unit.rows_before + start as u64;
             let columns = arrangement.records(rows)?;
-            let encoded = self.encoder.encode(&columns, &mut records);
+            let encoded = self.encoder.encode(&columns, first_row, &mut records);
             encoded.map_err(|error| self.place.encode_error(error, first_row))?;
             if let GroupRule::Columns { partitions, splits } = &arrangement.groups {
                 let of_rows = self.sorting.groups.of((partitions, splits.as_ref()), rows, (&records, start), first_row);

@@ -31,7 +31,6 @@ mod spill;
 
 use std::sync::Arc;
 
-use arrow_tfrecord::Encoder;
 use datafusion_common::Result;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -42,6 +41,7 @@ use self::fill::Fill;
 use self::groups::Groups;
 use self::inputs::Inputs;
 use self::layout::Layout;
+use super::observe::RowEncoder;
 use super::options::WriteOptions;
 use super::partition::WriteMetrics;
 use super::report::PartitionReport;
@@ -125,7 +125,7 @@ pub(super) struct SortedWrite {
     run: Arc<Run>,
     sorting: Arc<Sorting>,
     place: PartitionPlace,
-    encoder: Encoder,
+    encoder: RowEncoder,
     metrics: WriteMetrics,
     sort_metrics: SortMetrics,
     visitor: Visitor<Arc<Layout>>,
@@ -137,7 +137,7 @@ impl SortedWrite {
         run: Arc<Run>,
         sorting: Arc<Sorting>,
         place: PartitionPlace,
-        encoder: Encoder,
+        encoder: RowEncoder,
         metrics: WriteMetrics,
         sort_metrics: SortMetrics,
     ) -> Self {
@@ -148,9 +148,11 @@ impl SortedWrite {
     /// Sorts all rows of `input` with those of the other partitions, and writes some of the shards.
     pub(super) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
         let Self { run, sorting, place, encoder, metrics, sort_metrics, visitor } = self;
+        let observer = encoder.observer();
         let written = async {
             let fill = Fill::new(Arc::clone(&sorting), place, encoder, metrics.clone(), sort_metrics.clone());
             let rows = fill.run(&run, input).await?;
+            run.keep_statistics(place.partition, rows, observer.as_deref())?;
             if visitor.arrive()? {
                 let job = {
                     let sorting = Arc::clone(&sorting);

@@ -10,17 +10,26 @@ mod shard;
 mod spool;
 
 use std::fmt;
+use std::io;
 use std::mem;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion_common::{DataFusionError, Result, internal_err};
+use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
-use futures::StreamExt;
+use datafusion_execution::disk_manager::DiskManager;
+use datafusion_execution::spill_file::SpillFile;
 use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
 use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant, StoredManifest};
-use tfrecord_shards::{ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, StagedShard};
+use tfrecord_shards::{
+    ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, Sidecar, SidecarsError, StagedIndex,
+    StagedShard,
+};
+use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
 
 use self::buffer::PartBuffers;
@@ -42,6 +51,8 @@ pub(crate) struct UploadSet {
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
+    /// Where indexes are kept until they are put, and those that are there, which go with this; none if none are asked for.
+    indexes: Option<(Arc<DiskManager>, Mutex<Vec<Arc<dyn SpillFile>>>)>,
     /// Uploads that are neither completed nor aborted.
     open: Mutex<Vec<(Path, MultipartId)>>,
     runtime: Handle,
@@ -91,19 +102,38 @@ impl UploadSet {
             run,
             names,
             buffers: Arc::new(PartBuffers::new(context)),
+            indexes: options
+                .emit
+                .has(SidecarKind::Index)
+                .then(|| (Arc::clone(&context.runtime_env().disk_manager), Mutex::default())),
             open: Mutex::default(),
             runtime: Handle::current(),
             running: Mutex::new(Some(running)),
         })))
     }
 
-    /// Whether the shards are added to a set that is there.
-    pub(crate) fn is_appended_to(&self) -> bool {
-        self.standing.is_some()
+    /// A new file for the index of a shard, if there are to be indexes.
+    fn index_file(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
+        let Some((disk, files)) = &self.indexes else { return Ok(None) };
+        let failed = |source| ErrorKind::Io { action: "make an index of", path: self.place.out(), source };
+        let file = disk.create_tmp_file("index of a shard").map_err(|error| failed(io::Error::other(error)))?;
+        let path = file.path().ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?.to_owned();
+        files.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        Ok(Some(path))
+    }
+
+    /// The set that shards are added to.
+    pub(crate) fn standing(&self) -> Option<&Manifest> {
+        self.standing.as_ref().map(|standing| &standing.manifest)
     }
 
     /// Publishes these shards as the set. Not to be given up halfway.
-    pub(crate) async fn publish(&self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
+    pub(crate) async fn publish(
+        &self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+    ) -> Result<Manifest> {
         let own_names = self.names.run.is_some();
         let publication = match self.standing.clone() {
             Some(standing) => {
@@ -111,7 +141,8 @@ impl UploadSet {
             }
             None => ObjectPublication::new(own_names, shards.clone(), description, &self.run),
         };
-        let mut publication = publication.map_err(shards_error)?;
+        let mut publication =
+            publication.and_then(|publication| publication.with_sidecars(sidecars)).map_err(shards_error)?;
         while let Some(step) = publication.next_step() {
             let performed = self.perform(&step, &publication, &shards).await;
             let noted = performed
@@ -120,7 +151,10 @@ impl UploadSet {
                 Ok(()) => {}
                 Err(error) if publication.is_committed() => {
                     let (out, error) = (self.place.out(), describe(&error));
-                    log::warn!("{}: the set is there, but not all that it replaces is gone: {error}", out.display());
+                    log::warn!(
+                        "{}: the set is there, but not all beside its shards, or not all that it replaces is gone: {error}",
+                        out.display()
+                    );
                 }
                 Err(error) => {
                     self.take_back(publication).await;
@@ -141,6 +175,7 @@ impl UploadSet {
             ObjectStep::Inspect => return Ok(ObjectOutcome::Found(self.place.inspect(self.mode).await?)),
             ObjectStep::PutManifest { content, condition } => self.place.put_manifest(content, condition).await?,
             ObjectStep::Complete => self.complete(shards).await?,
+            ObjectStep::PutSidecars { indexes, sidecars } => self.put_sidecars(indexes, sidecars).await?,
             ObjectStep::Confirm => {
                 let standing = self.place.manifest().await?;
                 if standing.is_none_or(|standing| standing.manifest.last_run() != publication.manifest().last_run()) {
@@ -152,6 +187,22 @@ impl UploadSet {
             other => return internal_err!("unknown step of a publication: {other:?}"),
         }
         Ok(ObjectOutcome::Done)
+    }
+
+    /// Puts the files beside the shards, several at a time.
+    async fn put_sidecars(&self, indexes: &[(StagedIndex, String)], sidecars: &[Sidecar]) -> Result<()> {
+        let put_index = async |(staged, path): &(StagedIndex, String)| {
+            let file = staged.path.clone();
+            let read = SpawnedTask::spawn_blocking(move || std::fs::read(&file)).await;
+            let content = read.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            self.place.put_file(path, content).await
+        };
+        stream::iter(indexes).map(put_index).buffer_unordered(MOST_AT_ONCE).try_collect::<()>().await?;
+        let put = |sidecar: &Sidecar| {
+            let Sidecar { path, content } = sidecar.clone();
+            async move { self.place.put_file(&path, content).await }
+        };
+        stream::iter(sidecars).map(put).buffer_unordered(MOST_AT_ONCE).try_collect().await
     }
 
     /// Completes all uploads, several at a time. When one fails, no other is begun, but those under way are waited for: what

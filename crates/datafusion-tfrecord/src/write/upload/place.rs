@@ -149,6 +149,15 @@ impl Place {
         }
     }
 
+    /// Puts a small file, by its path from the prefix.
+    pub(super) async fn put_file(&self, path: &str, content: Vec<u8>) -> Result<()> {
+        let key = self.key(path).map_err(shards_error)?;
+        match self.store.put(&key, PutPayload::from(content)).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.error("write", &key, error).into()),
+        }
+    }
+
     /// Begins the upload of a file.
     pub(super) async fn begin_upload(&self, key: &Path) -> Result<MultipartId> {
         Ok(self.uploads.create_multipart(key).await.map_err(|error| self.error("begin the upload of", key, error))?)

@@ -8,6 +8,7 @@
 
 use std::io::{self, Write};
 use std::mem;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -296,6 +297,11 @@ impl UploadSinks {
         place: ShardPlace<'_>,
     ) -> tfrecord_shards::Result<UploadSink> {
         self.create(self.set.names.path(place), partition, sequence, place.group.clone())
+    }
+
+    /// Where the index of a shard is kept until it is put beside the shard.
+    pub(crate) fn index_path(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
+        self.set.index_file()
     }
 
     fn create(

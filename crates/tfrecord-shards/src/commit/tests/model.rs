@@ -182,6 +182,9 @@ impl Model {
                 let removed = self.directory(which, *place).take().unwrap();
                 assert_eq!(&removed.files.into_keys().collect::<Vec<_>>(), files);
             }
+            Step::RemoveStale { files } => {
+                self.target.as_mut().unwrap().files.retain(|name, _| !files.contains(name));
+            }
             Step::RemoveDirectories { place, directories } => {
                 let there = self.directory(which, *place).as_mut().unwrap();
                 for path in directories.iter().rev().filter(|path| !there.holds(path)).cloned().collect::<Vec<_>>() {

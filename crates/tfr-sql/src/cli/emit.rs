@@ -1,0 +1,140 @@
+//! `--emit` and `--layout`: what is to lie beside the shards, or in their place.
+
+use arrow_tfrecord::NullPolicy;
+use clap::{Args, ValueEnum};
+use datafusion_tfrecord::write::{Emit, Layout, SidecarKind, SnapshotNulls};
+use tfrecord_framing::Compression;
+use tfrecord_shards::SaveMode;
+
+use super::shards::ShardArgs;
+use super::{Given, Misuse};
+
+/// What is to lie beside the shards.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+#[group(skip)]
+pub struct EmitArgs {
+    /// Write more beside the shards: tfds, tfmd, parse-fn, stats, index
+    ///
+    /// Names stand with commas between: tfds,index. tfds: dataset_info.json, features.json and label files, for
+    /// tfds.builder_from_directory; a column with the map rule index is a class label. tfmd: schema.pbtxt, for TFX and TensorFlow
+    /// Data Validation, with types, presence, shapes and domains as the rows have them. parse-fn: parse_example.py, a module that
+    /// reads the shards with nothing but TensorFlow. stats: stats.pb for TensorFlow Data Validation, and the page stats.html.
+    /// index: <shard>.idx, where each record is, for NVIDIA DALI and others.
+    ///
+    /// All of it is made in the pass that writes the shards, and appears with them. tfds and index want --compression none. A set
+    /// that grows by --mode append is described afterwards: tfr-sql describe DIR.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    emit: Vec<SidecarKind>,
+
+    /// shards (default), or snapshot, which tf.data.Dataset.load opens
+    ///
+    /// A snapshot holds tensors, not Examples: every column with its own type, the number of rows known, nothing to parse.
+    /// Elements are dicts by column; text is a string, a time the integer of its unit, a list a tensor of one unknown
+    /// dimension, a struct a dict. A null is an error that names its column; with --null mask it is zero, and a column c/is_null
+    /// says so. Decimals, maps and lists of structs are refused. --shards N says how many files there are to read at the same time
+    /// [default: one for each thread; one for a query with ORDER BY]; with --compression gzip it is loaded by
+    /// tf.data.Dataset.load(dir, compression="GZIP").
+    #[arg(
+        long,
+        value_name = "LAYOUT",
+        default_value = "shards",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    layout: LayoutName,
+}
+
+/// What a set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LayoutName {
+    /// Shards of records.
+    Shards,
+    /// A saved dataset.
+    Snapshot,
+}
+
+/// Options that say nothing of a saved dataset.
+const OF_RECORDS: [&str; 19] = [
+    "shard_size",
+    "shard_rows",
+    "hosts",
+    "shuffle",
+    "seed",
+    "splits",
+    "split_by",
+    "partition_by",
+    "keep_partition_columns",
+    "prefix",
+    "level",
+    "maps",
+    "map_file",
+    "record_type",
+    "sequences",
+    "separator",
+    "strict",
+    "emit",
+    "dry_run",
+];
+
+impl EmitArgs {
+    /// What is to lie beside the shards.
+    pub fn emit(&self) -> Emit {
+        self.emit.iter().copied().collect()
+    }
+
+    /// What the set is, where nulls become this.
+    pub fn layout(&self, nulls: Option<NullPolicy>) -> Layout {
+        match (self.layout, nulls) {
+            (LayoutName::Shards, _) => Layout::Shards,
+            (LayoutName::Snapshot, Some(NullPolicy::Mask)) => Layout::Snapshot(SnapshotNulls::Mask),
+            (LayoutName::Snapshot, _) => Layout::Snapshot(SnapshotNulls::Refuse),
+        }
+    }
+
+    /// Refuses what a saved dataset has no use for.
+    pub(super) fn check_snapshot(
+        &self,
+        given: &Given,
+        shards: &ShardArgs,
+        nulls: Option<NullPolicy>,
+    ) -> Result<(), Misuse> {
+        if self.layout == LayoutName::Shards {
+            return Ok(());
+        }
+        let refuse = |what: &str| Err(Misuse::conflict(format!("{what} cannot be used with '--layout snapshot'")));
+        if let Some(option) = given.first_of(&OF_RECORDS) {
+            return refuse(&format!("the argument '{option}' is for shards of records and"));
+        }
+        if !shards.split_shards().is_empty() {
+            return refuse("--shards NAME=N");
+        }
+        if shards.compression == Compression::Zlib {
+            return refuse("--compression zlib: tf.data.Dataset.load knows none or gzip; it");
+        }
+        if shards.mode() == SaveMode::Append {
+            return refuse("--mode append");
+        }
+        match nulls {
+            None | Some(NullPolicy::Error | NullPolicy::Mask) => Ok(()),
+            Some(other) => refuse(&format!("--null {other}: a tensor has no null; error and mask can be, it")),
+        }
+    }
+
+    pub(super) fn check(&self, compression: Compression, is_partitioned: bool) -> Result<(), Misuse> {
+        let of_plain_files = [SidecarKind::Tfds, SidecarKind::Index];
+        if let Some(kind) = self.emit.iter().find(|kind| of_plain_files.contains(kind))
+            && compression != Compression::None
+        {
+            return Err(Misuse::conflict(format!(
+                "--emit {kind} cannot be used with --compression {compression}: its readers take no compressed shards"
+            )));
+        }
+        if is_partitioned && self.emit.contains(&SidecarKind::Tfds) {
+            return Err(Misuse::conflict(
+                "--emit tfds cannot be used with --partition-by: TensorFlow Datasets looks for shards in one directory",
+            ));
+        }
+        Ok(())
+    }
+}

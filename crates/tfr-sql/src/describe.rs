@@ -1,0 +1,128 @@
+//! `describe`: the sidecars of a directory, whoever wrote it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use datafusion_tfrecord::directory::redacted;
+use datafusion_tfrecord::write::{Emit, SidecarKind};
+use tfrecord_shards::{IndexName, Manifest, Sidecar, SidecarEntry, index, put_sidecars};
+use tfrecord_sidecars::describe::{DescribeOptions, Description, describe};
+use tfrecord_sidecars::stats::Detail;
+use tfrecord_sidecars::{EmittedSet, ErrorKind};
+
+use crate::cli::{DescribeArgs, is_remote};
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::printer::counted;
+use crate::tool::Work;
+
+/// Reads the records, and writes what tells of them.
+pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+    let dir = local(&args.dir)?;
+    if !dir.is_dir() {
+        let source = fs::read_dir(dir).err().unwrap_or_else(|| std::io::ErrorKind::NotADirectory.into());
+        return Err(Error::Read { path: dir.to_owned(), source });
+    }
+    let target = args.out.as_deref().map(local).transpose()?.unwrap_or(dir);
+    let emit = args.emit().unwrap_or_else(|| {
+        [SidecarKind::Tfds, SidecarKind::Tfmd, SidecarKind::ParseFn, SidecarKind::Stats].into_iter().collect()
+    });
+    let detail = emit.detail().unwrap_or(Detail::Presence);
+    let described = dir.to_owned();
+    let read =
+        work.until_signal(move || Ok(describe(&described, &DescribeOptions { detail, ..Default::default() })?))?;
+    let description = match read {
+        Ok(description) => description,
+        Err(status) => return Ok(status),
+    };
+    let sidecars = sidecars(&description, dir, &emit, args.emit().is_some(), &work)?;
+    let is_set = target == dir && dir.join(tfrecord_shards::MANIFEST_NAME).is_file();
+    let manifest = if is_set { Some(Manifest::read(dir)?) } else { None };
+    let sidecars = writable(sidecars, target, manifest.as_ref(), args, &work)?;
+    let mut indexes = Vec::new();
+    if emit.has(SidecarKind::Index) {
+        let files = vec![dir.to_owned()];
+        let written = work.with_progress(None, move |progress, _| index(&files, IndexName::Idx, progress))?;
+        let written = match written {
+            Ok(written) => written.indexes,
+            Err(status) => return Ok(status),
+        };
+        for index in written {
+            let path = index.path.strip_prefix(dir).unwrap_or(&index.path).to_string_lossy().into_owned();
+            indexes.push(SidecarEntry::of_file(dir, path)?);
+        }
+    }
+    fs::create_dir_all(target).map_err(|source| Error::Write { path: target.to_owned(), source })?;
+    let names: Vec<PathBuf> = sidecars
+        .iter()
+        .map(|sidecar| &sidecar.path)
+        .chain(indexes.iter().map(|index| &index.path))
+        .map(|name| target.join(name))
+        .collect();
+    put_sidecars(target, manifest.as_ref(), &sidecars, indexes)?;
+    let names: String = names.iter().map(|name| format!("{}\n", name.display())).collect();
+    work.printer.data(names.as_bytes()).map_err(Error::Stdout)?;
+    let (records, files) =
+        (counted(description.statistics.rows(), "record"), counted(description.files.len() as u64, "file"));
+    work.printer.note(format!("{records} in {files}, {:.1} s", work.started.elapsed().as_secs_f64()));
+    Ok(ExitStatus::Done)
+}
+
+/// A path that is no URL.
+pub fn local(path: &Path) -> Result<&Path> {
+    match path.to_str().filter(|text| is_remote(text)) {
+        Some(url) => Err(Error::RemoteInput { url: redacted(url).into_owned() }),
+        None => Ok(path),
+    }
+}
+
+/// What is to be written. Of what was not `asked` for by name, that is left out which these records cannot have.
+fn sidecars(description: &Description, dir: &Path, emit: &Emit, asked: bool, work: &Work<'_>) -> Result<Vec<Sidecar>> {
+    let set = EmittedSet {
+        location: dir.display().to_string(),
+        mapping: &description.mapping,
+        statistics: Some(&description.statistics),
+        files: description.files.clone(),
+        compression: description.compression,
+    };
+    match emit.files(&set) {
+        Err(error) if !asked && matches!(error.kind(), ErrorKind::Tfds { .. } | ErrorKind::RecordType { .. }) => {
+            work.printer.note(format!("left out tfds: {error}"));
+            let rest: Emit = emit.kinds().filter(|kind| *kind != SidecarKind::Tfds).collect();
+            match rest.files(&set) {
+                Err(error) if matches!(error.kind(), ErrorKind::RecordType { .. }) => {
+                    work.printer.note(format!("left out tfmd: {error}"));
+                    let rest: Emit = rest.kinds().filter(|kind| *kind != SidecarKind::Tfmd).collect();
+                    Ok(rest.files(&set)?)
+                }
+                files => Ok(files?),
+            }
+        }
+        files => Ok(files?),
+    }
+}
+
+/// What may be written: not in the place of what others have written, unless that is asked for.
+fn writable(
+    sidecars: Vec<Sidecar>,
+    target: &Path,
+    manifest: Option<&Manifest>,
+    args: &DescribeArgs,
+    work: &Work<'_>,
+) -> Result<Vec<Sidecar>> {
+    let mut left = Vec::new();
+    for sidecar in sidecars {
+        let path = target.join(&sidecar.path);
+        let is_ours = manifest.is_some_and(|manifest| manifest.sidecars.iter().any(|ours| ours.path == sidecar.path));
+        let is_there = path.symlink_metadata().is_ok();
+        let is_same = || fs::read(&path).is_ok_and(|found| found == sidecar.content);
+        if args.replace || is_ours || !is_there || is_same() {
+            left.push(sidecar);
+        } else if args.emit().is_some() {
+            return Err(Error::SidecarThere { path });
+        } else {
+            work.printer.note(format!("left as it is: {} (--replace writes another in its place)", path.display()));
+        }
+    }
+    Ok(left)
+}

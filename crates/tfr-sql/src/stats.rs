@@ -1,0 +1,159 @@
+//! `stats`: what the features of records hold, as a table or a page.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+use tfrecord_sidecars::describe::{DescribeOptions, describe};
+use tfrecord_sidecars::stats::{FeatureStatistics, Statistics};
+
+use crate::cli::StatsArgs;
+use crate::describe::local;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::printer::{counted, escape_controls};
+use crate::tool::Work;
+
+/// Letters of a value that are shown.
+const MOST_LETTERS: usize = 24;
+
+/// Frequent values that are shown.
+const MOST_FREQUENT: usize = 3;
+
+/// Reads the records, and prints what they hold.
+pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+    let path = local(&args.path)?.to_owned();
+    fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let description = match work.until_signal(move || Ok(describe(&path, &DescribeOptions::default())?))? {
+        Ok(description) => description,
+        Err(status) => return Ok(status),
+    };
+    if let Some(html) = &args.html {
+        let title = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
+        let title = title.file_name().unwrap_or(args.path.as_os_str()).to_string_lossy();
+        write_page(html, &description.statistics.to_html(&title))
+            .map_err(|source| Error::Write { path: html.clone(), source })?;
+    }
+    work.printer.data(table(&description.statistics).as_bytes()).map_err(Error::Stdout)?;
+    let (records, files) =
+        (counted(description.statistics.rows(), "record"), counted(description.files.len() as u64, "file"));
+    work.printer.note(format!("{records} in {files}, {:.1} s", work.started.elapsed().as_secs_f64()));
+    Ok(ExitStatus::Done)
+}
+
+/// Writes the page, whole or not at all.
+fn write_page(path: &Path, page: &str) -> std::io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Open to whom a file of `fs::write` is.
+    let mut file = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .make_in(dir, |path| fs::File::create_new(path))?;
+    file.write_all(page.as_bytes())?;
+    file.as_file().sync_all()?;
+    NamedTempFile::persist(file, path)?;
+    Ok(())
+}
+
+const HEADER: [&str; 11] =
+    ["feature", "type", "missing", "values", "min", "mean", "median", "max", "zeros", "distinct", "most frequent"];
+
+/// A line for each feature, columns aligned.
+fn table(statistics: &Statistics) -> String {
+    let rows: Vec<_> = statistics.features().iter().map(|feature| line(feature, statistics.rows())).collect();
+    let widths: Vec<usize> = (0..HEADER.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain([HEADER.get(column).map_or(0, |name| name.len())]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    let mut push = |cells: &[String]| {
+        let mut line = String::new();
+        for ((column, cell), width) in cells.iter().enumerate().zip(&widths) {
+            let gap = " ".repeat(width.saturating_sub(cell.chars().count()));
+            // Words to the left, numbers to the right.
+            let is_word = column < 2 || column + 1 == HEADER.len();
+            line += &if is_word { format!("{cell}{gap}") } else { format!("{gap}{cell}") };
+            line += "  ";
+        }
+        text += line.trim_end();
+        text.push('\n');
+    };
+    push(&HEADER.map(str::to_owned));
+    rows.iter().for_each(|row| push(row));
+    text
+}
+
+fn line(feature: &FeatureStatistics, rows: u64) -> Vec<String> {
+    let kind = match (feature.kind().to_string(), feature.is_text(), feature.is_list()) {
+        (_, true, false) => "text".to_owned(),
+        (_, true, true) => "text list".to_owned(),
+        (kind, false, false) => kind.trim_end_matches("_list").to_owned(),
+        (kind, false, true) => format!("{} list", kind.trim_end_matches("_list")),
+    };
+    let values = match feature.num_values() {
+        Some((1, 1)) | None => String::new(),
+        Some((least, most)) if least == most => least.to_string(),
+        Some((least, most)) => format!("{least}..{most}"),
+    };
+    let (low, mean, median, high) = match feature.byte_lengths() {
+        Some((low, mean, high)) => {
+            (format!("{low} B"), format!("{} B", number(mean)), String::new(), format!("{high} B"))
+        }
+        None => {
+            let number = |value: Option<f64>| value.map(number).unwrap_or_default();
+            (number(feature.min()), number(feature.mean()), number(feature.median()), number(feature.max()))
+        }
+    };
+    let distinct = feature.distinct().map(|count| match feature.is_distinct_exact() {
+        true => count.to_string(),
+        false => format!("~{count}"),
+    });
+    let frequent = feature.frequent(MOST_FREQUENT);
+    let frequent: Vec<_> = frequent.iter().map(|frequent| shown(&frequent.value.to_string())).collect();
+    vec![
+        shown(feature.name()),
+        kind,
+        share(feature.missing(), rows),
+        values,
+        low,
+        mean,
+        median,
+        high,
+        feature.zeros().map(|zeros| share(zeros, feature.total_values())).unwrap_or_default(),
+        distinct.unwrap_or_default(),
+        frequent.join(", "),
+    ]
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match part {
+        0 => String::new(),
+        part => format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64),
+    }
+}
+
+/// A number in six digits at most.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() || (value == value.trunc() && size < 1e15) {
+        return value.to_string();
+    }
+    if !(1e-4..1e7).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    let digits = 5_usize.saturating_sub(size.log10().floor().max(0.0) as usize);
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A value in few letters, none of which moves the cursor.
+fn shown(value: &str) -> String {
+    let text = escape_controls(value);
+    match text.char_indices().nth(MOST_LETTERS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.into_owned(),
+    }
+}

@@ -1,0 +1,208 @@
+//! [`Sidecar`]: a file beside the shards that tells another reader of the set.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use arrow_tfrecord::RecordBuffer;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::index::IndexName;
+use crate::local::lock_set;
+use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
+use crate::names::{MANIFEST_NAME, RunId};
+
+/// Lines of an index that are kept back, in bytes, before they are written.
+const INDEX_BUFFER_LEN: usize = 32 << 10;
+
+/// Two numbers of up to 20 digits, and what stands behind each.
+const LONGEST_LINE: usize = 42;
+
+/// A file beside the shards that tells another reader of the set, before it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sidecar {
+    /// Its path from the set's directory, with `/`.
+    pub path: String,
+    /// What it holds.
+    pub content: Vec<u8>,
+}
+
+/// What a manifest says of a file beside the shards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SidecarEntry {
+    /// Its path from the set's directory, with `/`.
+    pub path: String,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
+    #[serde(with = "scalar::hex")]
+    pub crc32c: u32,
+}
+
+impl From<&Sidecar> for SidecarEntry {
+    fn from(Sidecar { path, content }: &Sidecar) -> Self {
+        Self { path: path.clone(), file_bytes: content.len() as u64, crc32c: crc32c::crc32c(content) }
+    }
+}
+
+impl SidecarEntry {
+    /// Of a file in the directory of a set.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of_file(dir: &Path, path: impl Into<String>) -> Result<Self> {
+        let path = path.into();
+        let file = dir.join(&path);
+        let content = fs::read(&file).at("read", &file)?;
+        Ok(Self { path, file_bytes: content.len() as u64, crc32c: crc32c::crc32c(&content) })
+    }
+
+    /// Whether it tells of one of these shards alone, so that it stays true when others are added.
+    pub(crate) fn is_index_of<'a>(&self, mut shards: impl Iterator<Item = &'a str>) -> bool {
+        shards.any(|shard| index_path(shard) == self.path)
+    }
+}
+
+/// The path of a shard's index.
+pub(crate) fn index_path(shard: &str) -> String {
+    IndexName::Idx.beside(Path::new(shard)).to_string_lossy().into_owned()
+}
+
+/// An index that is written and synced, but not yet published with its shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StagedIndex {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes of it.
+    pub file_bytes: u64,
+    /// CRC-32C of it, not masked.
+    pub crc32c: u32,
+}
+
+impl StagedIndex {
+    /// What the manifest says of it, beside the shard of this path.
+    pub(crate) fn entry(&self, shard: &str) -> SidecarEntry {
+        SidecarEntry { path: index_path(shard), file_bytes: self.file_bytes, crc32c: self.crc32c }
+    }
+}
+
+/// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find. The file is open only
+/// while lines are added, so that it takes no handle for as long as the shard does.
+pub(crate) struct IndexWriter {
+    path: PathBuf,
+    lines: Vec<u8>,
+    digits: itoa::Buffer,
+    /// Where the next record starts.
+    start: u64,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl fmt::Debug for IndexWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexWriter").field("path", &self.path).field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+impl IndexWriter {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let lines = Vec::with_capacity(INDEX_BUFFER_LEN + LONGEST_LINE);
+        Self { path, lines, digits: itoa::Buffer::new(), start: 0, bytes: 0, crc32c: 0 }
+    }
+
+    /// Adds some of the records of a buffer.
+    pub(crate) fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
+        let mut record_start = framed.record_start(records.start);
+        for record in records {
+            let record_end = framed.record_end(record);
+            let len = (record_end - record_start) as u64;
+            self.lines.extend_from_slice(self.digits.format(self.start).as_bytes());
+            self.lines.push(b' ');
+            self.lines.extend_from_slice(self.digits.format(len).as_bytes());
+            self.lines.push(b'\n');
+            self.start += len;
+            record_start = record_end;
+            if self.lines.len() >= INDEX_BUFFER_LEN {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<File> {
+        let opened = OpenOptions::new().create(true).append(true).open(&self.path);
+        let mut file = opened.at("write", &self.path)?;
+        file.write_all(&self.lines).at("write", &self.path)?;
+        self.bytes += self.lines.len() as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &self.lines);
+        self.lines.clear();
+        Ok(file)
+    }
+
+    /// Writes what is left, and syncs the file.
+    pub(crate) fn finish(mut self) -> Result<StagedIndex> {
+        self.flush()?.sync_all().at("sync", &self.path)?;
+        Ok(StagedIndex { path: self.path, file_bytes: self.bytes, crc32c: self.crc32c })
+    }
+}
+
+/// Writes files beside the shards in `dir`, each in the place of one of its name, and lists them in the `manifest`, if
+/// the directory has one: together with `indexes`, which are there already. What else the manifest lists stays.
+///
+/// All are written under hidden names before the first gets its own, the manifest last.
+///
+/// # Errors
+/// When the manifest is not the one that was read ([`ErrorKind::Superseded`]), or a file cannot be written.
+pub fn put_sidecars(
+    dir: &Path,
+    manifest: Option<&Manifest>,
+    sidecars: &[Sidecar],
+    indexes: Vec<SidecarEntry>,
+) -> Result<()> {
+    let _lock = manifest.and_then(|_| lock_set(dir));
+    let mut all: Vec<(String, Vec<u8>)> =
+        sidecars.iter().map(|sidecar| (sidecar.path.clone(), sidecar.content.clone())).collect();
+    if let Some(manifest) = manifest {
+        if Manifest::read(dir)? != *manifest {
+            return Err(ErrorKind::Superseded { path: dir.to_owned() }.into());
+        }
+        let mut manifest = manifest.clone();
+        let new: Vec<_> = sidecars.iter().map(SidecarEntry::from).chain(indexes).collect();
+        manifest.sidecars.retain(|old| new.iter().all(|new| new.path != old.path));
+        manifest.sidecars.extend(new);
+        manifest.format_version = manifest.format_version.max(FORMAT_VERSION);
+        manifest.refuse_contradiction(dir)?;
+        all.push((MANIFEST_NAME.to_owned(), manifest.to_json()?));
+    }
+    let run = RunId::new();
+    let mut hidden = Hidden(Vec::new());
+    for (name, content) in &all {
+        let path = dir.join(format!(".{name}.{run}"));
+        hidden.0.push(path.clone());
+        let mut file = File::create_new(&path).at("create", &path)?;
+        file.write_all(content).and_then(|()| file.sync_all()).at("write", &path)?;
+    }
+    for (from, (name, _)) in hidden.0.iter().zip(&all) {
+        let to = dir.join(name);
+        if let Ok(old) = fs::metadata(&to) {
+            fs::set_permissions(from, old.permissions()).at("set permissions of", from)?;
+        }
+        fs::rename(from, &to).at("rename to", &to)?;
+    }
+    File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
+}
+
+/// Files under hidden names, removed unless they have got their own.
+struct Hidden(Vec<PathBuf>);
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // What has its name by now is not there; of the rest nobody is left to tell.
+            let _unremoved = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Emit`]: which files are to lie beside the shards of a set, and what they hold.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use arrow_tfrecord::Mapping;
+use tfrecord_framing::Compression;
+use tfrecord_shards::Sidecar;
+
+use crate::describe::SCHEMA_NAME;
+use crate::error::{ErrorKind, Result};
+use crate::form::{SchemaForm, TableDescription, name_of};
+use crate::stats::{Detail, PAGE_NAME, STATS_NAME, Statistics};
+use crate::tfds::{self, DATASET_INFO_NAME, DatasetInfo, FEATURES_NAME, ShardFile, expect_uncompressed};
+
+/// The Python module beside shards.
+pub const MODULE_NAME: &str = "parse_example.py";
+
+/// Files beside the shards, by who reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SidecarKind {
+    /// `dataset_info.json`, `features.json` and label files, for TensorFlow Datasets: see [`tfds`].
+    Tfds,
+    /// `schema.pbtxt`, for TFX and TensorFlow Data Validation: see [`tfmd`](crate::tfmd).
+    Tfmd,
+    /// `parse_example.py`, for TensorFlow alone: see [`SchemaForm::Python`].
+    ParseFn,
+    /// `stats.pb` and `stats.html`, for TensorFlow Data Validation and for people: see [`stats`](crate::stats).
+    Stats,
+    /// `<shard>.idx`, for NVIDIA DALI and others that go to a record at once. Written with the shards, not here.
+    Index,
+}
+
+impl SidecarKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[Self::Tfds, Self::Tfmd, Self::ParseFn, Self::Stats, Self::Index];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tfds => "tfds",
+            Self::Tfmd => "tfmd",
+            Self::ParseFn => "parse-fn",
+            Self::Stats => "stats",
+            Self::Index => "index",
+        }
+    }
+}
+
+impl fmt::Display for SidecarKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// A word that names no [`SidecarKind`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown sidecar {found:?}: expected {}", SidecarKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "))]
+pub struct ParseSidecarKindError {
+    found: String,
+}
+
+impl FromStr for SidecarKind {
+    type Err = ParseSidecarKindError;
+
+    fn from_str(word: &str) -> Result<Self, ParseSidecarKindError> {
+        let kind = Self::ALL.iter().copied().find(|kind| kind.word() == word);
+        kind.ok_or_else(|| ParseSidecarKindError { found: word.to_owned() })
+    }
+}
+
+/// Which files are to lie beside the shards.
+///
+/// ```
+/// use tfrecord_sidecars::{Emit, SidecarKind};
+/// use tfrecord_sidecars::stats::Detail;
+///
+/// let emit: Emit = ["index".parse()?, "tfds".parse()?].into_iter().collect();
+/// assert!(emit.has(SidecarKind::Index) && !emit.has(SidecarKind::Stats));
+/// assert_eq!(emit.detail(), Some(Detail::Presence));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Emit(BTreeSet<SidecarKind>);
+
+impl FromIterator<SidecarKind> for Emit {
+    fn from_iter<T: IntoIterator<Item = SidecarKind>>(kinds: T) -> Self {
+        Self(kinds.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Emit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A set whose shards are written.
+#[derive(Debug)]
+pub struct EmittedSet<'a> {
+    /// Where it is, as its user wrote that. The last part is its name.
+    pub location: String,
+    /// What its columns became.
+    pub mapping: &'a Mapping,
+    /// What is known of all records.
+    pub statistics: Option<&'a Statistics>,
+    /// Its shards.
+    pub files: Vec<ShardFile>,
+    /// How they are compressed, if all are alike.
+    pub compression: Option<Compression>,
+}
+
+impl Emit {
+    /// Whether files of this kind are asked for.
+    pub fn has(&self, kind: SidecarKind) -> bool {
+        self.0.contains(&kind)
+    }
+
+    /// The kinds, in order.
+    pub fn kinds(&self) -> impl Iterator<Item = SidecarKind> {
+        self.0.iter().copied()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether any is that tells of the whole set, so that it would be wrong of one that has grown.
+    pub fn describes(&self) -> bool {
+        self.kinds().any(|kind| kind != SidecarKind::Index)
+    }
+
+    /// What has to be known of the records; of nothing but where they are, nothing.
+    pub fn detail(&self) -> Option<Detail> {
+        match self.has(SidecarKind::Stats) || self.has(SidecarKind::Tfmd) {
+            true => Some(Detail::Values),
+            false => self.describes().then_some(Detail::Presence),
+        }
+    }
+
+    /// Refuses what cannot be said of records of this mapping, before any is written.
+    ///
+    /// # Errors
+    /// Records of a type that a form has no words for; compressed shards, for those who read none.
+    pub fn check(&self, mapping: &Mapping, compression: Compression) -> Result<()> {
+        if self.has(SidecarKind::Tfds) {
+            expect_uncompressed(Some(compression))?;
+            tfds::features_json(mapping, None)?;
+        }
+        if self.has(SidecarKind::Index) && compression != Compression::None {
+            return Err(ErrorKind::CompressedIndex { compression }.into());
+        }
+        let table = TableDescription::new(mapping, "");
+        for (kind, form) in [(SidecarKind::Tfmd, SchemaForm::Pbtxt), (SidecarKind::ParseFn, SchemaForm::Python)] {
+            if self.has(kind) {
+                table.render(form)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files, but for indexes.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); shards whose names TensorFlow Datasets does not know; statistics that are missing.
+    pub fn files(&self, set: &EmittedSet<'_>) -> Result<Vec<Sidecar>> {
+        let name = name_of(&set.location);
+        let mut sidecars = Vec::new();
+        let mut add = |path: &str, content: Vec<u8>| sidecars.push(Sidecar { path: path.to_owned(), content });
+        let table = TableDescription::new(set.mapping, set.location.clone());
+        let table = match set.statistics {
+            Some(statistics) => table.with_statistics(statistics),
+            None => table,
+        };
+        let table = match set.compression {
+            Some(compression) => table.with_compression(compression),
+            None => table,
+        };
+        if self.has(SidecarKind::Tfds) {
+            expect_uncompressed(set.compression)?;
+            let info = DatasetInfo::try_new(&name, set.files.iter().cloned())?;
+            add(DATASET_INFO_NAME, info.to_json()?.into());
+            add(FEATURES_NAME, table.render(SchemaForm::FeaturesJson)?.into());
+            for (path, labels) in tfds::label_files(set.mapping, set.statistics)? {
+                add(&path, labels.into());
+            }
+        }
+        if self.has(SidecarKind::Tfmd) {
+            add(SCHEMA_NAME, table.render(SchemaForm::Pbtxt)?.into());
+        }
+        if self.has(SidecarKind::ParseFn) {
+            add(MODULE_NAME, table.render(SchemaForm::Python)?.into());
+        }
+        if let (true, Some(statistics)) = (self.has(SidecarKind::Stats), set.statistics) {
+            add(STATS_NAME, statistics.to_proto(&name));
+            add(PAGE_NAME, statistics.to_html(&name).into());
+        }
+        Ok(sidecars)
+    }
+}
