@@ -33,6 +33,7 @@ pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;
 pub use schema::{InferenceArgs, SchemaArgs};
 pub use shards::ShardArgs;
+pub use stores::StoreArgs;
 pub use target::{TableFormat, TableTarget, Target};
 pub use values::is_remote;
 pub use verify::VerifyArgs;

@@ -148,8 +148,8 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A tool for local files is to read a URL.
-    #[error("{url}: only queries and schema read URLs")]
+    /// A tool that works beside its files is to do so at a URL.
+    #[error("{url}: only beside local files can this be done")]
     RemoteInput {
         /// The URL.
         url: String,
@@ -314,7 +314,7 @@ impl Error {
                 "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"
                     .to_owned(),
             ),
-            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy".to_owned()),
+            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy; copy what is written beside it back".to_owned()),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),

@@ -26,6 +26,7 @@ mod schema;
 mod session;
 mod spill;
 mod stdin;
+mod stored;
 mod table;
 mod tool;
 mod verify;

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle as BarStyle};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::Tool;
 use crate::error::{Error, Result};
@@ -23,7 +24,8 @@ use crate::{index, records, reshard, salvage, schema, verify};
 
 /// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
 pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
-    let work = Work { printer, interrupt: interrupt::watch(kill)?, started: Instant::now() };
+    let interrupt = interrupt::watch(kill)?;
+    let work = Work { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() };
     match tool {
         Tool::Head(args) => records::print(args.source, Some(args.limit), work),
         Tool::Cat(args) => records::print(args.source, args.limit, work),
@@ -41,6 +43,8 @@ pub struct Work<'a> {
     pub printer: &'a Printer,
     /// Ctrl-C and SIGTERM.
     pub interrupt: Interrupt,
+    /// Ends requests that the job waits for, once it was told to stop.
+    pub reads: CancellationToken,
     /// When the command started.
     pub started: Instant,
 }
@@ -75,6 +79,7 @@ impl Work<'_> {
             Either::Left((done, _)) => (done, None),
             Either::Right((status, done)) => {
                 progress.stop();
+                self.reads.cancel();
                 (block_on(done), Some(status))
             }
         };

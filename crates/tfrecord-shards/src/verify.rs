@@ -1,14 +1,13 @@
 //! [`verify`]: everything that is wrong with files and sets.
 
-use std::path::PathBuf;
-
 use rayon::prelude::*;
 
 use crate::error::{ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
 use crate::frames::{OnDamage, read_through};
-use crate::input::{InputFile, Inputs};
+use crate::input::{InputFile, Inputs, first_path};
 use crate::progress::Progress;
+use crate::stored::Input;
 
 /// What [`verify`] has seen.
 #[derive(Debug, Default)]
@@ -38,6 +37,8 @@ pub struct Verification {
 ///
 /// A link in a directory is what it leads to, as SQL reads it. A file that more than one path leads to is read once.
 ///
+/// Files of a store are looked at in the same way; what is staged there, and links, there are none.
+///
 /// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about twice
 /// that of the longest record. A record has up to 2 GiB, and in a compressed file of some MiB too.
 ///
@@ -55,7 +56,7 @@ pub struct Verification {
 /// file.extend([0; 5]);
 /// std::fs::write("a.tfrecord", file)?;
 ///
-/// let seen = verify(&["a.tfrecord".into()], &Progress::default())?;
+/// let seen = verify(&["a.tfrecord"], &Progress::default())?;
 /// assert_eq!(seen.records, 2);
 /// let lines: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
 /// assert_eq!(lines, ["a.tfrecord: record 2 at byte 43: zero bytes where a record should start, 5 bytes lost"]);
@@ -65,10 +66,11 @@ pub struct Verification {
 ///
 /// # Errors
 /// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is findings.
-pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
-    let Inputs { files, findings, .. } = Inputs::find(paths)?;
+pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Verification> {
+    let inputs = Input::all(inputs);
+    let Inputs { files, findings, .. } = Inputs::find(&inputs)?;
     if files.is_empty() && findings.is_empty() {
-        return Err(ErrorKind::NoFiles { path: paths.first().cloned().unwrap_or_default() }.into());
+        return Err(ErrorKind::NoFiles { path: first_path(&inputs) }.into());
     }
     progress.expect(files.iter().map(|file| file.len).sum());
     let seen: Vec<_> = files.par_iter().map(|file| verify_file(file, progress)).collect::<Result<_>>()?;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::stores::StoreArgs;
+
 const HEAD_EXAMPLES: &str = "\
 Examples:
   tfr-sql head shards/
@@ -20,7 +22,7 @@ Examples:
 /// Which records, and how they are shown.
 #[derive(Debug, Args)]
 pub struct RecordSource {
-    /// Files, directories or patterns; - is standard input
+    /// Files, directories, patterns or URLs; - is standard input
     ///
     /// Of a directory that tfr-sql has written, the shards that its manifest lists; of any other, all files that are not
     /// hidden, by name. Compression is told from the content.
@@ -33,6 +35,9 @@ pub struct RecordSource {
     /// infinities are strings, and a feature that is there but of no kind is null.
     #[arg(long = "as", value_name = "FORM", default_value = "json", hide_possible_values = true)]
     pub form: RecordForm,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// `head`.

@@ -18,6 +18,7 @@ mod limits;
 mod rewrite;
 #[cfg(test)]
 mod staging;
+mod stored;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
