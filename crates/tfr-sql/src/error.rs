@@ -154,6 +154,26 @@ pub enum Error {
         /// The URL.
         url: String,
     },
+    /// A table would have two columns of one name.
+    #[error("{}: two columns are called {name:?}", path.display())]
+    SameName {
+        /// The table.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// A table by a SerDe.
+    #[error("ROW FORMAT SERDE '{class}': tables are read by their format, not by a class")]
+    RowFormatSerde {
+        /// The class.
+        class: String,
+    },
+    /// `ROW FORMAT` and `OPTIONS` say the same thing.
+    #[error("option {key:?} is told by ROW FORMAT and by OPTIONS, or twice")]
+    RowFormatTwice {
+        /// The option.
+        key: &'static str,
+    },
     /// A pattern without files.
     #[error("{pattern}: no file fits this pattern")]
     NoMatch {
@@ -314,6 +334,13 @@ impl Error {
                 "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"
                     .to_owned(),
             ),
+            Self::RowFormatSerde { .. } => Some(
+                "leave the clause out and name the format, as in STORED AS TEXTFILE, PARQUET, ORC, AVRO, JSON or CSV; \
+                 properties of the SerDe stand in OPTIONS ('field.delim' ',')"
+                    .to_owned(),
+            ),
+            Self::SameName { name, .. } => Some(format!("give one of them another name: SELECT ..., x.\"{name}\" AS ...")),
+            Self::RowFormatTwice { .. } => Some("say it once".to_owned()),
             Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy; copy what is written beside it back".to_owned()),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),

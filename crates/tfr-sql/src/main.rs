@@ -19,6 +19,7 @@ mod recorded;
 mod records;
 mod report;
 mod reshard;
+mod row_format;
 mod rows;
 mod run;
 mod salvage;

@@ -10,6 +10,7 @@ mod parquet;
 mod rotation;
 mod types;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -109,6 +110,13 @@ impl WriteTable<'_> {
         let columns: Vec<_> = nested.map(|field| format!("column {:?}: {}", field.name(), field.data_type())).collect();
         if self.target.format == TableFormat::Csv && !columns.is_empty() {
             return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
+        }
+        // In CSV a name is but what stands in the first line.
+        let mut names = HashSet::new();
+        if self.target.format != TableFormat::Csv
+            && let Some(field) = schema.fields().iter().find(|field| !names.insert(field.name()))
+        {
+            return Err(Error::SameName { path: self.target.path.clone(), name: field.name().clone() });
         }
         Ok(())
     }

@@ -294,8 +294,8 @@ pub enum QuerySource {
     File(PathBuf),
 }
 
-/// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 21] = [
+/// Options that say how TFRecord shards and their records are written. They need a target, which must not be a table.
+pub(super) const OF_SHARDS: [&str; 20] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -316,7 +316,6 @@ const OF_SHARDS: [&str; 21] = [
     "sequences",
     "separator",
     "strict",
-    "dry_run",
 ];
 
 impl QueryArgs {
@@ -332,7 +331,7 @@ impl QueryArgs {
     pub(super) fn check(&mut self, given: &Given) -> Result<(), Misuse> {
         self.output.target = self.output.out.as_ref().map(Target::of).transpose()?;
         if let Some(Target::Table(table)) = &self.output.target
-            && let Some(option) = given.first_of(&OF_SHARDS)
+            && let Some(option) = given.first_of(&OF_SHARDS).or_else(|| given.first_of(&["dry_run"]))
         {
             return Err(Misuse::conflict(format!(
                 "the argument '{option}' is for TFRecord shards and cannot be used with '--out {}', {table}",

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatchOptions};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -15,6 +15,7 @@ const PIECE: usize = 1 << 30;
 
 /// What the columns of a query become in a file: views, which are how the engine holds strings, become strings, and in
 /// Arrow files dictionaries inside of other types become their values, since a file has one dictionary for all batches.
+/// Parquet has no times in seconds and no dates in milliseconds; written as they are, others would read bare numbers.
 #[derive(Clone, Debug)]
 pub struct FileTypes {
     schema: SchemaRef,
@@ -27,7 +28,7 @@ impl FileTypes {
         // In text there are no types.
         let unpacked = match format {
             TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Unpacked::Nothing,
-            TableFormat::Parquet => Unpacked::Views,
+            TableFormat::Parquet => Unpacked::ViewsAndSeconds,
             TableFormat::Arrow => Unpacked::ViewsAndInnerDictionaries,
         };
         let fields: Fields = schema.fields().iter().map(|field| unpacked.field(field, false)).collect();
@@ -53,9 +54,12 @@ impl FileTypes {
     }
 
     fn cast(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        // Milliseconds may not reach as far as seconds did.
+        let options = CastOptions { safe: false, ..CastOptions::default() };
         let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns: Vec<ArrayRef> =
-            columns.map(|(column, field)| cast(column, field.data_type())).collect::<Result<_, _>>()?;
+        let columns: Vec<ArrayRef> = columns
+            .map(|(column, field)| cast_with_options(column, field.data_type(), &options))
+            .collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
     }
@@ -90,7 +94,7 @@ fn array_bytes(array: &dyn Array) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unpacked {
     Nothing,
-    Views,
+    ViewsAndSeconds,
     ViewsAndInnerDictionaries,
 }
 
@@ -109,6 +113,13 @@ impl Unpacked {
         match data_type {
             DataType::Utf8View if self != Self::Nothing => DataType::Utf8,
             DataType::BinaryView if self != Self::Nothing => DataType::Binary,
+            DataType::Timestamp(TimeUnit::Second, zone) if self == Self::ViewsAndSeconds => {
+                DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+            }
+            DataType::Time32(TimeUnit::Second) if self == Self::ViewsAndSeconds => {
+                DataType::Time32(TimeUnit::Millisecond)
+            }
+            DataType::Date64 if self == Self::ViewsAndSeconds => DataType::Date32,
             DataType::List(item) => DataType::List(inner(item)),
             DataType::LargeList(item) => DataType::LargeList(inner(item)),
             DataType::ListView(item) => DataType::ListView(inner(item)),
@@ -131,7 +142,10 @@ impl Unpacked {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{DictionaryArray, Int64Array, ListArray, StringArray, StringViewArray, StructArray};
+    use arrow::array::{
+        Date32Array, Date64Array, DictionaryArray, Int64Array, ListArray, StringArray, StringViewArray, StructArray,
+        Time32MillisecondArray, Time32SecondArray, TimestampMillisecondArray, TimestampSecondArray,
+    };
     use arrow::buffer::OffsetBuffer;
     use arrow::datatypes::{Field, Int8Type};
 
@@ -155,6 +169,30 @@ mod tests {
         assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Csv).schema(), &batch.schema());
         let numbers = one_column(Arc::new(Int64Array::from(vec![1])));
         assert_eq!(FileTypes::new(&numbers.schema(), TableFormat::Arrow).apply(&numbers).unwrap(), [numbers]);
+    }
+
+    #[test]
+    fn times_in_seconds_are_milliseconds_in_parquet() {
+        let seconds = TimestampSecondArray::from(vec![Some(1_600_000_000), None]).with_timezone("+02:00");
+        let item = Arc::new(Field::new("item", seconds.data_type().clone(), true));
+        let list = ListArray::new(item, OffsetBuffer::from_lengths([2, 0]), Arc::new(seconds.clone()), None);
+        let columns: [(&str, ArrayRef); 4] = [
+            ("t", Arc::new(seconds)),
+            ("l", Arc::new(list)),
+            ("d", Arc::new(Date64Array::from(vec![Some(-86_400_000), None]))),
+            ("u", Arc::new(Time32SecondArray::from(vec![Some(5), None]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let found = FileTypes::new(&batch.schema(), TableFormat::Parquet).apply(&batch).unwrap().remove(0);
+        let millis = TimestampMillisecondArray::from(vec![Some(1_600_000_000_000), None]).with_timezone("+02:00");
+        assert_eq!(found["t"].as_primitive(), &millis);
+        assert_eq!(found["l"].as_list::<i32>().values().as_primitive(), &millis);
+        assert_eq!(found["d"].as_primitive(), &Date32Array::from(vec![Some(-1), None]));
+        assert_eq!(found["u"].as_primitive(), &Time32MillisecondArray::from(vec![Some(5000), None]));
+        assert_eq!(FileTypes::new(&batch.schema(), TableFormat::Arrow).schema(), &batch.schema());
+
+        let far = one_column(Arc::new(TimestampSecondArray::from(vec![i64::MAX / 2])));
+        assert!(FileTypes::new(&far.schema(), TableFormat::Parquet).apply(&far).is_err());
     }
 
     #[test]
