@@ -9,7 +9,7 @@ use tfrecord_framing::{Position, RecordReader, Records};
 use tfrecord_shards::{ErrorKind, FindingKind, Input, files};
 use tfrecord_sidecars::{json_line, textproto};
 
-use crate::cli::{RecordForm, RecordSource};
+use crate::cli::{RecordForm, RecordSource, StoreArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
@@ -23,7 +23,7 @@ const TEXT_BLOCK: usize = 64 << 10;
 const RECORDS: usize = 1024;
 
 /// Prints records, at most `limit`.
-pub fn print(source: RecordSource, limit: Option<u64>, mut work: Work<'_>) -> Result<ExitStatus> {
+pub fn print(source: RecordSource, stores: &StoreArgs, limit: Option<u64>, mut work: Work<'_>) -> Result<ExitStatus> {
     let printer = work.printer.clone();
     let mut inputs = Vec::with_capacity(source.files.len());
     for path in &source.files {
@@ -31,7 +31,7 @@ pub fn print(source: RecordSource, limit: Option<u64>, mut work: Work<'_>) -> Re
             inputs.push(Named::StandardInput);
             continue;
         }
-        match inputs::open(slice::from_ref(path), &source.stores, &mut work)? {
+        match inputs::open(slice::from_ref(path), stores, &mut work)? {
             Ok(found) => inputs.push(Named::Files(found)),
             Err(status) => return Ok(status),
         }

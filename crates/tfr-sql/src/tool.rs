@@ -27,8 +27,8 @@ pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'st
     let interrupt = interrupt::watch(kill)?;
     let work = Work { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() };
     match tool {
-        Tool::Head(args) => records::print(args.source, Some(args.limit), work),
-        Tool::Cat(args) => records::print(args.source, args.limit, work),
+        Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
+        Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),
         Tool::Schema(args) => schema::print(&args, work),
         Tool::Verify(args) => verify::run(&args, work),
         Tool::Salvage(args) => salvage::run(&args, work),

@@ -35,9 +35,6 @@ pub struct RecordSource {
     /// infinities are strings, and a feature that is there but of no kind is null.
     #[arg(long = "as", value_name = "FORM", default_value = "json", hide_possible_values = true)]
     pub form: RecordForm,
-
-    #[command(flatten)]
-    pub stores: StoreArgs,
 }
 
 /// `head`.
@@ -50,6 +47,9 @@ pub struct HeadArgs {
     /// How many records, of all files together
     #[arg(short = 'n', long = "records", value_name = "N", default_value_t = 10)]
     pub limit: u64,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// `cat`.
@@ -62,6 +62,9 @@ pub struct CatArgs {
     /// How many records, of all files together [default: all]
     #[arg(short = 'n', long = "records", value_name = "N")]
     pub limit: Option<u64>,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// How a record is shown.
