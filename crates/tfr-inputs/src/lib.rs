@@ -34,6 +34,7 @@ pub mod hive_text;
 pub mod json;
 pub mod libsvm;
 mod names;
+mod nulls;
 mod open;
 mod options;
 pub mod orc;

@@ -1,5 +1,6 @@
 //! `NAME=URL[,key=value...]`, the value of `--table`.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +20,9 @@ pub struct TableSpec {
     pub options: InputOptions,
 }
 
+/// Keys that may be given more than once.
+const REPEATABLE: [&str; 3] = ["null", "null_value", "map"];
+
 impl FromStr for TableSpec {
     type Err = Error;
 
@@ -36,13 +40,24 @@ impl FromStr for TableSpec {
             return Err(invalid("the URL is empty").into());
         }
         let mut spec = Self { name, locations: vec![location], options: InputOptions::default() };
+        let mut given = HashSet::new();
         for part in parts {
             let (key, value) = part.split_once('=').ok_or_else(|| {
                 invalid(&format!("expected key=value, found {part:?}; put a URL with a comma in double quotes"))
             })?;
             match key.trim() {
                 "path" => spec.locations.push(value.to_owned()),
-                key => spec.options.set(key, value)?,
+                key => {
+                    // The last would win, and the others be lost.
+                    if !given.insert(key.to_owned()) && !REPEATABLE.contains(&key) {
+                        let hint = match key {
+                            "partitions" => ": it takes them all, in double quotes: \"partitions=dt DATE, h INT\"",
+                            _ => "",
+                        };
+                        return Err(invalid(&format!("{key} is given twice{hint}")).into());
+                    }
+                    spec.options.set(key, value)?;
+                }
             }
         }
         Ok(spec)
@@ -123,6 +138,12 @@ mod tests {
             (
                 "t=a,b.csv",
                 "table \"t=a,b.csv\": expected key=value, found \"b.csv\"; put a URL with a comma in double quotes",
+            ),
+            ("t=a.csv,header=true,header=false", "table \"t=a.csv,header=true,header=false\": header is given twice"),
+            (
+                "t=a,partitions=dt DATE,partitions=h INT",
+                "table \"t=a,partitions=dt DATE,partitions=h INT\": partitions is given twice: it takes them all, in \
+                 double quotes: \"partitions=dt DATE, h INT\"",
             ),
             ("t=a.csv,header=perhaps", "option header=\"perhaps\": expected true or false"),
         ] {

@@ -30,12 +30,14 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
+use query::OF_SHARDS;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;
 pub use schema::{InferenceArgs, SchemaArgs};
 pub use shards::ShardArgs;
+pub use stores::StoreArgs;
 pub use target::{TableFormat, TableTarget, Target};
 pub use values::is_remote;
 pub use verify::VerifyArgs;
@@ -112,37 +114,11 @@ pub enum Tool {
     Stats(StatsArgs),
 }
 
-/// Options that say how shards or records are written; alone they would do nothing.
-const WRITING: [&str; 23] = [
-    "shards",
-    "shard_size",
-    "shard_rows",
-    "hosts",
-    "shuffle",
-    "seed",
-    "splits",
-    "split_by",
-    "partition_by",
-    "keep_partition_columns",
-    "prefix",
-    "compression",
-    "level",
-    "mode",
-    "maps",
-    "map_file",
-    "nulls",
-    "record_type",
-    "sequences",
-    "separator",
-    "strict",
-    "emit",
-    "layout",
-];
-
+/// Options that say how rows are written do nothing alone.
 fn writing_needs_a_target(option: Arg) -> Arg {
-    match WRITING.contains(&option.get_id().as_str()) {
-        true => option.requires("target"),
-        false => option,
+    match option.get_id().as_str() {
+        id if id == "mode" || OF_SHARDS.contains(&id) => option.requires("target"),
+        _ => option,
     }
 }
 

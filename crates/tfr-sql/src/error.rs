@@ -148,8 +148,8 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A tool for local files is to read a URL.
-    #[error("{url}: only queries and schema read URLs")]
+    /// A tool that works beside its files is to do so at a URL.
+    #[error("{url}: only beside local files can this be done")]
     RemoteInput {
         /// The URL.
         url: String,
@@ -167,6 +167,18 @@ pub enum Error {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// A table by a SerDe.
+    #[error("ROW FORMAT SERDE '{class}': tables are read by their format, not by a class")]
+    RowFormatSerde {
+        /// The class.
+        class: String,
+    },
+    /// `ROW FORMAT` and `OPTIONS` say the same thing.
+    #[error("option {key:?} is told by ROW FORMAT and by OPTIONS, or twice")]
+    RowFormatTwice {
+        /// The option.
+        key: &'static str,
     },
     /// A pattern without files.
     #[error("{pattern}: no file fits this pattern")]
@@ -340,7 +352,13 @@ impl Error {
             Self::SidecarThere { .. } => {
                 Some("write to another directory with --out, or in its place with --replace".to_owned())
             }
-            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy".to_owned()),
+            Self::RowFormatSerde { .. } => Some(
+                "leave the clause out and name the format, as in STORED AS TEXTFILE, PARQUET, ORC, AVRO, JSON or CSV; \
+                 properties of the SerDe stand in OPTIONS ('field.delim' ',')"
+                    .to_owned(),
+            ),
+            Self::RowFormatTwice { .. } => Some("say it once".to_owned()),
+            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy; copy what is written beside it back".to_owned()),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),

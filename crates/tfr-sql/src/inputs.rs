@@ -1,17 +1,57 @@
-//! What a tool is to look at: paths, and patterns of paths as shells have them.
+//! What a tool is to look at: paths, patterns of paths as shells have them, and URLs.
 
 use std::path::{Path, PathBuf};
 
 use datafusion_tfrecord::directory::redacted;
+use tfrecord_shards::Input;
 
-use crate::cli::is_remote;
+use crate::cli::{StoreArgs, is_remote};
 use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::stored::ObjectStores;
+use crate::tool::Work;
+
+/// What the paths, patterns and URLs lead to, in their order, unless a signal came.
+pub fn open(paths: &[PathBuf], stores: &StoreArgs, work: &mut Work<'_>) -> Result<Result<Vec<Input>, ExitStatus>> {
+    let mut reached = None;
+    let mut inputs = Vec::with_capacity(paths.len());
+    for path in paths {
+        match url(path) {
+            Some(url) => {
+                let stores = match &reached {
+                    Some(stores) => stores,
+                    None => reached.insert(ObjectStores::new(stores.options(), work.reads.clone())?),
+                };
+                match stores.find(url, &mut work.interrupt)? {
+                    Ok(found) => inputs.extend(found.into_iter().map(Input::from)),
+                    Err(status) => return Ok(Err(status)),
+                }
+            }
+            None => inputs.extend(expand(std::slice::from_ref(path))?.into_iter().map(Input::from)),
+        }
+    }
+    Ok(Ok(inputs))
+}
+
+/// Those of them that lie in the file system.
+pub fn local(inputs: &[Input]) -> Vec<PathBuf> {
+    let path = |input: &Input| match input {
+        Input::Path(path) => Some(path.clone()),
+        _ => None,
+    };
+    inputs.iter().filter_map(path).collect()
+}
+
+/// The URL that a path is. What is there by this name is a path all the same.
+fn url(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err())
+}
 
 /// The paths, each pattern replaced by what it fits, by name. A path that is there is no pattern, whatever it is called.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
-        if let Some(url) = path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err()) {
+        if let Some(url) = url(path) {
             return Err(Error::RemoteInput { url: redacted(url).into_owned() });
         }
         match pattern(path) {

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion_tfrecord::directory::{DirectoryTable, redacted};
 use serde_json::Value;
@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::names;
 use crate::origin::{self, Spelling};
 use crate::recorded;
+use crate::row_format;
 use crate::spill::SpillDirectory;
 use crate::stdin::StandardInput;
 
@@ -163,12 +164,13 @@ fn table_name(context: &SessionContext, path: &str) -> Result<String> {
 
 /// The statements of `text`; one word alone was hardly meant to be one.
 fn parse(text: &str) -> Result<VecDeque<Statement>> {
-    let parsed = DFParserBuilder::new(text).build().and_then(|mut parser| parser.parse_statements());
-    parsed.map_err(|error| match text.trim() {
-        word if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') => {
-            Error::Word { word: word.to_owned(), source: error }
+    row_format::parse(text).map_err(|error| match (text.trim(), error) {
+        (word, Error::Engine(source))
+            if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') =>
+        {
+            Error::Word { word: word.to_owned(), source }
         }
-        _ => error.into(),
+        (_, error) => error,
     })
 }
 

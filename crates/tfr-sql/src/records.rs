@@ -1,15 +1,15 @@
 //! `head` and `cat`: records as text, one after the other.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::slice;
 
 use tfrecord_framing::{Position, RecordReader, Records};
-use tfrecord_shards::{ErrorKind, FindingKind, files};
+use tfrecord_shards::{ErrorKind, FindingKind, Input, files};
 use tfrecord_sidecars::{json_line, textproto};
 
-use crate::cli::{RecordForm, RecordSource};
+use crate::cli::{RecordForm, RecordSource, StoreArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
@@ -23,8 +23,19 @@ const TEXT_BLOCK: usize = 64 << 10;
 const RECORDS: usize = 1024;
 
 /// Prints records, at most `limit`.
-pub fn print(source: RecordSource, limit: Option<u64>, mut work: Work<'_>) -> Result<ExitStatus> {
+pub fn print(source: RecordSource, stores: &StoreArgs, limit: Option<u64>, mut work: Work<'_>) -> Result<ExitStatus> {
     let printer = work.printer.clone();
+    let mut inputs = Vec::with_capacity(source.files.len());
+    for path in &source.files {
+        if path.as_os_str() == "-" {
+            inputs.push(Named::StandardInput);
+            continue;
+        }
+        match inputs::open(slice::from_ref(path), stores, &mut work)? {
+            Ok(found) => inputs.push(Named::Files(found)),
+            Err(status) => return Ok(status),
+        }
+    }
     let printed = work.until_signal(move || {
         let mut text = RecordText {
             printer: &printer,
@@ -33,15 +44,22 @@ pub fn print(source: RecordSource, limit: Option<u64>, mut work: Work<'_>) -> Re
             text: Vec::new(),
             incomplete: false,
         };
-        for path in &source.files {
+        for input in &inputs {
             if text.left == 0 {
                 break;
             }
-            text.add_path(path)?;
+            text.add_named(input)?;
         }
         Ok(if text.incomplete { ExitStatus::Failed } else { ExitStatus::Done })
     })?;
     Ok(printed.unwrap_or_else(|status| status))
+}
+
+/// What is read after the other.
+enum Named {
+    StandardInput,
+    /// All that one pattern or path leads to.
+    Files(Vec<Input>),
 }
 
 /// Records on their way to standard output.
@@ -57,23 +75,27 @@ struct RecordText<'a> {
 }
 
 impl RecordText<'_> {
-    fn add_path(&mut self, path: &PathBuf) -> Result<()> {
-        if path.as_os_str() == "-" {
-            return self.add(io::stdin().lock(), Path::new("standard input"));
+    fn add_named(&mut self, named: &Named) -> Result<()> {
+        match named {
+            Named::StandardInput => self.add(io::stdin().lock(), Path::new("standard input")),
+            Named::Files(inputs) => inputs.iter().try_for_each(|input| self.add_input(input)),
         }
-        let (files, findings) = files(&inputs::expand(std::slice::from_ref(path))?)?;
+    }
+
+    fn add_input(&mut self, input: &Input) -> Result<()> {
+        let (files, findings) = files(slice::from_ref(input))?;
         for finding in findings {
             self.incomplete |= matches!(finding.kind, FindingKind::MissingShard | FindingKind::Unreadable(_));
             self.printer.warning(finding);
         }
         if files.is_empty() {
-            return Err(tfrecord_shards::Error::from(ErrorKind::NoFiles { path: path.clone() }).into());
+            return Err(tfrecord_shards::Error::from(ErrorKind::NoFiles { path: input.path().to_owned() }).into());
         }
         for file in files {
             if self.left == 0 {
                 break;
             }
-            let opened = File::open(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
+            let opened = input.open(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
             self.add(opened, &file)?;
         }
         Ok(())

@@ -14,14 +14,17 @@ use crate::tool::Work;
 
 /// Moves the records.
 pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
-    let paths = inputs::expand(&args.paths)?;
-    if let Some(kept) = kept(&args.out, &args.shards, &paths)? {
+    let inputs = match inputs::open(&args.paths, &args.stores, &mut work)? {
+        Ok(inputs) => inputs,
+        Err(status) => return Ok(status),
+    };
+    if let Some(kept) = kept(&args.out, &args.shards, &inputs::local(&inputs))? {
         return tell(kept, args.report, &work);
     }
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let moved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
-        reshard(&paths, &out, &options, progress)
+        reshard(&inputs, &out, &options, progress)
     })?;
     let Reshard { manifest, findings, .. } = match moved {
         Ok(moved) => moved,

@@ -15,14 +15,17 @@ use crate::verify::{finding, lines};
 
 /// Saves what is sound.
 pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
-    let paths = inputs::expand(&args.paths)?;
-    if let Some(kept) = kept(&args.out, &args.shards, &paths)? {
+    let inputs = match inputs::open(&args.paths, &args.stores, &mut work)? {
+        Ok(inputs) => inputs,
+        Err(status) => return Ok(status),
+    };
+    if let Some(kept) = kept(&args.out, &args.shards, &inputs::local(&inputs))? {
         return tell(kept, args.report, &work);
     }
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
-        salvage(&paths, &out, &options, progress)
+        salvage(&inputs, &out, &options, progress)
     })?;
     let Salvage { manifest, findings, .. } = match saved {
         Ok(saved) => saved,

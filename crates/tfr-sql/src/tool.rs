@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle as BarStyle};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::Tool;
 use crate::error::{Error, Result};
@@ -23,10 +24,11 @@ use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
 
 /// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
 pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
-    let work = Work { printer, interrupt: interrupt::watch(kill)?, started: Instant::now() };
+    let interrupt = interrupt::watch(kill)?;
+    let work = Work { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() };
     match tool {
-        Tool::Head(args) => records::print(args.source, Some(args.limit), work),
-        Tool::Cat(args) => records::print(args.source, args.limit, work),
+        Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
+        Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),
         Tool::Schema(args) => schema::print(&args, work),
         Tool::Verify(args) => verify::run(&args, work),
         Tool::Salvage(args) => salvage::run(&args, work),
@@ -43,6 +45,8 @@ pub struct Work<'a> {
     pub printer: &'a Printer,
     /// Ctrl-C and SIGTERM.
     pub interrupt: Interrupt,
+    /// Ends requests that the job waits for, once it was told to stop.
+    pub reads: CancellationToken,
     /// When the command started.
     pub started: Instant,
 }
@@ -77,6 +81,7 @@ impl Work<'_> {
             Either::Left((done, _)) => (done, None),
             Either::Right((status, done)) => {
                 progress.stop();
+                self.reads.cancel();
                 (block_on(done), Some(status))
             }
         };

@@ -1,8 +1,6 @@
 //! `verify`: what is wrong with files and sets, a line for each thing.
 
-use std::path::PathBuf;
-
-use tfrecord_shards::{Finding, FindingKind, Leftover, Verification, remove_leftovers, verify};
+use tfrecord_shards::{Finding, FindingKind, Input, Leftover, Verification, remove_leftovers, verify};
 
 use crate::cli::VerifyArgs;
 use crate::error::{Error, Result};
@@ -13,11 +11,18 @@ use crate::tool::Work;
 
 /// Checks files and sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
-    let paths = inputs::expand(&args.paths)?;
     let removes = args.remove_leftovers;
+    let inputs = match removes {
+        // In a store nothing is staged that can be told from what another run is at.
+        true => inputs::expand(&args.paths)?.into_iter().map(Input::from).collect(),
+        false => match inputs::open(&args.paths, &args.stores, &mut work)? {
+            Ok(inputs) => inputs,
+            Err(status) => return Ok(status),
+        },
+    };
     let verified = work.with_progress(args.threads, move |progress, _| {
-        let (removed, paths) = if removes { remove(paths)? } else { (Vec::new(), paths) };
-        let verification = if paths.is_empty() { None } else { Some(verify(&paths, progress)?) };
+        let (removed, inputs) = if removes { remove(inputs)? } else { (Vec::new(), inputs) };
+        let verification = if inputs.is_empty() { None } else { Some(verify(&inputs, progress)?) };
         Ok((removed, verification))
     })?;
     let (removed, verification) = match verified {
@@ -48,12 +53,12 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
 }
 
 /// Removes what killed runs have left, and tells what there is to check then: not what they have left nothing else of.
-fn remove(paths: Vec<PathBuf>) -> tfrecord_shards::Result<(Vec<Leftover>, Vec<PathBuf>)> {
+fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<(Vec<Leftover>, Vec<Input>)> {
     let (mut removed, mut left) = (Vec::new(), Vec::new());
-    for path in paths {
-        let found = remove_leftovers(&path)?.removed;
-        if found.is_empty() || path.exists() {
-            left.push(path);
+    for input in inputs {
+        let found = remove_leftovers(input.path())?.removed;
+        if found.is_empty() || input.path().exists() {
+            left.push(input);
         }
         removed.extend(found);
     }

@@ -22,7 +22,7 @@ const MAX_DAMAGE: usize = 10_000;
 pub(crate) struct FrameReader<'a> {
     input: &'a InputFile,
     progress: &'a Progress,
-    file: File,
+    file: Box<dyn Read + Send>,
     /// What was read, of which the first `taken` of `filled` bytes were decoded.
     block: Vec<u8>,
     taken: usize,
@@ -72,7 +72,7 @@ impl<'a> FrameReader<'a> {
     /// # Errors
     /// When it cannot be opened, or the run is to stop.
     pub(crate) fn open(input: &'a InputFile, on_damage: OnDamage, progress: &'a Progress) -> Result<Self> {
-        let file = File::open(&input.path).at("open", &input.path)?;
+        let file = input.open()?;
         let mut reader = Self {
             input,
             progress,
@@ -131,7 +131,11 @@ impl<'a> FrameReader<'a> {
                 Ok(0) => break,
                 Ok(read) => self.filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).at("read", &self.input.path),
+                Err(error) => {
+                    // That it was to stop may be why.
+                    self.progress.advance(0)?;
+                    return Err(error).at("read", &self.input.path);
+                }
             }
         }
         let filled = self.block.get(..self.filled).unwrap_or_default();
@@ -219,8 +223,11 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
             return Ok(Count { rows: *rows, framed_bytes: *framed_bytes });
         }
         progress.expect(input.len);
-        let is_plain = FrameReader::open(input, on_damage, &Progress::default())?.compression() == Compression::None;
-        if is_plain {
+        // A store is asked for all of a file, or for a part; not for every header.
+        let is_plain = || -> Result<bool> {
+            Ok(FrameReader::open(input, on_damage, &Progress::default())?.compression() == Compression::None)
+        };
+        if input.store.is_none() && is_plain()? {
             let mut count = Count::default();
             hop(input, progress, |len| {
                 count = count + Count { rows: 1, framed_bytes: len };

@@ -15,6 +15,7 @@ use crate::frames::{FrameReader, OnDamage, hop};
 use crate::input::{InputFile, Inputs};
 use crate::names::RunId;
 use crate::progress::Progress;
+use crate::stored::Input;
 
 /// What index files are called. What is in them is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,7 +108,7 @@ pub struct Index {
 /// cannot be read, an index cannot be written, or the run was stopped. No index is put in its place before all are
 /// written.
 pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Indexing> {
-    let Inputs { files, mut findings, .. } = Inputs::find(inputs)?;
+    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
     if let Some(at) = findings.iter().position(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
         return Err(findings.swap_remove(at).into_error());
     }

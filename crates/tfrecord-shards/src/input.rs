@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::finding::{Finding, FindingKind};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, ShardName, run_told};
 use crate::staging;
+use crate::stored::{FileStore, Input};
 
 /// What files that lie beside shards, and are none, end in: sidecars for other tools, indexes, notes.
 const SIDECARS: [&str; 12] =
@@ -33,9 +34,24 @@ pub(crate) struct InputFile {
     /// What its records have in common and do not tell themselves: the split, and the `key=value` directories that the
     /// file lies in. Of a file that was named itself the user knows.
     pub(crate) group: Option<String>,
+    /// Where it lies, if that is not the file system.
+    pub(crate) store: Option<Arc<dyn FileStore>>,
 }
 
 impl InputFile {
+    /// Opens it.
+    pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        self.open_beside(&self.path).at("open", &self.path)
+    }
+
+    /// Opens a file of the place where it lies.
+    pub(crate) fn open_beside(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        match &self.store {
+            Some(store) => store.open(path),
+            None => Ok(Box::new(File::open(path)?)),
+        }
+    }
+
     /// The directory of the set that lists it; the file itself if none does.
     pub(crate) fn origin(&self) -> &Path {
         let depth = self.entry().map_or(0, |shard| Path::new(&shard.path).components().count());
@@ -70,9 +86,14 @@ impl InputFile {
 ///
 /// # Errors
 /// When a path leads nowhere.
-pub fn files(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
-    let Inputs { files, findings, .. } = Inputs::locate(paths)?;
+pub fn files<I: Clone + Into<Input>>(inputs: &[I]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
+    let Inputs { files, findings, .. } = Inputs::locate(&Input::all(inputs))?;
     Ok((files.into_iter().map(|file| file.path).collect(), findings))
+}
+
+/// What was named first.
+pub(crate) fn first_path(inputs: &[Input]) -> PathBuf {
+    inputs.first().map(|input| input.path().to_owned()).unwrap_or_default()
 }
 
 /// Whether a file's name is that of a sidecar: something that lies beside shards and is none, by the name's ending. A
@@ -90,13 +111,13 @@ pub fn is_sidecar(name: &str) -> bool {
 }
 
 /// Whether a file in a directory is passed over: hidden, a mark of a tool, or a sidecar.
-fn is_passed_over(name: &OsStr) -> bool {
+pub(crate) fn is_passed_over(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(['.', '_']) || is_sidecar(&name)
 }
 
 /// Whether a file's name is one that shards have, of ours or of others.
-fn is_shard_name(name: &OsStr) -> bool {
+pub(crate) fn is_shard_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     !is_passed_over(name.as_ref().as_ref()) && (name.parse::<ShardName>().is_ok() || name.contains(".tfrec"))
 }
@@ -108,7 +129,7 @@ fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
 }
 
 /// What the records of a file in a directory have in common: see [`InputFile::group`].
-fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
+pub(crate) fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
     let split = listed.and_then(|shard| shard.split.as_deref());
     let dirs = path.parent().unwrap_or(Path::new(""));
     let keys = dirs.iter().map(OsStr::to_string_lossy).filter(|name| name.contains('='));
@@ -116,7 +137,7 @@ fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
 }
 
 /// What is wrong with a shard that the set around it does not list.
-fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
+pub(crate) fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let run = run_told(&name).unwrap_or_default();
     match runs.iter().find(|known| known.run == run) {
@@ -144,7 +165,7 @@ struct Entry {
     len: u64,
 }
 
-/// The files that paths lead to.
+/// The files that inputs lead to.
 ///
 /// A link to a file is a file of its own, and one to a directory a directory, but for a link back to a directory that it
 /// lies in.
@@ -159,7 +180,7 @@ pub(crate) struct Inputs {
     /// The first of the named ones that is neither file nor directory: a pipe, say.
     stream: Option<PathBuf>,
     /// The path at work, and what it is when links are resolved.
-    root: (PathBuf, PathBuf),
+    pub(crate) root: (PathBuf, PathBuf),
     /// The files and directories met, by resolved paths; what lies in them, from there.
     met: BTreeSet<PathBuf>,
     /// The directories around the one at work, resolved.
@@ -175,8 +196,8 @@ impl Inputs {
     ///
     /// # Errors
     /// When a path leads nowhere, or to what is neither file nor directory.
-    pub(crate) fn find(paths: &[PathBuf]) -> Result<Self> {
-        let inputs = Self::locate(paths)?;
+    pub(crate) fn find(inputs: &[Input]) -> Result<Self> {
+        let inputs = Self::locate(inputs)?;
         match inputs.stream {
             Some(path) => Err(ErrorKind::NotAFile { path }.into()),
             None => Ok(inputs),
@@ -187,17 +208,24 @@ impl Inputs {
     ///
     /// # Errors
     /// As [`find`](Self::find), and when more than one path leads to a file.
-    pub(crate) fn find_once(paths: &[PathBuf]) -> Result<Self> {
-        let inputs = Self::find(paths)?;
+    pub(crate) fn find_once(inputs: &[Input]) -> Result<Self> {
+        let inputs = Self::find(inputs)?;
         match inputs.twice {
             Some(path) => Err(ErrorKind::Twice { path }.into()),
             None => Ok(inputs),
         }
     }
 
-    fn locate(paths: &[PathBuf]) -> Result<Self> {
+    fn locate(named: &[Input]) -> Result<Self> {
         let mut inputs = Self::default();
-        for path in paths {
+        for input in named {
+            let path = match input {
+                Input::Path(path) => path,
+                Input::Stored(stored) => {
+                    inputs.add_stored(stored);
+                    continue;
+                }
+            };
             let metadata = fs::metadata(path).at("open", path)?;
             inputs.root = (path.clone(), resolve(path, metadata.is_dir()).at("open", path)?);
             if metadata.is_dir() {
@@ -207,7 +235,7 @@ impl Inputs {
                 if !metadata.is_file() {
                     inputs.stream.get_or_insert_with(|| path.clone());
                 }
-                inputs.add_named(path, metadata.len());
+                inputs.add_named(path, metadata.len(), None, |dir| Manifest::read(dir));
             }
         }
         Ok(inputs)
@@ -223,7 +251,7 @@ impl Inputs {
         }
     }
 
-    fn meet(&mut self, path: &Path) -> bool {
+    pub(crate) fn meet(&mut self, path: &Path) -> bool {
         let is_new = self.met.insert(self.place(path));
         if !is_new {
             self.twice.get_or_insert_with(|| path.to_owned());
@@ -231,21 +259,32 @@ impl Inputs {
         is_new
     }
 
-    fn add_named(&mut self, path: &Path, len: u64) {
+    pub(crate) fn is_met(&self, path: &Path) -> bool {
+        self.met.contains(&self.place(path))
+    }
+
+    pub(crate) fn add_named(
+        &mut self,
+        path: &Path,
+        len: u64,
+        store: Option<&Arc<dyn FileStore>>,
+        read_manifest: impl Fn(&Path) -> Result<Manifest>,
+    ) {
         if !self.meet(path) {
             return;
         }
         let listed = set_directories(path).find_map(|dir| {
             let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
                 // A file that was named itself is read whatever is beside it.
-                Manifest::read(dir).ok().map(Arc::new)
+                read_manifest(dir).ok().map(Arc::new)
             });
             let manifest = manifest.as_ref()?;
             let below = path.strip_prefix(dir).ok()?;
             let is_it = |shard: &ShardEntry| below == Path::new(&shard.path);
             Some((Arc::clone(manifest), manifest.shards.iter().position(is_it)?))
         });
-        self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None });
+        let store = store.cloned();
+        self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None, store });
     }
 
     /// Adds what is in a directory and below.
@@ -268,7 +307,7 @@ impl Inputs {
                     inputs.add_directory(&path);
                 } else if inputs.meet(&path) {
                     let group = Some(group(&path, None));
-                    inputs.files.push(InputFile { path, len, listed: None, named: false, group });
+                    inputs.files.push(InputFile { path, len, listed: None, named: false, group, store: None });
                 }
             }
         });
@@ -303,7 +342,7 @@ impl Inputs {
                 Ok(metadata) if self.meet(&path) => {
                     let listed = Some((Arc::clone(&manifest), index));
                     let group = Some(group(&path, Some(shard)));
-                    self.files.push(InputFile { path, len: metadata.len(), listed, named: false, group });
+                    self.files.push(InputFile { path, len: metadata.len(), listed, named: false, group, store: None });
                 }
                 Ok(_) => {}
                 Err(_) => self.findings.push(Finding::new(&path, FindingKind::MissingShard)),
@@ -320,7 +359,7 @@ impl Inputs {
             for Entry { path, is_dir, .. } in inputs.entries(dir) {
                 if is_dir {
                     inputs.add_unlisted(&path, runs);
-                } else if path.file_name().is_some_and(is_shard_name) && !inputs.met.contains(&inputs.place(&path)) {
+                } else if path.file_name().is_some_and(is_shard_name) && !inputs.is_met(&path) {
                     inputs.findings.extend(unlisted(&path, runs));
                 }
             }
@@ -337,7 +376,7 @@ impl Inputs {
         }
     }
 
-    fn find_unreadable(&mut self, path: &Path, error: Error) {
+    pub(crate) fn find_unreadable(&mut self, path: &Path, error: Error) {
         self.findings.push(Finding::new(path, FindingKind::Unreadable(error)));
     }
 

@@ -8,7 +8,7 @@
 //! Buffers come in the order of the files, so the number of threads does not show in the shards.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +27,13 @@ use crate::filler::ShardFiller;
 use crate::finding::{Finding, FindingKind};
 use crate::form::FormDifference;
 use crate::frames::{Count, FrameSink, OnDamage, count, read_through};
-use crate::input::{InputFile, Inputs};
+use crate::input::{InputFile, Inputs, first_path};
 use crate::local::LocalCommit;
 use crate::manifest::{MAPPING_OPTION, Manifest, SetDescription};
 use crate::names::RunId;
 use crate::progress::Progress;
 use crate::sharding::{ShardRanges, ShardRule, Sharding};
+use crate::stored::Input;
 use crate::writer::thread_pool;
 
 /// Framed bytes that are handed on at once.
@@ -109,7 +110,13 @@ impl Default for RewriteOptions {
 /// ([`ErrorKind::Twice`]); when records would be mixed whose manifests tell different schemas, mappings or record types,
 /// or only some have one that does ([`ErrorKind::MixedForms`]), or those of different splits or `key=value` directories;
 /// as [`LocalCommit::begin`] and [`LocalCommit::publish`]; or when the run was stopped. Nothing is left behind.
-pub fn reshard(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progress: &Progress) -> Result<Reshard> {
+pub fn reshard<I: Clone + Into<Input>>(
+    inputs: &[I],
+    out: &Path,
+    options: &RewriteOptions,
+    progress: &Progress,
+) -> Result<Reshard> {
+    let inputs = &Input::all(inputs);
     let Inputs { files, mut findings, .. } = Inputs::find_once(inputs)?;
     if let Some(at) = findings.iter().position(Finding::is_gap) {
         return Err(findings.swap_remove(at).into_error());
@@ -172,7 +179,13 @@ pub struct Salvage {
 /// When a path leads nowhere or to a pipe or device, there is no file to read, a file would be read twice, or records of different splits or `key=value` directories would
 /// be mixed; when there is damage and no sound record ([`ErrorKind::NothingSound`]); as [`LocalCommit::begin`] and
 /// [`LocalCommit::publish`]; or when the run was stopped. All else is findings.
-pub fn salvage(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progress: &Progress) -> Result<Salvage> {
+pub fn salvage<I: Clone + Into<Input>>(
+    inputs: &[I],
+    out: &Path,
+    options: &RewriteOptions,
+    progress: &Progress,
+) -> Result<Salvage> {
+    let inputs = &Input::all(inputs);
     let Inputs { files, mut findings, .. } = Inputs::find_once(inputs)?;
     if let Some((file, difference)) = form_difference(&files) {
         findings.push(Finding::new(file.origin(), FindingKind::MixedForms(difference)));
@@ -185,7 +198,7 @@ pub fn salvage(inputs: &[PathBuf], out: &Path, options: &RewriteOptions, progres
 
 /// Files on their way to a new set.
 struct Rewrite<'a> {
-    inputs: &'a [PathBuf],
+    inputs: &'a [Input],
     files: Vec<InputFile>,
     out: &'a Path,
     options: &'a RewriteOptions,
@@ -197,12 +210,12 @@ impl Rewrite<'_> {
     /// Writes the set, and tells what is wrong with the files.
     fn run(self) -> Result<(Manifest, Vec<Finding>)> {
         if self.files.is_empty() {
-            return Err(ErrorKind::NoFiles { path: self.inputs.first().cloned().unwrap_or_default() }.into());
+            return Err(ErrorKind::NoFiles { path: first_path(self.inputs) }.into());
         }
         self.check_groups()?;
         check_prefix(&self.options.prefix)?;
         let pool = self.options.pool.clone().map_or_else(thread_pool, Ok)?;
-        let commit = LocalCommit::begin(self.out, self.options.mode, RunId::new(), self.inputs)?;
+        let commit = LocalCommit::begin(self.out, self.options.mode, RunId::new(), &Input::local(self.inputs))?;
         if let Some(standing) = commit.standing() {
             standing.check_append(&self.describe(), commit.out())?;
         }
@@ -244,7 +257,7 @@ impl Rewrite<'_> {
         let staged = filler.finish()?;
         self.progress.advance(0)?;
         if !findings.is_empty() && staged.iter().all(|shard| shard.rows == 0) {
-            let path = self.inputs.first().cloned().unwrap_or_default();
+            let path = first_path(self.inputs);
             return Err(ErrorKind::NothingSound { path, findings }.into());
         }
         Ok((commit.publish(staged, self.describe())?, findings))
@@ -331,7 +344,7 @@ impl Rewrite<'_> {
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;
-        description.inputs = self.inputs.iter().map(|input| input.display().to_string()).collect();
+        description.inputs = self.inputs.iter().map(|input| input.path().display().to_string()).collect();
         if options.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(options.level.get()));
         }

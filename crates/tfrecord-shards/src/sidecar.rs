@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ use crate::names::{MANIFEST_NAME, RunId};
 
 /// Lines of an index that are kept back, in bytes, before they are written.
 const INDEX_BUFFER_LEN: usize = 32 << 10;
+
+/// Bytes of a file that are read at once.
+const READ_LEN: usize = 64 << 10;
 
 /// Two numbers of up to 20 digits, and what stands behind each.
 const LONGEST_LINE: usize = 42;
@@ -56,8 +59,25 @@ impl SidecarEntry {
     pub fn of_file(dir: &Path, path: impl Into<String>) -> Result<Self> {
         let path = path.into();
         let file = dir.join(&path);
-        let content = fs::read(&file).at("read", &file)?;
-        Ok(Self { path, file_bytes: content.len() as u64, crc32c: crc32c::crc32c(&content) })
+        let content = File::open(&file).at("open", &file)?;
+        Self::read(path, content).at("read", &file)
+    }
+
+    /// Of a file at `path` from the set's directory that has this content.
+    pub(crate) fn read(path: impl Into<String>, mut content: impl Read) -> io::Result<Self> {
+        let (mut file_bytes, mut crc32c) = (0, 0);
+        let mut buffer = vec![0; READ_LEN];
+        loop {
+            match content.read(&mut buffer) {
+                Ok(0) => return Ok(Self { path: path.into(), file_bytes, crc32c }),
+                Ok(len) => {
+                    file_bytes += len as u64;
+                    crc32c = crc32c::crc32c_append(crc32c, buffer.get(..len).unwrap_or_default());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Whether it tells of one of these shards alone, so that it stays true when others are added.

@@ -1,17 +1,19 @@
 //! [`verify`]: everything that is wrong with files and sets.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use rayon::prelude::*;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{AtPath, ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
 use crate::frames::{OnDamage, read_through};
-use crate::input::{InputFile, Inputs};
+use crate::input::{InputFile, Inputs, first_path};
 use crate::manifest::Manifest;
 use crate::progress::Progress;
 use crate::sidecar::SidecarEntry;
+use crate::stored::Input;
 
 /// What [`verify`] has seen.
 #[derive(Debug, Default)]
@@ -42,6 +44,8 @@ pub struct Verification {
 ///
 /// A link in a directory is what it leads to, as SQL reads it. A file that more than one path leads to is read once.
 ///
+/// Files of a store are looked at in the same way; what is staged there, and links, there are none.
+///
 /// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about twice
 /// that of the longest record. A record has up to 2 GiB, and in a compressed file of some MiB too.
 ///
@@ -59,7 +63,7 @@ pub struct Verification {
 /// file.extend([0; 5]);
 /// std::fs::write("a.tfrecord", file)?;
 ///
-/// let seen = verify(&["a.tfrecord".into()], &Progress::default())?;
+/// let seen = verify(&["a.tfrecord"], &Progress::default())?;
 /// assert_eq!(seen.records, 2);
 /// let lines: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
 /// assert_eq!(lines, ["a.tfrecord: record 2 at byte 43: zero bytes where a record should start, 5 bytes lost"]);
@@ -69,10 +73,11 @@ pub struct Verification {
 ///
 /// # Errors
 /// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is findings.
-pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
-    let Inputs { files, findings, .. } = Inputs::find(paths)?;
+pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Verification> {
+    let inputs = Input::all(inputs);
+    let Inputs { files, findings, .. } = Inputs::find(&inputs)?;
     if files.is_empty() && findings.is_empty() {
-        return Err(ErrorKind::NoFiles { path: paths.first().cloned().unwrap_or_default() }.into());
+        return Err(ErrorKind::NoFiles { path: first_path(&inputs) }.into());
     }
     progress.expect(files.iter().map(|file| file.len).sum());
     let seen: Vec<_> = files.par_iter().map(|file| verify_file(file, progress)).collect::<Result<_>>()?;
@@ -90,22 +95,28 @@ pub fn verify(paths: &[PathBuf], progress: &Progress) -> Result<Verification> {
 
 /// What is wrong with the files beside the shards of sets.
 fn sidecars(files: &[InputFile]) -> Vec<Finding> {
-    let sets: BTreeMap<&Path, &Manifest> = files
-        .iter()
-        .filter(|file| !file.named)
-        .filter_map(|file| Some((file.origin(), &*file.listed.as_ref()?.0)))
-        .collect();
-    let listed = sets.iter().flat_map(|(dir, manifest)| manifest.sidecars.iter().map(move |sidecar| (dir, sidecar)));
-    let wrong = listed.filter_map(|(dir, listed)| {
-        let path = dir.join(&listed.path);
-        match SidecarEntry::of_file(dir, &listed.path) {
-            Ok(found) if found == *listed => None,
-            Ok(_) => Some(Finding::new(&path, FindingKind::ChangedSidecar)),
-            Err(_) if !path.exists() => Some(Finding::new(&path, FindingKind::MissingSidecar)),
-            Err(error) => Some(Finding::new(&path, FindingKind::Unreadable(error))),
+    let of_sets = files.iter().filter(|file| !file.named);
+    let sets: BTreeMap<&Path, (&InputFile, &Manifest)> =
+        of_sets.filter_map(|file| Some((file.origin(), (file, &*file.listed.as_ref()?.0)))).collect();
+    let mut findings = Vec::new();
+    for (dir, (file, manifest)) in sets {
+        for listed in &manifest.sidecars {
+            let path = dir.join(&listed.path);
+            let read = file.open_beside(&path).and_then(|content| SidecarEntry::read(&listed.path, content));
+            match read {
+                Ok(found) if found == *listed => {}
+                Ok(_) => findings.push(Finding::new(&path, FindingKind::ChangedSidecar)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    findings.push(Finding::new(&path, FindingKind::MissingSidecar));
+                }
+                Err(source) => {
+                    let error = Err::<(), _>(source).at("read", &path).err();
+                    findings.extend(error.map(|error| Finding::new(&path, FindingKind::Unreadable(error))));
+                }
+            }
         }
-    });
-    wrong.collect()
+    }
+    findings
 }
 
 fn verify_file(input: &InputFile, progress: &Progress) -> Result<(ShardFigures, Vec<Finding>)> {

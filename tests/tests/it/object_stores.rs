@@ -6,7 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tfr_tests::{Fault, Operation, Run, S3Server, SECRET_KEY, Scratch, finish, run, tfr_sql};
+use tfr_tests::{
+    Fault, Operation, Run, S3Server, SECRET_KEY, Scratch, WebServer, WebServerOptions, finish, run, tfr_sql,
+    without_stores,
+};
 
 /// More rows than any test waits for.
 const ENDLESS: &str = "SELECT value, value * 2 AS double FROM generate_series(1, 100000000000)";
@@ -247,18 +250,90 @@ fn many_open_shards_need_little_memory() {
 }
 
 #[test]
+fn tools_read_what_lies_there() {
+    let (server, scratch) = (S3Server::default(), Scratch::default());
+    run(write(&server, &rows(1000), "out/").args(["--shards", "4"])).success();
+    let url = server.url("out/");
+    let local = scratch.join("local");
+    run(tfr_sql().arg(rows(1000)).arg("--out").arg(&local).args(["--shards", "4"])).success();
+    let local = local.display().to_string();
+
+    let sound = run(server.tfr_sql().args(["verify", &url])).success();
+    assert_eq!(sound.stdout, "");
+    assert!(sound.stderr.contains("1,000 records in 4 files"), "{}", sound.stderr);
+    let shards = server.url("out/*.tfrecord");
+    for (there, here) in [
+        (&["cat", &url][..], &["cat", &local][..]),
+        (&["cat", shards.as_str()], &["cat", &local]),
+        (&["head", "-n", "3", url.trim_end_matches('/')], &["head", "-n", "3", &local]),
+    ] {
+        let [there, here] = [(server.tfr_sql(), there), (tfr_sql(), here)]
+            .map(|(mut command, arguments)| run(command.args(arguments)).success().stdout);
+        assert_eq!(there, here);
+        assert!(there.lines().count() == 1000 || there.lines().count() == 3);
+    }
+    let moved = scratch.join("moved");
+    run(server.tfr_sql().args(["reshard", &url, "--shards", "2", "--out"]).arg(&moved)).success();
+    let moved = format!("SELECT count(*), sum(id) FROM '{}'", moved.display());
+    assert!(run(tfr_sql().args([&moved, "--format", "csv"])).success().stdout.ends_with("\n1000,500500\n"));
+
+    // One byte of a record is another, a shard is gone, and one too many is there.
+    let keys: Vec<_> = server.keys().into_iter().filter(|key| key.contains(".tfrecord")).collect();
+    let one = server.url(&keys[1]);
+    let whole = run(server.tfr_sql().args(["cat", &one])).success().stdout.lines().count();
+    let mut damaged = server.object(&keys[1]);
+    damaged[100] ^= 1;
+    server.put(&keys[1], damaged);
+    server.put("out/extra-00000-of-00001.tfrecord", server.object(&keys[0]));
+    let found = run(server.tfr_sql().args(["verify", &url])).exits_with(1).stdout;
+    let damage = format!("{}: record ", server.url(&keys[1]));
+    assert!(found.lines().any(|line| line.starts_with(&damage) && line.contains(" at byte ")), "{found}");
+    assert!(found.contains("s3://data/out/extra-00000-of-00001.tfrecord: not of the set"), "{found}");
+    let found = run(server.tfr_sql().args(["cat", &one])).exits_with(1);
+    assert!(found.stderr.contains(&damage), "{}", found.stderr);
+    let saved = scratch.join("saved");
+    let found = run(server.tfr_sql().args(["salvage", &one, "--out"]).arg(&saved)).success().stdout;
+    assert!(found.starts_with(&damage), "{found}");
+    let saved = format!("SELECT count(*) FROM '{}'", saved.display());
+    let counted = run(tfr_sql().args([&saved, "--format", "csv"])).success().stdout;
+    assert!(counted.ends_with(&format!("\n{}\n", whole - 1)), "{counted}");
+
+    // Whole blocks are asked for, one ahead, and not every record.
+    let before = server.requests().len();
+    run(server.tfr_sql().args(["verify", &server.url(&keys[0])])).success();
+    let requests = server.requests().split_off(before);
+    assert!(requests.len() <= 3, "{requests:?}");
+}
+
+#[test]
+fn tools_say_what_a_store_says() {
+    let server = S3Server::default();
+    run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
+    let missing = server.url("nothing/");
+    let refused = run(server.tfr_sql().args(["verify", &missing])).exits_with(1).stderr;
+    assert!(refused.contains(&missing), "{refused}");
+    server.fail_always(Operation::Get, Fault::Status(403, "<Error><Code>AccessDenied</Code></Error>".to_owned()));
+    let url = server.url("out/part-00000-of-00001.tfrecord");
+    for tool in ["verify", "cat"] {
+        let refused = run(server.tfr_sql().args([tool, &url])).exits_with(1);
+        let said = refused.stdout + &refused.stderr;
+        assert!(said.contains(&url) && !said.contains(SECRET_KEY), "{said}");
+    }
+    let shard = server.object("out/part-00000-of-00001.tfrecord");
+    let web = WebServer::new(WebServerOptions { head: true, ranges: true }, [("/a.tfrecord", shard)]);
+    let there = |name: &str| format!("http://{}/{name}", web.authority());
+    let read = run(without_stores(tfr_sql()).args(["cat", &there("a.tfrecord")])).success().stdout;
+    assert_eq!(read.lines().count(), 10);
+    let refused = run(without_stores(tfr_sql()).args(["cat", &there("b.tfrecord")])).exits_with(1).stderr;
+    assert!(refused.contains(&there("b.tfrecord")), "{refused}");
+}
+
+#[test]
 fn what_is_only_for_files_says_so() {
     let server = S3Server::default();
     run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
     let url = server.url("out/");
-    for arguments in [
-        &["verify", &url][..],
-        &["cat", &url],
-        &["head", &url],
-        &["index", &url],
-        &["salvage", &url, "--out", "here"],
-        &["reshard", &url, "--out", "here"],
-    ] {
+    for arguments in [&["index", &url][..], &["verify", "--remove-leftovers", &url]] {
         let refused = run(server.tfr_sql().args(arguments)).exits_with(2);
         assert!(refused.stderr.contains(&url) && refused.stderr.contains("hint: "), "{}", refused.stderr);
     }

@@ -174,6 +174,11 @@ impl Walked {
     }
 }
 
+/// The file at `path`, if there is one; `location` led to it.
+pub(crate) async fn head(store: &dyn ObjectStore, location: &Location, path: &Path) -> Result<Option<ObjectMeta>> {
+    Walk::new(store, location).head(path).await
+}
+
 /// Looks for the files under `location`.
 pub(crate) async fn walk(store: &dyn ObjectStore, location: &Location) -> Result<Walked> {
     let mut walk = Walk::new(store, location);

@@ -82,6 +82,13 @@ impl FileNames {
     }
 }
 
+impl FileNames {
+    /// What stands before `path` in its store, and `path` as the store has it: not percent-encoded, not relative.
+    pub fn in_full(&self, path: &Path) -> String {
+        format!("{}{path}", self.root)
+    }
+}
+
 impl Location {
     /// Reads a path, a URL or a pattern.
     ///

@@ -20,9 +20,9 @@ const MAX_LEN: u64 = 4 << 20;
 /// Reads a part of a file in blocks, from the second on one block ahead of its user.
 ///
 /// Every block is asked for under the condition that the file is still the one that was listed, as far as the store
-/// can tell.
+/// can tell. At most two blocks, 8 MiB, are held.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub struct Blocks {
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
     name: Arc<str>,
@@ -34,12 +34,16 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, meta: ObjectMeta, name: Arc<str>, range: Range<u64>) -> Self {
+    /// A part of the file that was listed so; errors call it `name`.
+    pub fn new(store: Arc<dyn ObjectStore>, meta: ObjectMeta, name: Arc<str>, range: Range<u64>) -> Self {
         Self { store, meta, name, rest: range, len: FIRST_LEN, ahead: None }
     }
 
-    /// The next block; `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
+    /// The next block; `None` at the end. To be awaited on a runtime of tokio.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no longer the one that was listed.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let is_first = self.len == FIRST_LEN;
         let Some((len, block)) = self.ahead.take().or_else(|| self.request()) else { return Ok(None) };
         let block = block.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;

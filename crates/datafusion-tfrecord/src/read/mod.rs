@@ -74,6 +74,7 @@ mod survey;
 mod types;
 mod written;
 
+pub use blocks::Blocks;
 pub(crate) use infer::{Inferred, infer};
 pub use known::KnownFile;
 pub use open::open;

@@ -10,6 +10,7 @@ use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema}
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::{check, endian};
+use crate::nulls::hide_under_nulls;
 
 /// Stands before the length of a message since Arrow 0.15.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -122,7 +123,8 @@ impl Decoder {
                 check::batch(&batch, &body)?;
                 let body = self.native(batch, body, self.layout.schema.fields().iter().map(AsRef::as_ref), version)?;
                 let (schema, projection) = (Arc::clone(&self.layout.schema), Some(self.projection.as_slice()));
-                Ok(Some(read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?))
+                let batch = read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?;
+                Ok(Some(hide_under_nulls(batch)?))
             }
             MessageHeader::DictionaryBatch => {
                 let Some((id, batch)) =

@@ -43,6 +43,7 @@ use self::values::Values;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::nulls::hide_under_nulls;
 use crate::reader::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::joined;
@@ -187,7 +188,8 @@ impl Records {
         });
         let columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        Ok(Some(hide_under_nulls(batch)?))
     }
 
     /// Refuses a block with more records than its bytes can hold.

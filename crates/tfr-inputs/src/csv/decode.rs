@@ -191,6 +191,10 @@ impl Records {
         self.len -= text;
         self.ends.copy_within(cells + 1..self.cells + 1, 1);
         self.cells -= cells;
+        // Of a record begun they count from the start of the text, too.
+        for end in self.ends.iter_mut().skip(1).take(self.cells) {
+            *end -= text;
+        }
         self.record = (0, 0);
         self.lines.clear();
         self.quoted_empty.clear();

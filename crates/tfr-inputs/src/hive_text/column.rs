@@ -50,7 +50,7 @@ impl Dialect {
         self.separators.get(level).copied().unwrap_or_default()
     }
 
-    /// A text without the escapes in it.
+    /// A text without the escapes in it. An escaped `r` or `n` is the line end that Hive writes so (HIVE-11785).
     fn unescaped<'a>(&self, cell: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(escape) = self.escape else { return Cow::Borrowed(cell) };
         let Some(first) = memchr::memchr(escape, cell) else { return Cow::Borrowed(cell) };
@@ -58,8 +58,12 @@ impl Dialect {
         let mut rest = cell[first..].iter();
         while let Some(byte) = rest.next() {
             // The last byte escapes nothing.
-            let literal = if *byte == escape { rest.next().unwrap_or(byte) } else { byte };
-            text.push(*literal);
+            text.push(match (*byte == escape).then(|| rest.next()).flatten() {
+                Some(b'r') => b'\r',
+                Some(b'n') => b'\n',
+                Some(escaped) => *escaped,
+                None => *byte,
+            });
         }
         Cow::Owned(text)
     }

@@ -6,6 +6,9 @@ use crate::libsvm::{IndexBase, LibSvmOptions};
 
 pub(super) const KEYS: &[&str] = &["index_base", "features", "multilabel", "qid", "encoding", "compression"];
 
+/// A row of all of them has 128 MiB.
+const MAX_FEATURES: usize = 1 << 24;
+
 /// Sets an option of libsvm; `false` if it has no such option.
 pub(super) fn set(libsvm: &mut LibSvmOptions, key: &str, value: &str) -> Result<bool> {
     match key {
@@ -18,9 +21,9 @@ pub(super) fn set(libsvm: &mut LibSvmOptions, key: &str, value: &str) -> Result<
             }
         }
         "features" => {
-            let count =
-                value.parse::<i32>().ok().and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
-            libsvm.features = Some(count.ok_or_else(|| invalid("features", value, "the number of features"))?);
+            let count = value.parse::<usize>().ok().filter(|count| (1..=MAX_FEATURES).contains(count));
+            let expected = format!("the number of features, at most {MAX_FEATURES}");
+            libsvm.features = Some(count.ok_or_else(|| invalid("features", value, &expected))?);
         }
         "multilabel" => libsvm.multilabel = boolean("multilabel", value)?,
         "qid" => libsvm.qid = Some(boolean("qid", value)?),

@@ -1,7 +1,8 @@
 //! [`Lengths`]: the lengths of lists, maps and texts, read before the values that they are lengths of.
 //!
 //! The library makes room for as many items as a batch's lengths add up to, and a length in a file can be anything. So
-//! this adds them up first: runs of integers, versions 1 and 2 of the ORC specification, without a sign.
+//! this adds them up first: runs of integers, versions 1 and 2 of the ORC specification, without a sign. Timestamps, of
+//! which one part has a sign, are read in the same way.
 //!
 //! It also takes a stream of nulls that ends early for the absence of nulls, so those are counted, too.
 
@@ -11,6 +12,7 @@ use std::io::{self, Read};
 pub(super) struct Lengths<R> {
     bytes: R,
     is_v2: bool,
+    is_signed: bool,
     run: Vec<u64>,
     /// How many of the run are taken.
     taken: usize,
@@ -28,7 +30,17 @@ pub(super) struct Sums {
 impl<R: Read> Lengths<R> {
     /// The runs in `bytes`, which are best buffered.
     pub(super) fn new(bytes: R, is_v2: bool) -> Self {
-        Self { bytes, is_v2, run: Vec::with_capacity(512), taken: 0 }
+        Self { bytes, is_v2, is_signed: false, run: Vec::with_capacity(512), taken: 0 }
+    }
+
+    /// The same of integers with a sign, each as the bits of an `i64`.
+    pub(super) fn signed(bytes: R, is_v2: bool) -> Self {
+        Self { is_signed: true, ..Self::new(bytes, is_v2) }
+    }
+
+    /// An integer as it is stored, if it is stored by itself.
+    fn number(&self, stored: u64) -> u64 {
+        if self.is_signed { (stored >> 1) ^ (stored & 1).wrapping_neg() } else { stored }
     }
 
     /// Adds up at most `count` lengths: all of them, and any `window` of them in a row (an upper bound).
@@ -51,17 +63,6 @@ impl<R: Read> Lengths<R> {
         sums
     }
 
-    fn next(&mut self) -> Option<u64> {
-        if self.taken == self.run.len() {
-            self.run.clear();
-            self.taken = 0;
-            // A run of no values would be asked for again and again.
-            self.read_run().ok().filter(|()| !self.run.is_empty())?;
-        }
-        self.taken += 1;
-        self.run.get(self.taken - 1).copied()
-    }
-
     fn read_run(&mut self) -> io::Result<()> {
         let header = self.byte()?;
         if !self.is_v2 {
@@ -79,12 +80,13 @@ impl<R: Read> Lengths<R> {
         if header >= 128 {
             for _ in 0..=!header {
                 let value = self.varint()?;
-                self.run.push(value);
+                self.run.push(self.number(value));
             }
             return Ok(());
         }
         let delta = i64::from(self.byte()? as i8);
         let first = self.varint()?;
+        let first = self.number(first);
         let values = (0..i64::from(header) + 3).map(|index| first.wrapping_add_signed(index * delta));
         self.run.extend(values);
         Ok(())
@@ -92,13 +94,14 @@ impl<R: Read> Lengths<R> {
 
     fn read_short_repeat(&mut self, header: u8) -> io::Result<()> {
         let value = self.big_endian(usize::from(header >> 3 & 7) + 1)?;
-        self.run.extend(std::iter::repeat_n(value, usize::from(header & 7) + 3));
+        self.run.extend(std::iter::repeat_n(self.number(value), usize::from(header & 7) + 3));
         Ok(())
     }
 
     fn read_direct(&mut self, header: u8) -> io::Result<()> {
         let count = self.count(header)?;
-        let values = self.packed(count, width(header >> 1 & 31))?;
+        let mut values = self.packed(count, width(header >> 1 & 31))?;
+        values.iter_mut().for_each(|value| *value = self.number(*value));
         self.run.extend(values);
         Ok(())
     }
@@ -110,6 +113,9 @@ impl<R: Read> Lengths<R> {
         let (base_len, patch_width) = (usize::from(third >> 5) + 1, width(third & 31));
         let (gap_width, patches) = (u32::from(fourth >> 5) + 1, usize::from(fourth & 31));
         let base = self.big_endian(base_len)?;
+        // The highest bit is the sign, and the rest the magnitude.
+        let sign = 1_u64 << (base_len * 8 - 1);
+        let base = if base & sign == 0 { base } else { (base ^ sign).wrapping_neg() };
         let mut values = self.packed(count, value_width)?;
         let mut at = 0_usize;
         for patch in self.packed(patches, closest_width(gap_width + patch_width))? {
@@ -126,6 +132,7 @@ impl<R: Read> Lengths<R> {
     fn read_delta(&mut self, header: u8) -> io::Result<()> {
         let count = self.count(header)?;
         let first = self.varint()?;
+        let first = self.number(first);
         let delta = self.varint()?;
         let delta = (delta >> 1) as i64 ^ -((delta & 1) as i64);
         self.run.push(first);
@@ -183,6 +190,21 @@ impl<R: Read> Lengths<R> {
             values.push((bits >> held) as u64 & (u64::MAX >> (64 - width)));
         }
         Ok(values)
+    }
+}
+
+impl<R: Read> Iterator for Lengths<R> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.taken == self.run.len() {
+            self.run.clear();
+            self.taken = 0;
+            // A run of no values would be asked for again and again.
+            self.read_run().ok().filter(|()| !self.run.is_empty())?;
+        }
+        self.taken += 1;
+        self.run.get(self.taken - 1).copied()
     }
 }
 

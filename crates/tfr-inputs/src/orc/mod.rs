@@ -9,6 +9,7 @@ mod clock;
 mod codec;
 mod format;
 mod lengths;
+mod nanos;
 mod proto;
 mod source;
 mod stripe;

@@ -19,6 +19,7 @@ use prost::Message;
 
 use super::clock::Clock;
 use super::lengths::{Lengths, Sums, byte_count};
+use super::nanos;
 use super::proto::{Footer, Stream, StripeFooter, StripeInformation, Type, encoding, kind, stream};
 use super::tail::{Tail, fetch};
 use super::types::{Column, decoded_types};
@@ -96,10 +97,11 @@ impl Stripe {
             }
         }
         let (streams, pieces) = held.into_iter().unzip();
-        let streams = Streams { tail, footer: &footer, streams, pieces };
+        let mut streams = Streams { tail, footer: &footer, streams, pieces, rewritten: HashSet::new() };
         streams.check_nulls(columns, stripe.number_of_rows).map_err(damaged)?;
         let rows_per_batch = streams.rows_per_batch(columns, stripe.number_of_rows, batch_size).map_err(damaged)?;
         let clock = clock(&footer, tail, columns).map_err(damaged)?;
+        streams.mend_timestamps(columns, clock.is_some()).map_err(damaged)?;
         let fields = columns.iter().map(|column| Field::new(&column.name, column.decoded.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let reader = streams.into_file(&stripe, columns);
@@ -194,12 +196,49 @@ struct Streams<'a> {
     footer: &'a StripeFooter,
     streams: Vec<Stream>,
     pieces: Vec<Bytes>,
+    /// Types whose integers are run lengths of version 2 now, whatever they were.
+    rewritten: HashSet<usize>,
 }
 
 impl Streams<'_> {
+    fn index(&self, id: usize, kind: i32) -> Option<usize> {
+        self.streams.iter().position(|found| found.column as usize == id && found.kind == kind)
+    }
+
     fn get(&self, id: usize, kind: i32) -> Option<&Bytes> {
-        let is_it = |found: &Stream| found.column as usize == id && found.kind == kind;
-        self.streams.iter().position(is_it).map(|index| &self.pieces[index])
+        self.index(id, kind).map(|index| &self.pieces[index])
+    }
+
+    /// Whether the integers of a type are run lengths of version 2.
+    fn is_v2(&self, id: usize) -> bool {
+        matches!(self.footer.columns[id].kind, encoding::DIRECT_V2 | encoding::DICTIONARY_V2)
+    }
+
+    /// Rewrites columns of timestamps that the library would misread.
+    fn mend_timestamps(&mut self, columns: &[&Column], has_zone: bool) -> Result<(), String> {
+        for id in columns.iter().flat_map(|column| column.types.clone()) {
+            if !matches!(self.tail.types[id].kind, kind::TIMESTAMP | kind::TIMESTAMP_INSTANT) {
+                continue;
+            }
+            let (data, nanos) = (self.index(id, stream::DATA), self.index(id, stream::SECONDARY));
+            let (Some(data), Some(nanos)) = (data, nanos) else { continue };
+            let is_v2 = self.is_v2(id);
+            let reader = |index: usize| BufReader::new(self.tail.codec.reader(self.pieces[index].clone()));
+            if !nanos::has_negative(Lengths::new(reader(nanos), is_v2))? {
+                continue;
+            }
+            // Nobody is known to write these, and so what they mean.
+            if has_zone && self.tail.types[id].kind == kind::TIMESTAMP {
+                return Err(format!("type {id} has timestamps with a fraction below zero, and a time zone"));
+            }
+            let rewritten = nanos::rewritten(Lengths::signed(reader(data), is_v2), Lengths::new(reader(nanos), is_v2))?;
+            for (index, bytes) in [(data, rewritten.seconds), (nanos, rewritten.nanos)] {
+                self.pieces[index] = self.tail.codec.stored(&bytes).into();
+                self.streams[index].length = self.pieces[index].len() as u64;
+            }
+            self.rewritten.insert(id);
+        }
+        Ok(())
     }
 
     /// Whether each column says of every row if it is null, or of none.
@@ -269,7 +308,7 @@ impl Streams<'_> {
 
     fn sums(&self, id: usize, count: u64, window: u64) -> Sums {
         let Some(lengths) = self.get(id, stream::LENGTH) else { return Sums::default() };
-        let is_v2 = matches!(self.footer.columns[id].kind, encoding::DIRECT_V2 | encoding::DICTIONARY_V2);
+        let is_v2 = self.is_v2(id);
         let reader = BufReader::new(self.tail.codec.reader(lengths.clone()));
         Lengths::new(reader, is_v2).sums(count, window)
     }
@@ -278,9 +317,10 @@ impl Streams<'_> {
     fn into_file(self, stripe: &StripeInformation, columns: &[&Column]) -> StripeReader {
         let mut types = decoded_types(&self.tail.types, &self.tail.columns);
         let mut encodings = self.footer.columns.clone();
-        for ((encoding, found), decoded) in encodings.iter_mut().zip(&self.tail.types).zip(&types) {
+        let kinds = self.tail.types.iter().zip(&types);
+        for (id, (encoding, (found, decoded))) in encodings.iter_mut().zip(kinds).enumerate() {
             // The integers that are decimals are run lengths of version 2, whatever the footer says.
-            if found.kind == kind::DECIMAL && decoded.kind == kind::LONG {
+            if found.kind == kind::DECIMAL && decoded.kind == kind::LONG || self.rewritten.contains(&id) {
                 encoding.kind = encoding::DIRECT_V2;
             }
         }

@@ -14,9 +14,22 @@ pub struct Environment {
 impl Environment {
     /// That of this process.
     pub fn of_process() -> Self {
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let value = value.into_string().ok()?;
+            // A secret that was read from a file may have the file's last line end.
+            Some((name.into_string().ok()?, value.trim_end_matches(['\r', '\n']).to_owned()))
+        });
         Self { variables: variables.filter(|(_, value)| !value.is_empty()).collect(), home: std::env::home_dir() }
+    }
+
+    /// A variable of a cloud's whose value no request can hold.
+    pub(super) fn unfit(&self) -> Option<&str> {
+        let is_of_cloud = |name: &str| ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|cloud| name.starts_with(cloud));
+        // The key of a service account is JSON, and has lines.
+        let is_json = |value: &str| value.trim_start().starts_with('{');
+        let is_unfit = |value: &str| !is_json(value) && value.contains(|c: char| c.is_control());
+        let mut unfit = self.variables.iter().filter(|(name, value)| is_of_cloud(name) && is_unfit(value));
+        unfit.next().map(|(name, _)| name.as_str())
     }
 
     /// The value of a variable that is set to something.

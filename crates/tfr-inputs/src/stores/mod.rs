@@ -109,6 +109,12 @@ impl Stores {
         let store = redacted(&url[..Position::BeforePath]).into_owned();
         let origin = Origin { store: store.as_str().into(), service };
         let environment = &self.options.environment;
+        if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
+            && let Some(name) = environment.unfit()
+        {
+            let (reason, way_out) = (format!("{name} holds a line end or another control character"), None);
+            return Err(ErrorKind::Settings { store, service, reason, way_out }.into());
+        }
         let built = match service {
             Service::File => return Ok(Arc::new(LocalFileSystem::new())),
             Service::S3 => cloud::s3(url, self.options.s3_endpoint.as_deref(), environment)

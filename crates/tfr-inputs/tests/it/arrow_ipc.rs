@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, StringDictionaryBuilder,
+    ArrayRef, DictionaryArray, Int32Array, ListArray, MapArray, RecordBatch, StringArray, StringDictionaryBuilder,
+    StructArray,
 };
-use datafusion::arrow::datatypes::Int8Type;
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::datatypes::{DataType, Field, Fields, Int8Type};
 use datafusion::arrow::ipc::CompressionType;
 use datafusion::arrow::ipc::reader::FileReader;
 use datafusion::arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
@@ -43,6 +45,34 @@ async fn table(content: &[u8]) -> Result<Vec<Vec<String>>> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t.arrow", content)])?;
     texts(&read(&dir.path().join("t.arrow").display().to_string()).await?)
+}
+
+#[tokio::test]
+async fn a_field_of_a_struct_that_is_null_is_null() -> Result<()> {
+    let part = |array: ArrayRef, nulls: Vec<bool>| -> ArrayRef {
+        let fields = Fields::from(vec![Field::new("x", array.data_type().clone(), true)]);
+        Arc::new(StructArray::new(fields, vec![array], Some(nulls.into())))
+    };
+    let inner = part(numbers(0..4), vec![true, false, true, true]);
+    let outer = part(Arc::clone(&inner), vec![true, true, false, true]);
+    let items = Arc::new(Field::new_list_field(inner.data_type().clone(), true));
+    let list: ArrayRef = Arc::new(ListArray::new(items, OffsetBuffer::from_lengths([1; 4]), inner, None));
+    let keys: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
+    let entries = RecordBatch::try_from_iter([("keys", keys), ("values", numbers(0..4))])?;
+    let (fields, entries) = (entries.schema().fields().clone(), StructArray::from(entries));
+    let field = Arc::new(Field::new("entries", DataType::Struct(fields), false));
+    let nulls = Some(vec![true, true, false, true].into());
+    let map: ArrayRef = Arc::new(MapArray::new(field, OffsetBuffer::from_lengths([1; 4]), entries, nulls, false));
+    let batches = [batch(&[("s", outer), ("l", list), ("m", map)])?];
+    for content in [file(&batches, IpcWriteOptions::default())?, stream(&batches, IpcWriteOptions::default())?] {
+        let dir = tempfile::tempdir()?;
+        write(dir.path(), &[("t.arrow", &content)])?;
+        let path = dir.path().join("t.arrow").display().to_string();
+        let found = rows(&format!("SELECT s['x']['x'], l[1]['x'], m['c'], m['d'] FROM '{path}'")).await?;
+        let nulls = ["NULL"; 4];
+        assert_eq!(found, [["0", "0", "NULL", "NULL"], nulls, ["NULL", "2", "NULL", "NULL"], ["3", "3", "NULL", "3"]]);
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -119,7 +149,7 @@ async fn declared_columns() -> Result<()> {
     let location = dir.path().display();
     ctx.sql(&format!("CREATE EXTERNAL TABLE t (m BIGINT) STORED AS ARROW LOCATION '{location}'")).await?;
     let found = ctx.sql("SELECT m FROM t").await?.collect().await?;
-    assert_eq!(found[0].schema().field(0).data_type(), &datafusion::arrow::datatypes::DataType::Int64);
+    assert_eq!(found[0].schema().field(0).data_type(), &DataType::Int64);
     assert_eq!(texts(&found)?, [["2"], ["3"]]);
     Ok(())
 }

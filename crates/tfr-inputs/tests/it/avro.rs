@@ -124,6 +124,20 @@ async fn values_that_are_no_records() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_field_of_a_record_that_is_null_is_null() -> Result<()> {
+    let inner = json!({"type": "record", "name": "inner", "fields": [{"name": "t", "type": "long"}]});
+    let outer = json!({"type": "record", "name": "outer", "fields": [{"name": "s", "type": ["null", inner]}]});
+    let schema = record(json!([{"name": "o", "type": ["null", outer]}]));
+    let data = [long(0), [long(1), long(0)].concat(), [long(1), long(1), long(3)].concat()].concat();
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.avro", &file(&schema, &[(3, data)]))])?;
+    let path = dir.path().join("t.avro").display().to_string();
+    let found = rows(&format!("SELECT o['s']['t'] AS t, o['s']['t'] IS NULL AS n FROM '{path}'")).await?;
+    assert_eq!(found, [["NULL", "true"], ["NULL", "true"], ["3", "false"]]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn names_are_found_in_their_namespace() -> Result<()> {
     let schema = json!({"type": "record", "name": "r", "namespace": "a.b", "fields": [
         {"name": "x", "type": {"type": "record", "name": "c.Point", "fields": [

@@ -44,6 +44,40 @@ async fn dialects() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_last_line_may_have_no_end() -> Result<()> {
+    assert_eq!(table("t.csv", b"a,b\r\n1,2\r\n3,4", "").await?, [["a", "b"], ["1", "2"], ["3", "4"]]);
+    let found = table("t.csv", b"id,day,n\n1,,\n12,2020-01-02,7", "").await?;
+    assert_eq!(found[1..], [["1", "NULL", "NULL"], ["12", "2020-01-02", "7"]]);
+    for rows in 1..40 {
+        let text: Vec<_> = (0..rows).map(|row| format!("{row},2020-01-02,{}", "x".repeat(row))).collect();
+        let text = format!("n,day,s\n{}", text.join("\n"));
+        let (whole, cut) = (format!("{text}\n"), text);
+        let dir = tempfile::tempdir()?;
+        write(dir.path(), &[("whole.csv", whole.as_bytes()), ("cut.csv", cut.as_bytes())])?;
+        let [whole, cut] = ["whole.csv", "cut.csv"].map(|name| dir.path().join(name).display().to_string());
+        let (whole, cut) = (read(&whole).await?, read(&cut).await?);
+        assert_eq!(cut[0].schema(), whole[0].schema());
+        assert_eq!(texts(&cut)?, texts(&whole)?, "{rows} rows");
+    }
+    Ok(())
+}
+
+/// Rows that lie in two pieces of what was unpacked are looked at for types, too.
+#[tokio::test]
+async fn long_rows_of_compressed_files() -> Result<()> {
+    let rows: Vec<_> = (0..200).map(|row| format!("{row},{},2020-01-02\n", "wide ".repeat(3000 + row))).collect();
+    let text = format!("n,s,day\n{}", rows.concat());
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("plain.csv", text.as_bytes()), ("packed.csv.gz", &gzip(text.as_bytes())?)])?;
+    let [plain, packed] = ["plain.csv", "packed.csv.gz"].map(|name| dir.path().join(name).display().to_string());
+    let (plain, packed) = (read(&plain).await?, read(&packed).await?);
+    assert_eq!(packed[0].schema(), plain[0].schema());
+    assert_eq!(*plain[0].schema().field(2).data_type(), DataType::Date32);
+    assert_eq!(texts(&packed)?, texts(&plain)?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_byte_order_mark_is_not_part_of_the_first_name() -> Result<()> {
     assert_eq!(table("t.csv", b"\xef\xbb\xbfa,b\n1,2\n", "").await?, [["a", "b"], ["1", "2"]]);
     assert_eq!(table("t.csv", b"\xef\xbb\xbf\"a\",b\n1,2\n", "").await?, [["a", "b"], ["1", "2"]]);

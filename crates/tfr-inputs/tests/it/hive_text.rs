@@ -30,6 +30,14 @@ async fn refused(content: &[u8], options: &str) -> String {
     message[start..].to_owned()
 }
 
+/// As Hive writes line ends in texts, and reads them whoever wrote them.
+#[tokio::test]
+async fn escaped_line_ends_are_line_ends() -> Result<()> {
+    let found = table(b"a\\nb\\rc\\\\n,\\d\\\n", ",\"delimiter=,\",escape=\\,\"schema=s STRING, t STRING\"").await?;
+    assert_eq!(found, [["a\nb\rc\\n", "d\\"]]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_format_is_told_by_its_separator_and_columns_are_texts() -> Result<()> {
     let dir = tempfile::tempdir()?;

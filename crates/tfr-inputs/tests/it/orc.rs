@@ -308,6 +308,20 @@ async fn a_timestamp_that_does_not_fit_is_an_error() -> Result<()> {
     Ok(())
 }
 
+/// pyarrow and pandas write the remainder of such a timestamp with its sign.
+#[tokio::test]
+async fn fractions_of_seconds_before_1970() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/before-1970.orc");
+    for column in ["local", "instant", "list[1]"] {
+        let query = format!(
+            "SELECT count(*), count({column}), count(*) FILTER (WHERE CAST({column} AS BIGINT) = i) FROM '{path}'"
+        );
+        assert_eq!(rows(&query).await?, [["1811", "1810", "1810"]], "{column}");
+    }
+    assert_eq!(rows(&format!("SELECT local FROM '{path}' WHERE i = -1")).await?, [["1969-12-31T23:59:59.999999999"]]);
+    Ok(())
+}
+
 /// Whatever byte is another, the file is read or refused, by an error that names it.
 #[tokio::test]
 async fn damage_names_the_file() -> Result<()> {

@@ -161,6 +161,42 @@ async fn partition_columns_have_the_types_that_are_declared() -> Result<()> {
     Ok(())
 }
 
+/// Records of others, in directories as Hive has them.
+#[tokio::test]
+async fn tfrecord_tables_have_declared_partition_columns() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    // tf.train.Example of {"x": int64_list 1}, and of 2.
+    let example = |x: u8| [0x0a, 0x0c, 0x0a, 0x0a, 0x0a, 1, b'x', 0x12, 5, 0x1a, 3, 0x0a, 1, x];
+    for (day, x) in [("2024-02-28", 1), ("2024-03-01", 2), ("__HIVE_DEFAULT_PARTITION__", 3)] {
+        let mut writer = tfrecord_framing::RecordWriter::new(Vec::new());
+        writer.write_record(&example(x)).map_err(|error| DataFusionError::External(error.into()))?;
+        let file = writer.finish().map_err(|error| DataFusionError::External(error.into()))?;
+        write(dir.path(), &[(&format!("dt={day}/h=0{x}/a.tfrecord"), &file)])?;
+    }
+    let ctx = session(2);
+    let location = dir.path().display();
+    let rows = async |query: &str| texts(&ctx.sql(query).await?.collect().await?);
+    for columns in [
+        "(x BIGINT) STORED AS TFRECORD PARTITIONED BY (dt DATE, h SMALLINT)",
+        "(x BIGINT, dt DATE, h SMALLINT) STORED AS TFRECORD PARTITIONED BY (dt, h)",
+        "STORED AS TFRECORD PARTITIONED BY (dt DATE, h SMALLINT)",
+        "STORED AS TFRECORD OPTIONS ('partitions' 'dt DATE, h SMALLINT')",
+    ] {
+        ctx.sql(&format!("CREATE OR REPLACE EXTERNAL TABLE t {columns} LOCATION '{location}'")).await?;
+        let types = rows("SELECT arrow_typeof(dt), arrow_typeof(h) FROM t LIMIT 1").await?;
+        assert_eq!(types, [["Date32", "Int16"]], "{columns}");
+        let all = [["1", "2024-02-28", "1"], ["2", "2024-03-01", "2"], ["3", "NULL", "3"]];
+        assert_eq!(rows("SELECT x, dt, h FROM t ORDER BY x").await?, all, "{columns}");
+        assert_eq!(rows("SELECT x FROM t WHERE dt > DATE '2024-02-28'").await?, [["2"]], "{columns}");
+    }
+    let statement = format!(
+        "CREATE OR REPLACE EXTERNAL TABLE t STORED AS TFRECORD PARTITIONED BY (dt INT, h INT) LOCATION '{location}'"
+    );
+    let message = chain(&ctx.sql(&statement).await.expect_err("no numbers"));
+    assert!(message.contains("dt=2024-02-28"), "{message}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn files_are_left_out_by_the_declared_type_of_their_path() -> Result<()> {
     let dir = tempfile::tempdir()?;

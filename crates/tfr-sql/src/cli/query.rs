@@ -304,8 +304,8 @@ pub enum QuerySource {
     File(PathBuf),
 }
 
-/// Options that say something of TFRecord shards alone.
-const OF_SHARDS: [&str; 23] = [
+/// Options that say how TFRecord shards and their records are written. They need a target, which must not be a table.
+pub(super) const OF_SHARDS: [&str; 22] = [
     "shards",
     "shard_size",
     "shard_rows",
@@ -328,7 +328,6 @@ const OF_SHARDS: [&str; 23] = [
     "strict",
     "emit",
     "layout",
-    "dry_run",
 ];
 
 impl QueryArgs {
@@ -344,7 +343,7 @@ impl QueryArgs {
     pub(super) fn check(&mut self, given: &Given) -> Result<(), Misuse> {
         self.output.target = self.output.out.as_ref().map(Target::of).transpose()?;
         if let Some(Target::Table(table)) = &self.output.target
-            && let Some(option) = given.first_of(&OF_SHARDS)
+            && let Some(option) = given.first_of(&OF_SHARDS).or_else(|| given.first_of(&["dry_run"]))
         {
             return Err(Misuse::conflict(format!(
                 "the argument '{option}' is for TFRecord shards and cannot be used with '--out {}', {table}",

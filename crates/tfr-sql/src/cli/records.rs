@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::stores::StoreArgs;
+
 const HEAD_EXAMPLES: &str = "\
 Examples:
   tfr-sql head shards/
@@ -20,7 +22,7 @@ Examples:
 /// Which records, and how they are shown.
 #[derive(Debug, Args)]
 pub struct RecordSource {
-    /// Files, directories or patterns; - is standard input
+    /// Files, directories, patterns or URLs; - is standard input
     ///
     /// Of a directory that tfr-sql has written, the shards that its manifest lists; of any other, all files that are not
     /// hidden, by name. Compression is told from the content.
@@ -45,6 +47,9 @@ pub struct HeadArgs {
     /// How many records, of all files together
     #[arg(short = 'n', long = "records", value_name = "N", default_value_t = 10)]
     pub limit: u64,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// `cat`.
@@ -57,6 +62,9 @@ pub struct CatArgs {
     /// How many records, of all files together [default: all]
     #[arg(short = 'n', long = "records", value_name = "N")]
     pub limit: Option<u64>,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 /// How a record is shown.

@@ -8,6 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use super::display::ReportFormat;
 use super::shards::ShardArgs;
+use super::stores::StoreArgs;
 use super::{Misuse, values};
 
 const EXAMPLES: &str = "\
@@ -19,7 +20,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ReshardArgs {
-    /// Files, directories or patterns
+    /// Files, directories, patterns or URLs
     ///
     /// Records are moved as they are, their checksums checked, and never decoded; so they may hold anything. Sets whose
     /// manifests tell different types are refused, and files beside such a set of which no manifest tells.
@@ -41,6 +42,9 @@ pub struct ReshardArgs {
     /// Print a machine-readable summary (json) on standard output
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Display")]
     pub report: Option<ReportFormat>,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 impl ReshardArgs {

@@ -8,6 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use super::display::ReportFormat;
 use super::shards::ShardArgs;
+use super::stores::StoreArgs;
 use super::{Misuse, values};
 
 const EXAMPLES: &str = "\
@@ -21,7 +22,7 @@ Exit codes: 0 saved, whatever was lost, 1 nothing was written.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct SalvageArgs {
-    /// Files, directories or patterns
+    /// Files, directories, patterns or URLs
     ///
     /// Records of sets whose manifests tell different types are mixed, which is told; the new set has no types then.
     #[arg(value_name = "PATHS", required = true)]
@@ -42,6 +43,9 @@ pub struct SalvageArgs {
     /// Print a machine-readable summary (json) instead of a line for each finding
     #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Display")]
     pub report: Option<ReportFormat>,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }
 
 impl SalvageArgs {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::display::ReportFormat;
+use super::stores::StoreArgs;
 use super::values;
 
 const EXAMPLES: &str = "\
@@ -20,7 +21,7 @@ Exit codes: 0 all is whole, 1 something is wrong or could not be read.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct VerifyArgs {
-    /// Files, directories or patterns
+    /// Files, directories, patterns or URLs
     ///
     /// Every checksum of every record is checked, and that files end where a record ends. A directory that tfr-sql has
     /// written is held against its manifest too: files, sizes, rows and checksums, and what else is there. A
@@ -42,4 +43,7 @@ pub struct VerifyArgs {
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
+
+    #[command(flatten)]
+    pub stores: StoreArgs,
 }

@@ -22,6 +22,7 @@ mod shuffle;
 mod sidecars;
 #[cfg(test)]
 mod staging;
+mod stored;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

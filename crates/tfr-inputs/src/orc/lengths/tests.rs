@@ -1,8 +1,11 @@
 use super::*;
 
 fn all(bytes: &[u8], is_v2: bool) -> Vec<u64> {
-    let mut lengths = Lengths::new(bytes, is_v2);
-    std::iter::from_fn(|| lengths.next()).collect()
+    Lengths::new(bytes, is_v2).collect()
+}
+
+fn signed(bytes: &[u8], is_v2: bool) -> Vec<i64> {
+    Lengths::signed(bytes, is_v2).map(|value| value as i64).collect()
 }
 
 /// The examples of the ORC specification, "Run Length Encoding".
@@ -30,6 +33,18 @@ fn runs_of_the_specification() {
     for (bytes, values) in of_version_2 {
         assert_eq!(all(bytes, true), values);
     }
+}
+
+/// Literals, a run and a delta of version 1, then short repeat, direct, delta and patched base of version 2.
+#[test]
+fn runs_with_a_sign() {
+    assert_eq!(signed(&[0xfe, 0x01, 0x04], false), [-1, 2]);
+    assert_eq!(signed(&[0x00, 0xff, 0x03], false), [-2, -3, -4]);
+    assert_eq!(signed(&[0x00, 0x05], true), [-3; 3]);
+    assert_eq!(signed(&[0x4e, 0x02, 0x01, 0x02, 0x03], true), [-1, 1, -2]);
+    assert_eq!(signed(&[0xc0, 0x03, 0x03, 0x01], true), [-2, -3, -4, -5]);
+    // Base -5, values of 4 bits.
+    assert_eq!(signed(&[0x86, 0x02, 0x00, 0x00, 0x85, 0x12, 0x30], true), [-4, -3, -2]);
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! [`ObjectStores`]: files in stores of objects, for tools that read one byte after the other.
+//!
+//! The tools are not async, so requests run on a runtime beside them, one block ahead of whoever reads.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::object_store::path::Path as ObjectPath;
+use datafusion::object_store::{self, ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tfrecord::directory::{FileNames, FoundObjects, Location, Objects};
+use datafusion_tfrecord::read::Blocks;
+use tfr_inputs::stores::{StoreOptions, Stores};
+use tfrecord_shards::{FileStore, StoredFiles};
+use tokio::runtime::{self, Runtime};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+
+/// The stores that a tool reads from.
+pub struct ObjectStores {
+    session: SessionState,
+    runtime: Arc<Runtime>,
+    stop: CancellationToken,
+}
+
+impl ObjectStores {
+    /// Nothing is asked of a store yet. Whoever waits for one is sent away once `stop` is cancelled.
+    pub fn new(options: StoreOptions, stop: CancellationToken) -> Result<Self> {
+        let registry = Arc::new(Stores::new(options));
+        let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
+        let session = SessionContext::new_with_config_rt(SessionConfig::new(), environment).state();
+        let runtime = runtime::Builder::new_multi_thread()
+            // They only pass bytes on.
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Start { what: "the thread that asks stores", source })?;
+        Ok(Self { session, runtime: Arc::new(runtime), stop })
+    }
+
+    /// What `url` leads to, unless a signal came.
+    pub fn find(&self, url: &str, interrupt: &mut Interrupt) -> Result<Result<Vec<StoredFiles>, ExitStatus>> {
+        let location = Location::parse(url).map_err(DataFusionError::from)?;
+        let found = self.runtime.block_on(async {
+            tokio::select! {
+                found = Objects::find(&self.session, &location) => found.map(Ok),
+                status = interrupt.received() => Ok(Err(status)),
+            }
+        });
+        let Objects { store, found } = match found.map_err(DataFusionError::from)? {
+            Ok(found) => found,
+            Err(status) => return Ok(Err(status)),
+        };
+        let names = location.file_names();
+        let has_manifests = !matches!(url.split_once("://"), Some(("http" | "https", _)));
+        let files = |metas: Vec<(String, ObjectMeta)>| -> Arc<dyn FileStore> {
+            Arc::new(ObjectFiles {
+                root: has_manifests.then(|| names.in_full(&ObjectPath::default())),
+                files: metas.into_iter().map(|(name, meta)| (name.into(), meta)).collect(),
+                store: Arc::clone(&store),
+                runtime: Arc::clone(&self.runtime),
+                stop: self.stop.clone(),
+            })
+        };
+        let one = |meta: ObjectMeta| {
+            let (name, len) = (names.name(&meta.location), meta.size);
+            StoredFiles::file(name.clone(), len, files(vec![(name, meta)]))
+        };
+        Ok(Ok(match found {
+            FoundObjects::File(meta) => vec![one(meta)],
+            FoundObjects::Fitting(metas) => metas.into_iter().map(one).collect(),
+            FoundObjects::Directory { root, files: metas } => {
+                let metas: Vec<_> = metas.into_iter().map(|meta| (names.in_full(&meta.location), meta)).collect();
+                let lens: Vec<_> = metas.iter().map(|(name, meta)| (PathBuf::from(name), meta.size)).collect();
+                vec![StoredFiles::directory(directory(names, &root), lens, files(metas))]
+            }
+        }))
+    }
+}
+
+/// The name of a directory, without a `/` behind it.
+fn directory(names: &FileNames, root: &ObjectPath) -> PathBuf {
+    let name = names.in_full(root);
+    name.trim_end_matches('/').into()
+}
+
+/// Files as they were listed.
+struct ObjectFiles {
+    /// What stands before the keys of the store, if other files of it may be asked for.
+    root: Option<String>,
+    files: HashMap<PathBuf, ObjectMeta>,
+    store: Arc<dyn ObjectStore>,
+    runtime: Arc<Runtime>,
+    stop: CancellationToken,
+}
+
+impl fmt::Debug for ObjectFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectFiles").field("files", &self.files.len()).finish_non_exhaustive()
+    }
+}
+
+impl FileStore for ObjectFiles {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        if let Some(meta) = self.files.get(path) {
+            let name = path.display().to_string().into();
+            let blocks = Blocks::new(Arc::clone(&self.store), meta.clone(), name, 0..meta.size);
+            let (runtime, stop) = (Arc::clone(&self.runtime), self.stop.clone());
+            return Ok(Box::new(ObjectReader { blocks, block: Bytes::new(), runtime, stop }));
+        }
+        // What lies beside a file that was named itself.
+        let key = self.root.as_deref().and_then(|root| path.to_str()?.strip_prefix(root));
+        let key = key.and_then(|key| ObjectPath::parse(key).ok()).ok_or(io::ErrorKind::NotFound)?;
+        let read = async { self.store.get(&key).await?.bytes().await };
+        match wait(&self.runtime, &self.stop, read)? {
+            Ok(bytes) => Ok(Box::new(Cursor::new(bytes))),
+            Err(object_store::Error::NotFound { .. }) => Err(io::ErrorKind::NotFound.into()),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+/// The bytes of an object.
+struct ObjectReader {
+    blocks: Blocks,
+    /// What is left of the block at work.
+    block: Bytes,
+    runtime: Arc<Runtime>,
+    stop: CancellationToken,
+}
+
+impl Read for ObjectReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.block.is_empty() {
+            let next = wait(&self.runtime, &self.stop, self.blocks.next())?;
+            self.block = next
+                .map_err(|error| match error {
+                    DataFusionError::ObjectStore(error) => io::Error::other(error),
+                    DataFusionError::External(error) => io::Error::other(error),
+                    error => io::Error::other(error),
+                })?
+                .unwrap_or_default();
+        }
+        let len = buffer.len().min(self.block.len());
+        if let Some(buffer) = buffer.get_mut(..len) {
+            buffer.copy_from_slice(&self.block.split_to(len));
+        }
+        Ok(len)
+    }
+}
+
+/// What comes of a request, or an error if the job is to stop first.
+fn wait<T>(runtime: &Runtime, stop: &CancellationToken, request: impl Future<Output = T>) -> io::Result<T> {
+    runtime.block_on(async {
+        tokio::select! {
+            done = request => Ok(done),
+            () = stop.cancelled() => Err(io::Error::other("the run was stopped")),
+        }
+    })
+}
