@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -47,9 +46,7 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
 fn write_page(path: &Path, page: &str) -> std::io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Open to whom a file of `fs::write` is.
-    let mut file = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .make_in(dir, |path| fs::File::create_new(path))?;
+    let mut file = tempfile::Builder::new().make_in(dir, |path| fs::File::create_new(path))?;
     file.write_all(page.as_bytes())?;
     file.as_file().sync_all()?;
     NamedTempFile::persist(file, path)?;
