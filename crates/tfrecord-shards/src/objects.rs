@@ -269,8 +269,7 @@ pub struct ObjectPublication {
     standing: Option<Box<StoredManifest>>,
     /// The shards of this run.
     shards: Vec<String>,
-    /// Their indexes, and the path of each.
-    indexes: Vec<(StagedIndex, String)>,
+    indexes: Indexes,
     /// What else lies beside them.
     sidecars: Vec<Sidecar>,
     /// Files beside the shards that do not tell of a set that has grown.
@@ -323,7 +322,7 @@ impl ObjectPublication {
         own_names: bool,
         standing: Option<Box<StoredManifest>>,
         shards: Vec<String>,
-        indexes: Vec<(StagedIndex, String)>,
+        indexes: Indexes,
         mut manifest: Manifest,
     ) -> Result<Self> {
         manifest.sidecars.extend(indexes.iter().map(|(index, path)| SidecarEntry {
@@ -508,11 +507,11 @@ impl ObjectPublication {
     }
 }
 
+/// The indexes of shards, each with its path from the prefix.
+type Indexes = Vec<(StagedIndex, String)>;
+
 /// What the manifest says of uploads, in order.
-fn entries(
-    shards: Vec<StagedShard>,
-    description: &SetDescription,
-) -> Result<(Vec<ShardEntry>, Vec<(StagedIndex, String)>)> {
+fn entries(shards: Vec<StagedShard>, description: &SetDescription) -> Result<(Vec<ShardEntry>, Indexes)> {
     check_names(description)?;
     let mut indexes = Vec::new();
     let entry = |shard: StagedShard| {

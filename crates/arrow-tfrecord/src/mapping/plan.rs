@@ -476,8 +476,12 @@ impl Planner<'_> {
         let name = self.column.name();
         let hint = match part {
             DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
-            DataType::Union(..) => {
-                format!("write it as text with --map '{name}: string', or cast it to one type: CAST({name} AS VARCHAR)")
+            // A cast would make nulls of the values of all types but one.
+            DataType::Union(fields, _) => {
+                let one = fields.iter().next().map_or("", |(_, field)| field.name());
+                format!(
+                    "write it as text with --map '{name}: string', or take one type: union_extract({name}, '{one}')"
+                )
             }
             DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
             DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),

@@ -97,8 +97,7 @@ fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
 #[test]
 fn what_no_request_can_hold_is_named_and_not_shown() {
     let environment = Environment::from([("AWS_ACCESS_KEY_ID", "sec\nret"), ("AWS_REGION", "us-east-1")]);
-    let mut options = StoreOptions::default();
-    options.environment = environment;
+    let options = StoreOptions { environment, ..StoreOptions::default() };
     let error = Stores::new(options).get_store(&url("s3://bucket/")).expect_err("two lines").to_string();
     assert!(error.contains("AWS_ACCESS_KEY_ID holds a line end") && !error.contains("ret\""), "{error}");
     assert!(!error.contains("sec"), "{error}");

@@ -246,22 +246,6 @@ fn equal_runs_give_equal_files() {
 }
 
 #[test]
-fn two_columns_of_one_name_are_refused() {
-    let bench = Workbench::new();
-    let query = "SELECT a.label, b.label FROM 'events.parquet' a JOIN 'events.parquet' b ON a.UserId = b.UserId";
-    for out in ["x.parquet", "x.arrow", "x.jsonl", "x.json"] {
-        let told = bench.tell(&[query, "--out", out]);
-        assert!(told.starts_with("exit 1\n"), "{told}");
-        assert!(
-            told.contains(&format!("{out}: two columns are called \"label\"")) && told.contains("hint: "),
-            "{told}"
-        );
-        assert!(!bench.path().join(out).exists());
-    }
-    assert!(bench.run(&[query, "--out", "x.csv"]).status.success());
-}
-
-#[test]
 fn no_rows_are_a_whole_file() {
     let bench = Workbench::new();
     let query = "SELECT UserId, label FROM 'events.parquet' WHERE false";

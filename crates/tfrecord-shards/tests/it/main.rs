@@ -22,6 +22,7 @@ mod shuffle;
 mod sidecars;
 #[cfg(test)]
 mod staging;
+#[cfg(test)]
 mod stored;
 #[cfg(test)]
 mod support;

@@ -69,7 +69,7 @@ fn they_come_and_go_with_the_shards() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         // What the tool would write.
         let ours: Vec<_> = indexes.map(|name| found[name].clone()).into();
-        index(&[out.clone()], IndexName::Idx, &Progress::default()).unwrap();
+        index(std::slice::from_ref(&out), IndexName::Idx, &Progress::default()).unwrap();
         assert_eq!(ours, indexes.map(|name| fs::read(out.join(name)).unwrap()));
     }
 }

@@ -103,7 +103,7 @@ fn a_store_and_a_directory_tell_the_same() {
         let local = Input::from(if name.is_empty() { tree.clone() } else { tree.join(name) });
         let stored = served(&tree, name);
         let [local_seen, stored_seen] = [&local, &stored].map(|input| {
-            let seen = verify(&[input.clone()], &Progress::default()).unwrap();
+            let seen = verify(std::slice::from_ref(input), &Progress::default()).unwrap();
             let findings: Vec<_> = seen.findings.iter().map(|found| found.to_string().replace(&here, URL)).collect();
             (seen.files, seen.records, seen.framed_bytes, seen.file_bytes, findings)
         });
@@ -139,7 +139,7 @@ fn records_of_a_store_are_moved_and_saved() {
     let moved = reshard(&[served(&tree, "sound/inner")], &out, &options, &progress).unwrap().manifest;
     assert_eq!(moved.totals.rows, 10);
     assert!(moved.schema.is_some());
-    assert!(verify(&[out.clone()], &progress).unwrap().findings.is_empty());
+    assert!(verify(std::slice::from_ref(&out), &progress).unwrap().findings.is_empty());
 
     fs::remove_dir_all(&out).unwrap();
     let error = reshard(&[served(&tree, "set")], &out, &options, &progress).unwrap_err();

@@ -22,7 +22,7 @@ pub(super) fn is_partition_type(data_type: &DataType) -> bool {
         DataType::Dictionary(_, values) => is_partition_type(values),
         DataType::RunEndEncoded(_, values) => is_partition_type(values.data_type()),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Null | DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
+        DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
         DataType::Time32(_) | DataType::Time64(_) => true,
         other => other.is_numeric(),
     }
@@ -80,9 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_lists_and_spans_name_no_directories() {
+    fn bytes_lists_spans_and_nulls_name_no_directories() {
         let item = Arc::new(arrow_schema::Field::new("item", DataType::Int64, true));
-        for data_type in [DataType::Binary, DataType::List(item), DataType::Duration(arrow_schema::TimeUnit::Second)] {
+        let span = DataType::Duration(arrow_schema::TimeUnit::Second);
+        // Nor what has no type, in which no text is a value.
+        for data_type in [DataType::Binary, DataType::List(item), span, DataType::Null] {
             assert!(!is_partition_type(&data_type), "{data_type}");
         }
     }

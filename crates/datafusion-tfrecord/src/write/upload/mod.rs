@@ -42,6 +42,13 @@ use crate::error::shards_error;
 pub(crate) use self::place::Place;
 pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
 
+/// Where indexes are kept until they are put.
+struct IndexFiles {
+    disk: Arc<DiskManager>,
+    /// Those that are there, which go with this.
+    files: Mutex<Vec<Arc<dyn SpillFile>>>,
+}
+
 /// A set on its way to an object store. Dropping it aborts what is not completed.
 pub(crate) struct UploadSet {
     place: Place,
@@ -51,8 +58,8 @@ pub(crate) struct UploadSet {
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
-    /// Where indexes are kept until they are put, and those that are there, which go with this; none if none are asked for.
-    indexes: Option<(Arc<DiskManager>, Mutex<Vec<Arc<dyn SpillFile>>>)>,
+    /// None if no indexes are asked for.
+    indexes: Option<IndexFiles>,
     /// Uploads that are neither completed nor aborted.
     open: Mutex<Vec<(Path, MultipartId)>>,
     runtime: Handle,
@@ -105,7 +112,7 @@ impl UploadSet {
             indexes: options
                 .emit
                 .has(SidecarKind::Index)
-                .then(|| (Arc::clone(&context.runtime_env().disk_manager), Mutex::default())),
+                .then(|| IndexFiles { disk: Arc::clone(&context.runtime_env().disk_manager), files: Mutex::default() }),
             open: Mutex::default(),
             runtime: Handle::current(),
             running: Mutex::new(Some(running)),
@@ -114,7 +121,7 @@ impl UploadSet {
 
     /// A new file for the index of a shard, if there are to be indexes.
     fn index_file(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
-        let Some((disk, files)) = &self.indexes else { return Ok(None) };
+        let Some(IndexFiles { disk, files }) = &self.indexes else { return Ok(None) };
         let failed = |source| ErrorKind::Io { action: "make an index of", path: self.place.out(), source };
         let file = disk.create_tmp_file("index of a shard").map_err(|error| failed(io::Error::other(error)))?;
         let path = file.path().ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?.to_owned();
