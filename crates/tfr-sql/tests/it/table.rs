@@ -144,7 +144,7 @@ fn csv_refuses_nested_columns_by_name() {
 fn two_columns_of_one_name_are_refused() {
     let bench = Workbench::new();
     for out in ["x.jsonl", "x.parquet", "x.csv/"] {
-        let told = bench.tell(&["SELECT * FROM (SELECT 1 AS id), (SELECT 2 AS id)", "--out", out]);
+        let told = bench.tell(&["SELECT * FROM (SELECT 1 AS id) x, (SELECT 2 AS id) y", "--out", out]);
         assert_eq!(
             told.replace(out, "[out]"),
             "exit 1\n-- stderr\nerror: [out]: two columns are called \"id\"\n\nhint: rename one of them: ... AS id_2\n"
