@@ -478,7 +478,8 @@ impl Planner<'_> {
             DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
             // A cast would make nulls of the values of all types but one.
             DataType::Union(fields, _) => {
-                let one = fields.iter().next().map_or("", |(_, field)| field.name());
+                let mut fields = fields.iter().map(|(_, field)| field);
+                let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
                 format!(
                     "write it as text with --map '{name}: string', or take one type: union_extract({name}, '{one}')"
                 )
