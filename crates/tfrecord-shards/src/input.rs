@@ -324,15 +324,20 @@ impl Inputs {
         }
     }
 
-    fn add_set(&mut self, dir: &Path, manifest: Arc<Manifest>) {
-        self.add_leftovers(staging::inside(dir));
-        if !dir.join(SUCCESS_NAME).is_file() {
+    /// What is wrong with a set, whatever its shards are like.
+    pub(crate) fn check_set(&mut self, dir: &Path, manifest: &Manifest, has_success: bool) {
+        if !has_success {
             self.findings.push(Finding::new(dir, FindingKind::NoSuccess));
         }
         if let Err(error) = manifest.check_form() {
             let path = dir.join(MANIFEST_NAME);
             self.find_unreadable(&path, error.with_path(&path));
         }
+    }
+
+    fn add_set(&mut self, dir: &Path, manifest: Arc<Manifest>) {
+        self.add_leftovers(staging::inside(dir));
+        self.check_set(dir, &manifest, dir.join(SUCCESS_NAME).is_file());
         for (index, shard) in manifest.shards.iter().enumerate() {
             let path = dir.join(&shard.path);
             match fs::metadata(&path) {

@@ -214,13 +214,7 @@ impl Inputs {
     }
 
     fn add_stored_set(&mut self, stored: &StoredFiles, dir: &Path, manifest: &Arc<Manifest>) {
-        if !stored.files.contains_key(&dir.join(SUCCESS_NAME)) {
-            self.findings.push(Finding::new(dir, FindingKind::NoSuccess));
-        }
-        if let Err(error) = manifest.check_form() {
-            let path = dir.join(MANIFEST_NAME);
-            self.find_unreadable(&path, error.with_path(&path));
-        }
+        self.check_set(dir, manifest, stored.files.contains_key(&dir.join(SUCCESS_NAME)));
         for (index, shard) in manifest.shards.iter().enumerate() {
             let path = dir.join(&shard.path);
             match stored.files.get(&path) {

@@ -6,6 +6,7 @@ use datafusion_tfrecord::write::{Emit, Layout, SidecarKind, SnapshotNulls};
 use tfrecord_framing::Compression;
 use tfrecord_shards::SaveMode;
 
+use super::query::OF_SHARDS;
 use super::shards::ShardArgs;
 use super::{Given, Misuse};
 
@@ -54,28 +55,8 @@ enum LayoutName {
     Snapshot,
 }
 
-/// Options that say nothing of a saved dataset.
-const OF_RECORDS: [&str; 19] = [
-    "shard_size",
-    "shard_rows",
-    "hosts",
-    "shuffle",
-    "seed",
-    "splits",
-    "split_by",
-    "partition_by",
-    "keep_partition_columns",
-    "prefix",
-    "level",
-    "maps",
-    "map_file",
-    "record_type",
-    "sequences",
-    "separator",
-    "strict",
-    "emit",
-    "dry_run",
-];
+/// Options of shards that say something of a saved dataset, too.
+const OF_SNAPSHOTS: [&str; 4] = ["shards", "compression", "nulls", "layout"];
 
 impl EmitArgs {
     /// What is to lie beside the shards.
@@ -103,7 +84,9 @@ impl EmitArgs {
             return Ok(());
         }
         let refuse = |what: &str| Err(Misuse::conflict(format!("{what} cannot be used with '--layout snapshot'")));
-        if let Some(option) = given.first_of(&OF_RECORDS) {
+        let of_records = OF_SHARDS.into_iter().filter(|option| !OF_SNAPSHOTS.contains(option));
+        let of_records: Vec<_> = of_records.chain(["dry_run"]).collect();
+        if let Some(option) = given.first_of(&of_records) {
             return refuse(&format!("the argument '{option}' is for shards of records and"));
         }
         if !shards.split_shards().is_empty() {
