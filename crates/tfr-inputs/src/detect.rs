@@ -158,9 +158,10 @@ impl Content {
 }
 
 /// The format of a text, by its first bytes after decompression: JSON starts with an object or an array of them, Hive puts `\x01` between
-/// cells, and all else is delimited.
+/// cells, the lines of libsvm are a label and pairs, and all else is delimited.
 fn text_format(head: &[u8]) -> InputFormat {
-    let start = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let start = text.trim_ascii_start();
     // Objects may stand in an array.
     let start = start.strip_prefix(b"[").map_or(start, <[u8]>::trim_ascii_start);
     let object = start.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
@@ -170,6 +171,7 @@ fn text_format(head: &[u8]) -> InputFormat {
     // A zero says that it is UTF-16 or UTF-32, where a one is half a character.
     match head.contains(&1) && !head.contains(&0) {
         true => InputFormat::HiveText,
+        false if crate::libsvm::begins_so(text, head.len() < Content::LEN) => InputFormat::LibSvm,
         false => InputFormat::Csv,
     }
 }

@@ -420,10 +420,14 @@ pub enum ErrorKind {
         size: u64,
     },
     /// A value that is none of the type that the column has in other files, or was declared with.
-    #[error("{file}: column {column:?}: {reason}")]
+    #[error("{file}: row {row}{}: column \"{column}\": {reason}", .after_byte.map(|byte| format!(" after byte {byte}")).unwrap_or_default())]
     Unfit {
         /// The file.
         file: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// The byte of the file from which rows were counted, if that is not the start.
+        after_byte: Option<u64>,
         /// The column.
         column: String,
         /// What is wrong.
@@ -447,6 +451,12 @@ fn in_path(found: &[String]) -> String {
         true => "there are no key=value directories".to_owned(),
         false => format!("the directories are those of {}", found.join(", ")),
     }
+}
+
+/// Whether a number stands there without a point or an exponent.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -502,6 +512,15 @@ impl Error {
             ),
             ErrorKind::Quote { .. } => Some("give quote=none if quotes have no meaning in this file".to_owned()),
             ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
+            ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
+            | ErrorKind::JsonValue { column, expected, found, declared: true, .. }
+                if expected.is_floating() && is_whole(found) =>
+            {
+                Some(format!(
+                    "no {expected} is that number: declare \"{column}\" as BIGINT or DECIMAL(38, 0), or as VARCHAR and CAST it in \
+                     the query"
+                ))
+            }
             ErrorKind::Cell { column, declared: true, .. } => Some(format!(
                 "declare \"{column}\" with a type that holds every cell as it is written, or as VARCHAR and CAST it in the query"
             )),
@@ -529,6 +548,11 @@ impl Error {
             ErrorKind::Timestamp { .. } => {
                 Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
             }
+            ErrorKind::Unfit { column, .. } => Some(format!(
+                "if the column was declared, declare it as the file has it, and CAST it in the query; if files have it in several \
+                 types, read those of each as a table and join them with UNION ALL, with CAST(\"{column}\" AS VARCHAR) or another \
+                 type that holds all values"
+            )),
             ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
             ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
             _ => None,

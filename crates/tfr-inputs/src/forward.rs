@@ -142,12 +142,19 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
         let files = Arc::clone(&self.files);
         Ok(async move {
             let name = Arc::clone(&part.file.name);
+            let after_byte = Some(part.range.start).filter(|start| *start > 0);
             let batches = files.reader.batches(part).await?;
+            let mut rows = 0_u64;
             let adapted = batches.map_ok(move |batch| {
-                let (wanted, name) = (Arc::clone(&wanted), Arc::clone(&name));
+                let place = Place { file: Arc::clone(&name), row: rows, after_byte };
+                rows += batch.num_rows() as u64;
+                let wanted = Arc::clone(&wanted);
                 let starts = (0..batch.num_rows()).step_by(size);
-                let slices = starts.map(move |start| batch.slice(start, size.min(batch.num_rows() - start)));
-                futures::stream::iter(slices.map(move |slice| adapt(&slice, &wanted, &name)))
+                futures::stream::iter(starts.map(move |start| {
+                    let slice = batch.slice(start, size.min(batch.num_rows() - start));
+                    let place = Place { row: place.row + start as u64, ..place.clone() };
+                    adapt(&slice, &wanted, &place)
+                }))
             });
             Ok(adapted.try_flatten().boxed())
         }
@@ -238,13 +245,25 @@ impl Forward {
     }
 }
 
+/// Where a batch begins.
+#[derive(Clone)]
+struct Place {
+    file: Arc<str>,
+    /// Counted from 0, from this byte on if it is not the first one.
+    row: u64,
+    after_byte: Option<u64>,
+}
+
 /// The wanted columns, null where the file lacks one, in the types of the table.
-fn adapt(batch: &RecordBatch, wanted: &SchemaRef, file: &str) -> Result<RecordBatch> {
+fn adapt(batch: &RecordBatch, wanted: &SchemaRef, place: &Place) -> Result<RecordBatch> {
     let columns = wanted.fields().iter().map(|field| match batch.column_by_name(field.name()) {
         Some(column) => resolved(column, field.data_type()).map_err(|error| match error {
             ArrowError::CastError(reason) => {
-                let (file, column) = (file.to_owned(), field.name().clone());
-                DataFusionError::from(Error::from(ErrorKind::Unfit { file, column, reason }))
+                let is_unfit = |row: &usize| resolved(&column.slice(*row, 1), field.data_type()).is_err();
+                let unfit = (0..column.len()).find(is_unfit).unwrap_or_default();
+                let (file, column) = (place.file.to_string(), field.name().clone());
+                let (row, after_byte) = (place.row + unfit as u64, place.after_byte);
+                DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
             }
             error => error.into(),
         }),

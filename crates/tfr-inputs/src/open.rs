@@ -96,7 +96,7 @@ pub async fn open_locations(
             let format = hive_text::format(options.hive_text.clone(), names);
             return open_hive_text(session, listing, format, schema.or(declared)).await;
         }
-        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.is_some())?,
+        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
@@ -165,7 +165,13 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
-    let found = detect(listing.store(), file, &name, options.format).await?;
+    let found = match detect(listing.store(), file, &name, options.format).await? {
+        // What only looks so was to be read in another way.
+        InputFormat::LibSvm if by_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
+            InputFormat::Csv
+        }
+        found => found,
+    };
     let format = match options.format {
         None if found.is_text() => options.text_format(found),
         _ => found,

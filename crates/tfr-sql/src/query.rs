@@ -235,11 +235,16 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
     if !allowed {
         return Err(Error::Preamble(statement.to_string()));
     }
-    let state = context.state();
+    let mut state = context.state();
     if let Statement::CreateExternalTable(table) = &statement
         && !state.table_factories().contains_key(&table.file_type.to_uppercase())
     {
         return Err(Error::UnsupportedFormat(table.file_type.clone()));
+    }
+    let time_zone = &mut state.config_mut().options_mut().execution.time_zone;
+    if matches!(statement, Statement::CreateExternalTable(_)) && time_zone.is_none() {
+        // The engine would leave the zone of a TIMESTAMP WITH TIME ZONE out.
+        *time_zone = Some("UTC".to_owned());
     }
     let plan = state.statement_to_plan(statement).await?;
     let table = match &plan {

@@ -1,6 +1,8 @@
-//! `ROW FORMAT DELIMITED`, as Hive's `CREATE EXTERNAL TABLE` has it and the engine's parser has not: options by other words.
+//! What Hive's `CREATE EXTERNAL TABLE` has and the engine's has not, as options by other words.
 //!
-//! The clause is taken out of the tokens, read by the parser of the SQL library, and put among the options of the statement.
+//! `ROW FORMAT DELIMITED` and `TBLPROPERTIES` are taken out of the tokens and put among the options of the statement; properties that
+//! say nothing of how files are read are left out. So are the columns of a table `STORED AS TEXTFILE`, where Hive would understand
+//! them: `MAP<STRING,INT>`, `BINARY` and the length of a `VARCHAR` are Hive's, and so is a `TIMESTAMP`, which reaches to the year 9999.
 
 use std::collections::VecDeque;
 
@@ -11,8 +13,12 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use tfr_inputs::hive_text::HiveColumns;
 
 use crate::error::{Error, Result};
+
+/// The properties of a table that say how its files are read.
+const PROPERTIES: [&str; 3] = ["skip.header.line.count", "skip.footer.line.count", "serialization.null.format"];
 
 /// The statements of `text`.
 pub fn parse(text: &str) -> Result<VecDeque<Statement>> {
@@ -48,16 +54,17 @@ struct Clause {
 /// Takes the clauses out of the statements that create tables.
 fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)> {
     let (mut kept, mut clauses) = (Vec::with_capacity(tokens.len()), Vec::new());
-    // The words of the statement so far, and how deep in parentheses the next token is.
-    let (mut statement, mut words, mut depth) = (0, Vec::new(), 0_usize);
+    // The words of the statement so far, how deep in parentheses the next token is, and where among those kept it begins.
+    let (mut statement, mut words, mut depth, mut start) = (0, Vec::new(), 0_usize, 0);
     let mut index = 0;
     while let Some(token) = tokens.get(index) {
         index += 1;
         match &token.token {
             Token::SemiColon => {
+                clauses.extend(take_columns(&mut kept, start).map(|options| Clause { statement, options }));
                 statement += usize::from(!words.is_empty());
                 words.clear();
-                depth = 0;
+                (depth, start) = (0, kept.len() + 1);
             }
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
@@ -65,6 +72,12 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                 let creates = words.first() == Some(&Keyword::CREATE) && words.contains(&Keyword::EXTERNAL);
                 if word.keyword == Keyword::ROW && depth == 0 && creates && is_format(&tokens, index) {
                     let (options, len) = clause(tokens.get(index..).unwrap_or_default())?;
+                    clauses.push(Clause { statement, options });
+                    index += len;
+                    continue;
+                }
+                if word.keyword == Keyword::TBLPROPERTIES && depth == 0 && creates {
+                    let (options, len) = properties(tokens.get(index..).unwrap_or_default());
                     clauses.push(Clause { statement, options });
                     index += len;
                     continue;
@@ -77,7 +90,90 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
         }
         kept.push(token.clone());
     }
+    clauses.extend(take_columns(&mut kept, start).map(|options| Clause { statement, options }));
     Ok((kept, clauses))
+}
+
+/// Takes the columns out of the statement that begins at `start`, if it creates a table of Hive's text and Hive would understand them
+/// all; SQL has other types, quotes and constraints. Columns of the path among them are left to SQL, too.
+fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'static str, String)>> {
+    let statement = kept.get(start..)?;
+    let open = statement.iter().position(|token| token.token == Token::LParen)?;
+    let (before, columns) = statement.split_at_checked(open)?;
+    let before: Vec<Keyword> = keywords(before).collect();
+    let creates = before.first() == Some(&Keyword::CREATE) && before.contains(&Keyword::EXTERNAL);
+    if !creates || [Keyword::STORED, Keyword::PARTITIONED, Keyword::OPTIONS].iter().any(|word| before.contains(word)) {
+        return None;
+    }
+    let mut depth = 0_usize;
+    let close = columns.iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let (columns, behind) = (columns.get(1..close)?, columns.get(close + 1..)?);
+    let is_named = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+    // Who gives the option `schema`, too, is told that the columns are declared twice.
+    let is_option = |token: &TokenWithSpan| {
+        is_named(token, "schema") || token.token == Token::SingleQuotedString("schema".to_owned())
+    };
+    if !behind.iter().any(|token| is_named(token, "TEXTFILE")) || behind.iter().any(is_option) {
+        return None;
+    }
+    let text = hive_text(columns);
+    let schema = text.parse::<HiveColumns>().ok()?.schema();
+    let path = behind
+        .iter()
+        .skip_while(|token| !is_named(token, "PARTITIONED"))
+        .skip_while(|token| token.token != Token::LParen);
+    let mut path = path.take_while(|token| token.token != Token::RParen);
+    if path.any(|token| schema.fields().iter().any(|field| is_named(token, field.name()))) {
+        return None;
+    }
+    kept.drain(start + open..start + open + close + 1);
+    Some(vec![("schema", text)])
+}
+
+fn keywords(tokens: &[TokenWithSpan]) -> impl Iterator<Item = Keyword> {
+    tokens.iter().filter_map(|token| match &token.token {
+        Token::Word(word) => Some(word.keyword),
+        _ => None,
+    })
+}
+
+/// Columns as they were written, but for names without quotes, which are in lower case as everywhere in SQL.
+fn hive_text(columns: &[TokenWithSpan]) -> String {
+    let mut text = String::new();
+    for token in columns {
+        match &token.token {
+            Token::Whitespace(_) if text.ends_with(' ') => {}
+            Token::Whitespace(_) => text.push(' '),
+            Token::Word(word) if word.quote_style.is_none() => text.push_str(&word.value.to_lowercase()),
+            token => text.push_str(&token.to_string()),
+        }
+    }
+    text
+}
+
+/// What stands behind `TBLPROPERTIES`, as far as it says how to read files, and how many tokens it has.
+fn properties(tokens: &[TokenWithSpan]) -> (Vec<(&'static str, String)>, usize) {
+    let len = tokens.iter().position(|token| token.token == Token::RParen).map_or(0, |close| close + 1);
+    let texts = tokens.iter().take(len).filter_map(|token| match &token.token {
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => Some(text),
+        Token::Word(word) => Some(&word.value),
+        _ => None,
+    });
+    let texts: Vec<&String> = texts.collect();
+    let pairs = texts.chunks_exact(2).filter_map(|pair| match pair {
+        [key, value] => {
+            PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(key)).map(|key| (*key, (*value).clone()))
+        }
+        _ => None,
+    });
+    (pairs.collect(), len)
 }
 
 fn is_format(tokens: &[TokenWithSpan], from: usize) -> bool {
@@ -136,10 +232,31 @@ mod tests {
             "mapkey.delim=':'",
             r"line.delim='\n'",
             "serialization.null.format=''",
+            "schema='a int, row int'",
             r"field.delim='\t'",
         ];
         assert_eq!(options(text), expected);
         assert_eq!(parse(text).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn columns_of_hive_text_are_those_of_hive() {
+        let text = r"
+            CREATE EXTERNAL TABLE IF NOT EXISTS db.t (Id BIGINT COMMENT 'no ;', `Aß` MAP<STRING,ARRAY<INT>>, b BINARY, -- the last
+                c VARCHAR(2))
+            COMMENT_IS_NOT_TAKEN";
+        assert!(parse(text).is_err());
+        let text = text.replace("COMMENT_IS_NOT_TAKEN", "PARTITIONED BY (dt DATE) STORED AS TEXTFILE LOCATION 'x' TBLPROPERTIES (\"skip.header.line.count\"=\"1\", 'transient_lastDdlTime' = '5')");
+        let schema = "schema='id bigint comment ''no ;'', `Aß` map<string,array<int>>, b binary, c varchar(2)'";
+        assert_eq!(options(&text), ["skip.header.line.count='1'", schema]);
+        // What Hive does not understand, or would not find in the file.
+        for columns in ["(a INT NOT NULL)", "(\"A\" INT)", "(a INT[])", "(a INT, dt DATE)", ""] {
+            let text = format!("CREATE EXTERNAL TABLE t {columns} STORED AS TEXTFILE PARTITIONED BY (dt) LOCATION 'x'");
+            assert!(options(&text).is_empty(), "{columns}");
+        }
+        assert!(options("CREATE EXTERNAL TABLE t (a INT) STORED AS CSV LOCATION 'x'").is_empty());
+        let two = "CREATE EXTERNAL TABLE t (a INT) STORED AS CSV LOCATION 'x'; CREATE EXTERNAL TABLE u (a INT) STORED AS TEXTFILE LOCATION 'x'; SELECT (1)";
+        assert_eq!(options(two), ["schema='a int'"]);
     }
 
     #[test]

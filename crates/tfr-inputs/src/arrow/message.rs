@@ -97,6 +97,30 @@ impl Message {
     }
 }
 
+/// Whether the metadata of a message, of which the end is missing, begin as those of a schema. Four bytes of a text in UTF-32 may
+/// pass for the length before them; here the root must be a table that says of itself that it is a schema.
+pub(super) fn begins_as_schema(metadata: &[u8]) -> bool {
+    header_type(metadata) == Some(MessageHeader::Schema.0)
+}
+
+/// What the root of the metadata says the message is, read by the layout of FlatBuffers: the root is a table, which begins with the
+/// distance back to the list of where its fields are.
+fn header_type(metadata: &[u8]) -> Option<u8> {
+    let word = |at: usize| metadata.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    let half = |at: usize| metadata.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
+    let root = usize::try_from(word(0)?).ok()?;
+    let back = i64::from(word(root)?.cast_signed());
+    let fields = usize::try_from(i64::try_from(root).ok()?.checked_sub(back)?).ok()?;
+    // Its own length, that of the table, and at least the first two of version, type, header, length of the body and metadata.
+    if !matches!(half(fields)?, 8 | 10 | 12 | 14) {
+        return None;
+    }
+    match half(fields + 6)? {
+        0 => None,
+        offset => metadata.get(root.checked_add(offset.into())?).copied(),
+    }
+}
+
 /// Decodes the messages behind the schema.
 pub(super) struct Decoder {
     layout: Layout,

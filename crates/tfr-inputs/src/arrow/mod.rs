@@ -75,10 +75,7 @@ pub(crate) fn begins_stream(head: &[u8]) -> bool {
     let Ok(len) = usize::try_from(i32::from_le_bytes(*len)) else { return false };
     match metadata.get(..len) {
         Some(metadata) => message::Message::new(metadata.to_vec()).is_schema(),
-        // A schema that is longer than what was read of the file. Its root is a table behind a few small numbers; text
-        // has no zeros there.
-        None => {
-            head.starts_with(&message::CONTINUATION) || matches!(metadata, [8..=64, 0, 0, 0, _, ..]) && len < 1 << 24
-        }
+        // A schema that is longer than what was read of the file.
+        None => head.starts_with(&message::CONTINUATION) || message::begins_as_schema(metadata),
     }
 }

@@ -6,7 +6,7 @@
 //! | Avro | Arrow |
 //! |---|---|
 //! | null, boolean, int, long, float, double, bytes, string | Null, Boolean, Int32, Int64, Float32, Float64, Binary, Utf8 |
-//! | fixed, enum | FixedSizeBinary, Dictionary of Utf8 |
+//! | fixed, enum | FixedSizeBinary (Binary if its size is 0), Dictionary of Utf8 |
 //! | array, map, record | List, Map, Struct |
 //! | union of null and one other type | that type, nullable |
 //! | union of int and long; of int, float and double; maybe null | Int64; Float64 |
@@ -18,7 +18,7 @@
 //! | other logical types (uuid) | the type below |
 //!
 //! A file whose values are no records has one column, `value`. Files of one table may differ as Avro's schema resolution
-//! allows: `promote` says how.
+//! allows: `promote` says how. A field that a file lacks is null there; which default other files have for it does not matter.
 
 mod bytes;
 mod container;

@@ -97,6 +97,8 @@ impl Type {
             Self::Double => DataType::Float64,
             Self::Bytes => DataType::Binary,
             Self::String => DataType::Utf8,
+            // Other formats, Parquet for one, have no values of a fixed size of 0.
+            Self::Fixed(0) => DataType::Binary,
             Self::Fixed(size) => DataType::FixedSizeBinary(i32::try_from(*size).unwrap_or(i32::MAX)),
             Self::Duration => DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano),
             Self::Decimal { precision, scale, .. } if *precision <= DECIMAL128_MAX_PRECISION => {

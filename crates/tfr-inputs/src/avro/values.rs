@@ -249,6 +249,9 @@ impl Values {
                     false => Arc::new(BinaryArray::try_new(offsets, data, nulls)?),
                 }
             }
+            Kind::Fixed { size: 0, .. } => {
+                Arc::new(BinaryArray::try_new(OffsetBuffer::new_zeroed(len), Buffer::default(), nulls)?)
+            }
             Kind::Fixed { size, data } => {
                 let data = Buffer::from_vec(std::mem::take(data));
                 // Its size was checked to fit.

@@ -6,16 +6,19 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::infer::{is_in_float_range, parse_float};
 
+/// Every whole number of so many digits is a float64.
+pub(crate) const EXACT_DIGITS: usize = 15;
+
 /// Whether a column of `data_type` holds the value that `cell` says, provided that Arrow can cast it at all.
 ///
 /// Arrow rounds decimals to the scale, cuts fractions of a second and times of a day, takes a leap second for the next
-/// second and a number beyond the range of a float for infinity. That a float is the nearest to a decimal fraction is
-/// not counted as a change.
+/// second, a number beyond the range of a float for infinity, and a whole one beyond its digits for another. That a float is the
+/// nearest to a decimal fraction is not counted as a change.
 pub(crate) fn holds(data_type: &DataType, cell: &str) -> bool {
     match data_type {
-        DataType::Float16 => Float16Type::parse(cell).is_some_and(|value| is_in_float_range(cell, value.into())),
-        DataType::Float32 => Float32Type::parse(cell).is_some_and(|value| is_in_float_range(cell, value.into())),
-        DataType::Float64 => parse_float(cell).is_some(),
+        DataType::Float16 => Float16Type::parse(cell).is_some_and(|value| is_float(cell, value.into())),
+        DataType::Float32 => Float32Type::parse(cell).is_some_and(|value| is_float(cell, value.into())),
+        DataType::Float64 => parse_float(cell).is_some_and(|value| is_float(cell, value)),
         DataType::Decimal32(_, scale)
         | DataType::Decimal64(_, scale)
         | DataType::Decimal128(_, scale)
@@ -29,6 +32,23 @@ pub(crate) fn holds(data_type: &DataType, cell: &str) -> bool {
             digits <= unit_digits(*unit) && !cell.contains(":60")
         }
         _ => true,
+    }
+}
+
+/// Whether `value`, which was read from `cell`, is in the range of its type and, if a whole number is written in full, that number.
+pub(crate) fn is_float(cell: &str, value: f64) -> bool {
+    is_in_float_range(cell, value) && keeps_digits(cell, value)
+}
+
+fn keeps_digits(cell: &str, value: f64) -> bool {
+    let digits = cell.strip_prefix(['-', '+']).unwrap_or(cell);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return true;
+    }
+    match digits.parse::<u64>() {
+        Ok(number) if digits.len() <= EXACT_DIGITS => number as f64 == value.abs(),
+        // All digits of a float are written, however many.
+        _ => value == 0.0 || format!("{:.0}", value.abs()) == digits.trim_start_matches('0'),
     }
 }
 
@@ -60,7 +80,14 @@ mod tests {
             (DataType::Decimal128(5, 2), &["1.23", "1.2300", "-7", ".5"][..], &["1.239", "1.5e3", "1.5000e3"][..]),
             (DataType::Decimal128(5, 0), &["7", "7.0"], &["7.5"]),
             (DataType::Float64, &["0.1", "1e308", "inf", "-0.0"], &["1e400", "-1e400", "1e-400"]),
+            (
+                DataType::Float64,
+                &["-9007199254740992", "18446744073709551616", "00000000000000000001", "9007199254740993.0", "1e23"],
+                &["9007199254740993", "-9007199254740993", "18446744073709551617", "100000000000000000000000"],
+            ),
             (DataType::Float32, &["0.1", "1e38", "NaN"], &["1e39", "1e-60"]),
+            (DataType::Float32, &["16777216", "-33554436", "16777217.0"], &["16777217", "-33554433"]),
+            (DataType::Float16, &["2048"], &["2049"]),
             (DataType::Date32, &["2020-01-01"], &["2020-01-01 10:00:00", "2020-01-01T10:00"]),
             (
                 DataType::Timestamp(Second, None),

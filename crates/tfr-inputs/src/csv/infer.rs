@@ -5,6 +5,8 @@ use arrow_array::types::{Date32Type, Float64Type};
 use arrow_cast::parse::{Parser, string_to_datetime};
 use arrow_schema::{DataType, TimeUnit};
 
+const NANOS_IN_MICRO: i64 = 1000;
+
 /// The type of one cell, or of all cells of a column seen so far.
 ///
 /// A cell has a type other than `Text` only if nothing is lost by it: `007` is text and not seven, a number beyond
@@ -23,8 +25,9 @@ pub(crate) enum CellType {
     Float64,
     /// `YYYY-MM-DD`.
     Date,
-    /// `YYYY-MM-DD hh:mm:ss[.ffffff]`; `zoned` with `Z` or an offset, `nanos` with more than six digits.
-    Timestamp { zoned: bool, nanos: bool },
+    /// `YYYY-MM-DD hh:mm:ss[.ffffff]`; `zoned` with `Z` or an offset, `nanos` with more than six digits, `far` if nanoseconds do not
+    /// reach there.
+    Timestamp { zoned: bool, nanos: bool, far: bool },
     /// Anything else.
     Text,
 }
@@ -37,13 +40,18 @@ impl CellType {
             Self::Float64 => parse_float(cell).is_some(),
             Self::Date => parse_date(cell).is_some(),
             Self::Timestamp { nanos: true, .. } => parse_nanos(cell).is_some(),
-            Self::Timestamp { .. } => parse_micros(cell).is_some(),
+            Self::Timestamp { zoned, .. } => {
+                return parse_micros(cell).map_or(Self::Text, |micros| {
+                    let far = micros.checked_mul(NANOS_IN_MICRO).is_none();
+                    Self::Timestamp { zoned, nanos: false, far }
+                });
+            }
             _ => true,
         };
         if is_value { shape } else { Self::Text }
     }
 
-    /// The type that a cell is written like; there may be no such number, date or time.
+    /// The type that a cell is written like; there may be no such number, date or time, and none is said to be far.
     pub(super) fn shape(cell: &str) -> Self {
         let bytes = cell.as_bytes();
         match bytes {
@@ -113,7 +121,7 @@ impl CellType {
             [b'+' | b'-', offset @ ..] if [&b"00:00"[..], b"0000", b"00"].iter().any(|p| matches(p, offset)) => true,
             _ => return None,
         };
-        Some(Self::Timestamp { zoned, nanos: digits > 6 })
+        Some(Self::Timestamp { zoned, nanos: digits > 6, far: false })
     }
 
     /// The type that holds the cells of both.
@@ -125,10 +133,14 @@ impl CellType {
             (Self::Int64 { wide: false }, Self::Float64) | (Self::Float64, Self::Int64 { wide: false }) => {
                 Self::Float64
             }
-            (Self::Timestamp { zoned, nanos: left }, Self::Timestamp { zoned: same, nanos: right })
+            (Self::Timestamp { zoned, nanos, far }, Self::Timestamp { zoned: same, nanos: other, far: too })
                 if zoned == same =>
             {
-                Self::Timestamp { zoned, nanos: left | right }
+                match (nanos | other, far | too) {
+                    // Neither unit holds both.
+                    (true, true) => Self::Text,
+                    (nanos, far) => Self::Timestamp { zoned, nanos, far },
+                }
             }
             _ => Self::Text,
         }
@@ -141,7 +153,7 @@ impl CellType {
             Self::Int64 { .. } => DataType::Int64,
             Self::Float64 => DataType::Float64,
             Self::Date => DataType::Date32,
-            Self::Timestamp { zoned, nanos } => {
+            Self::Timestamp { zoned, nanos, .. } => {
                 let unit = if nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
                 DataType::Timestamp(unit, zoned.then(|| "UTC".into()))
             }
@@ -158,8 +170,9 @@ impl CellType {
             | (Self::Int64 { wide: false }, DataType::Float64)
             | (Self::Float64, DataType::Float64)
             | (Self::Date, DataType::Date32) => true,
-            (Self::Timestamp { zoned, nanos }, DataType::Timestamp(unit, zone)) => {
-                zoned == zone.is_some() && (!nanos || *unit == TimeUnit::Nanosecond)
+            (Self::Timestamp { zoned, nanos, far }, DataType::Timestamp(unit, zone)) => {
+                let is_nanos = *unit == TimeUnit::Nanosecond;
+                zoned == zone.is_some() && (!nanos || is_nanos) && !(far && is_nanos)
             }
             _ => false,
         }
@@ -206,7 +219,7 @@ mod tests {
     fn cells() {
         use CellType::{Boolean, Date, Float64, Text};
         let int = |wide| CellType::Int64 { wide };
-        let timestamp = |zoned, nanos| CellType::Timestamp { zoned, nanos };
+        let timestamp = |zoned, nanos| CellType::Timestamp { zoned, nanos, far: false };
         for (cell, expected) in [
             ("true", Boolean),
             ("FALSE", Boolean),
@@ -244,7 +257,9 @@ mod tests {
             ("2024-2-29", Text),
             ("2023-02-29", Text),
             ("2024-02-29 25:00:00", Text),
-            ("9999-12-31 23:59:59", timestamp(false, false)),
+            ("9999-12-31 23:59:59", CellType::Timestamp { zoned: false, nanos: false, far: true }),
+            ("1677-09-21T00:12:43.145225Z", timestamp(true, false)),
+            ("1677-09-21T00:12:43.145224Z", CellType::Timestamp { zoned: true, nanos: false, far: true }),
             ("9999-12-31 23:59:59.123456789", Text),
             ("2024-02-29 01:02:03", timestamp(false, false)),
             ("2024-02-29T01:02:03.123456", timestamp(false, false)),
@@ -270,9 +285,11 @@ mod tests {
             CellType::Int64 { wide: true },
             CellType::Float64,
             CellType::Date,
-            CellType::Timestamp { zoned: false, nanos: false },
-            CellType::Timestamp { zoned: false, nanos: true },
-            CellType::Timestamp { zoned: true, nanos: false },
+            CellType::Timestamp { zoned: false, nanos: false, far: false },
+            CellType::Timestamp { zoned: false, nanos: false, far: true },
+            CellType::Timestamp { zoned: false, nanos: true, far: false },
+            CellType::Timestamp { zoned: true, nanos: false, far: false },
+            CellType::Timestamp { zoned: true, nanos: false, far: true },
             CellType::Text,
         ];
         for left in all {

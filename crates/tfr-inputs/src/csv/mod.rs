@@ -12,8 +12,7 @@ mod infer;
 mod options;
 mod source;
 
-pub(crate) use exact::holds;
+pub(crate) use exact::{EXACT_DIGITS, holds, is_float};
 pub(crate) use format::CsvFormat;
-pub(crate) use infer::is_in_float_range;
-pub(crate) use infer::{CellType, parse_float};
+pub(crate) use infer::{CellType, is_in_float_range, parse_float};
 pub use options::{CsvOptions, Types};

@@ -18,8 +18,7 @@ pub struct CsvOptions {
     pub terminator: Option<u8>,
     /// Whether the first record of each file names the columns.
     pub header: bool,
-    /// Texts that stand for null, the empty one only without quotes around it; `None`: the empty text, and none at all
-    /// with [`Types::String`].
+    /// Texts that stand for null, the empty one only without quotes around it; `None`: the empty text.
     pub nulls: Option<Vec<String>>,
     /// The encoding of the text.
     pub encoding: Encoding,
@@ -89,10 +88,7 @@ impl CsvOptions {
 
     /// The texts that stand for null.
     pub(super) fn null_texts(&self) -> Vec<String> {
-        self.nulls.clone().unwrap_or_else(|| match self.types {
-            Types::Infer => vec![String::new()],
-            Types::String => Vec::new(),
-        })
+        self.nulls.clone().unwrap_or_else(|| vec![String::new()])
     }
 }
 
@@ -102,6 +98,6 @@ pub enum Types {
     /// What the first rows look like.
     #[default]
     Infer,
-    /// Text, cells exactly as in the file.
+    /// Text as it stands in the file, or null.
     String,
 }

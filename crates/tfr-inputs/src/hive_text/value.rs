@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use arrow_schema::TimeUnit;
 
 use super::types::MaxChars;
-use crate::csv::is_in_float_range;
+use crate::csv::is_float;
 
 /// A value, and whether it is all that the cell says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +52,7 @@ pub(super) fn integer(cell: &[u8]) -> Option<Read<i64>> {
 }
 
 /// A number as Java reads it: spaces around it, a `f` or `d` behind it, `NaN` and `Infinity`. What is beyond the range is
-/// infinite or zero.
+/// infinite or zero, and a whole number beyond the digits of the type the nearest one.
 fn float<T>(cell: &[u8], special: impl Fn(f64) -> T, to_f64: impl Fn(&T) -> f64) -> Option<Read<T>>
 where
     T: std::str::FromStr,
@@ -71,7 +71,7 @@ where
         return None;
     }
     let value: T = text.parse().ok()?;
-    let is_cut = !is_in_float_range(text, to_f64(&value));
+    let is_cut = !is_float(text, to_f64(&value));
     Some(Read { value, is_cut })
 }
 

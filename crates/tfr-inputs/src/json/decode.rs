@@ -16,16 +16,13 @@ use datafusion_common::DataFusionError;
 use super::infer::number_type;
 use super::parse::{Parser, shortened};
 use super::tape::{Kind, Tape};
-use crate::csv::{holds, parse_float};
+use crate::csv::{EXACT_DIGITS, holds, parse_float};
 use crate::error::{Error, ErrorKind};
 
 type Result<T, E = DataFusionError> = std::result::Result<T, E>;
 
 /// Where no value stands: the key is absent, or what should hold it is null.
 const ABSENT: u32 = u32::MAX;
-
-/// Every integer of so many digits is a float64.
-const EXACT_DIGITS: usize = 15;
 
 /// Makes a batch of the rows that `parser` holds; its keys are the columns of `schema`.
 ///
@@ -88,10 +85,7 @@ impl<'a> Values<'a> {
             DataType::Float64 => self.numbers::<Float64Type>(data_type, column, path, |text| {
                 // An integer that no float64 equals is not rounded in silence.
                 let is_fraction = || text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
-                let fits = self.declared
-                    || text.len() <= EXACT_DIGITS
-                    || is_fraction()
-                    || number_type(text).fits(&DataType::Float64);
+                let fits = text.len() <= EXACT_DIGITS || is_fraction() || number_type(text).fits(&DataType::Float64);
                 fits.then(|| parse_float(text)).flatten()
             })?,
             DataType::Struct(fields) => self.structs(fields, data_type, column, path)?,

@@ -4,6 +4,8 @@
 //! where inference saw integers, takes numbers that are out of range for others, drops keys that inference did not
 //! see, and tells of no line.
 //!
+//! `NaN`, `Infinity` and `-Infinity`, which are no JSON, are numbers, as Python's `json` writes them.
+//!
 //! A key that is absent is null. Of a key that an object has twice, the last value counts. Values of several types are
 //! text, those that are no strings as their JSON; so are numbers beyond 64 bits and objects that never have a key.
 

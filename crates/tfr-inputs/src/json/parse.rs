@@ -57,7 +57,7 @@ enum State {
         value: u16,
     },
     Number,
-    /// `null`, `true` or `false`, of which so much was read.
+    /// `null`, `true` or `false`, or what Python writes for a number that is none, of which so much was read.
     Literal {
         word: &'static str,
         read: usize,
@@ -272,12 +272,14 @@ impl Parser {
                 self.scratch.push(byte);
                 self.state = State::Number;
             }
-            b'n' | b't' | b'f' => {
+            b'n' | b't' | b'f' | b'N' | b'I' => {
                 self.begun = self.here();
                 let word = match byte {
                     b'n' => "null",
                     b't' => "true",
-                    _ => "false",
+                    b'f' => "false",
+                    b'N' => "NaN",
+                    _ => "Infinity",
                 };
                 self.state = State::Literal { word, read: 1 };
             }
@@ -447,6 +449,10 @@ impl Parser {
     fn read_number(&mut self, input: &[u8]) -> Result<usize> {
         let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let len = input.iter().position(|byte| !part(byte)).unwrap_or(input.len());
+        if len == 0 && self.scratch == b"-" && input.first() == Some(&b'I') {
+            self.state = State::Literal { word: "-Infinity", read: 1 };
+            return Ok(0);
+        }
         self.scratch.extend_from_slice(&input[..len]);
         self.character += len as u64;
         if len < input.len() {
@@ -476,7 +482,12 @@ impl Parser {
         let kind = match word {
             "null" => Kind::Null,
             "true" => Kind::True,
-            _ => Kind::False,
+            "false" => Kind::False,
+            number => {
+                self.push_text(Kind::Number, number);
+                self.end_value();
+                return Ok(());
+            }
         };
         self.push(kind, 0, 0);
         self.end_value();

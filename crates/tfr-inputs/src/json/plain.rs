@@ -159,7 +159,7 @@ impl Parser {
         self.begun = (self.line, self.character + (cursor.at - cursor.inner) as u64 + 1);
     }
 
-    fn push_text(&mut self, kind: Kind, text: &str) {
+    pub(super) fn push_text(&mut self, kind: Kind, text: &str) {
         let start = self.tape.text.len();
         self.tape.text.push_str(text);
         self.push(kind, start, start + text.len());
@@ -300,6 +300,9 @@ mod tests {
             Just("true"),
             Just("fals"),
             Just("-12.5e+3"),
+            Just("NaN"),
+            Just("-Infinity"),
+            Just("Infinit"),
             Just("0"),
             Just("01"),
             Just("\"\""),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::Result;
 use datafusion_datasource::TableSchema;
 use datafusion_physical_plan::metrics::Count;
@@ -23,11 +23,19 @@ const INFER_ROWS: usize = 1000;
 pub(super) struct LibSvm {
     options: Arc<LibSvmOptions>,
     declared: bool,
+    /// Whether the labels were declared as integers.
+    whole_labels: bool,
 }
 
 impl LibSvm {
-    pub(super) fn new(options: LibSvmOptions, declared: bool) -> Self {
-        Self { options: Arc::new(options), declared }
+    pub(super) fn new(options: LibSvmOptions, declared: Option<&Schema>) -> Self {
+        let is_whole = |field: &Field| match field.data_type() {
+            DataType::List(item) => item.data_type().is_integer(),
+            data_type => data_type.is_integer(),
+        };
+        let label = if options.multilabel { Part::Labels } else { Part::Label };
+        let label = declared.and_then(|schema| schema.field_with_name(label.name()).ok());
+        Self { options: Arc::new(options), declared: declared.is_some(), whole_labels: label.is_some_and(is_whole) }
     }
 }
 
@@ -43,7 +51,8 @@ impl LineFormat for LibSvm {
 
     fn inference(&self, file: Arc<str>) -> Box<dyn Inference> {
         let has_qid = self.options.qid.unwrap_or_default();
-        Box::new(Queries { file, options: Arc::clone(&self.options), example: Example::default(), rows: 0, has_qid })
+        let (options, example) = (Arc::clone(&self.options), Example::new(self.whole_labels));
+        Box::new(Queries { file, options, example, rows: 0, has_qid, whole_labels: self.whole_labels })
     }
 
     fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], _odd_cells: Count) -> Result<Box<dyn Rows>> {
@@ -52,7 +61,8 @@ impl LineFormat for LibSvm {
         // Who declares the columns, or says that there is none, may leave it out.
         let may_have_qid =
             self.declared || self.options.qid == Some(false) || in_file.column_with_name(Part::Qid.name()).is_some();
-        Ok(Box::new(LibSvmRows::new(file, Arc::clone(&self.options), schema, may_have_qid)))
+        let options = Arc::clone(&self.options);
+        Ok(Box::new(LibSvmRows::new(file, options, schema, may_have_qid, self.whole_labels)))
     }
 }
 
@@ -63,6 +73,7 @@ struct Queries {
     example: Example,
     rows: usize,
     has_qid: bool,
+    whole_labels: bool,
 }
 
 impl Inference for Queries {
@@ -85,7 +96,7 @@ impl Inference for Queries {
             Part::Indices | Part::Values => dense.is_none(),
             Part::Features => dense.is_some(),
         });
-        let fields = parts.map(|part| Field::new(part.name(), part.data_type(dense), true));
+        let fields = parts.map(|part| Field::new(part.name(), part.data_type(dense, self.whole_labels), true));
         Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 }

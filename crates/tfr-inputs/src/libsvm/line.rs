@@ -1,6 +1,7 @@
 //! One line, taken apart.
 
 use super::options::{IndexBase, LibSvmOptions};
+use crate::csv::{is_float, is_in_float_range};
 
 /// The first characters of a text that a message shows.
 const SHOWN_CHARS: usize = 40;
@@ -8,7 +9,11 @@ const SHOWN_CHARS: usize = 40;
 /// What a line holds.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Example {
+    /// Whether labels are integers.
+    whole_labels: bool,
     pub(super) labels: Vec<f64>,
+    /// The labels, if they are integers.
+    pub(super) integers: Vec<i64>,
     pub(super) qid: Option<i64>,
     pub(super) indices: Vec<i64>,
     pub(super) values: Vec<f64>,
@@ -24,8 +29,14 @@ pub(super) struct Wrong {
 }
 
 impl Example {
+    /// Of lines whose labels are integers, if `whole_labels`.
+    pub(super) fn new(whole_labels: bool) -> Self {
+        Self { whole_labels, ..Self::default() }
+    }
+
     fn clear(&mut self) {
         self.labels.clear();
+        self.integers.clear();
         self.qid = None;
         self.indices.clear();
         self.values.clear();
@@ -70,7 +81,17 @@ impl Example {
         }
         let mut at = at;
         for label in word.split(',') {
-            self.labels.push(float(label).ok_or_else(|| wrong(at, "a number as label", label))?);
+            if self.whole_labels {
+                let integer =
+                    label.parse().map_err(|_| wrong(at, "a 64-bit integer as label, as it is declared", label))?;
+                self.integers.push(integer);
+            } else {
+                let number = float(label).ok_or_else(|| wrong(at, "a number as label", label))?;
+                if !is_float(label, number) {
+                    return Err(rounded(at, label, "declare the label as BIGINT in CREATE EXTERNAL TABLE"));
+                }
+                self.labels.push(number);
+            }
             at += label.len() + 1;
         }
         Ok(())
@@ -87,7 +108,11 @@ impl Example {
         self.indices.push(number - first);
         self.places.push(at);
         let value_at = at + index.len() + 1;
-        self.values.push(float(value).ok_or_else(|| wrong(value_at, "a number as value", value))?);
+        let number = float(value).ok_or_else(|| wrong(value_at, "a number as value", value))?;
+        if !is_float(value, number) {
+            return Err(rounded(value_at, value, "with .0 behind it, it stands for the nearest"));
+        }
+        self.values.push(number);
         Ok(())
     }
 }
@@ -100,7 +125,12 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// A number; one beyond the range of a float64 is none.
 fn float(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|value| crate::csv::is_in_float_range(text, *value))
+    text.parse().ok().filter(|value| is_in_float_range(text, *value))
+}
+
+/// A whole number that no float64 is.
+fn rounded(at: usize, text: &str, way_out: &str) -> Wrong {
+    Wrong { at, reason: format!("no Float64 is {}: {way_out}", shown(text)) }
 }
 
 fn wrong(at: usize, expected: &str, found: &str) -> Wrong {
@@ -129,6 +159,8 @@ mod tests {
         let found = read(" -1.5\tqid:7 3:0.5  1:-2e3 3:0 # why", &plain)?;
         let expected = Example {
             labels: vec![-1.5],
+            integers: vec![],
+            whole_labels: false,
             qid: Some(7),
             indices: vec![3, 1, 3],
             values: vec![0.5, -2000.0, 0.0],
@@ -161,6 +193,18 @@ mod tests {
             ("1 -2:1", &plain, 2, "expected an index from 0 on, found -2"),
             ("1 0:1", &one, 2, "expected an index from 1 on, found 0"),
             ("1 qid:x", &plain, 6, "expected a 64-bit integer behind qid:, found \"x\""),
+            (
+                "9007199254740993 1:1",
+                &plain,
+                0,
+                "no Float64 is 9007199254740993: declare the label as BIGINT in CREATE EXTERNAL TABLE",
+            ),
+            (
+                "1 1:-9007199254740993",
+                &plain,
+                4,
+                "no Float64 is -9007199254740993: with .0 behind it, it stands for the nearest",
+            ),
             ("1 1:1 qid:1", &plain, 6, "expected an integer as index, found \"qid\""),
         ] {
             assert_eq!(read(line, options), Err(Wrong { at, reason: reason.to_owned() }), "{line}");

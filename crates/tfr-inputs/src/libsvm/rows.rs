@@ -39,8 +39,11 @@ impl Part {
         }
     }
 
-    pub(super) fn data_type(self, features: Option<usize>) -> DataType {
+    /// Its type, with `features` values in a dense list, and with integers for labels if these are `whole_labels`.
+    pub(super) fn data_type(self, features: Option<usize>, whole_labels: bool) -> DataType {
         match self {
+            Self::Label if whole_labels => DataType::Int64,
+            Self::Labels if whole_labels => DataType::new_list(DataType::Int64, true),
             Self::Label => DataType::Float64,
             Self::Qid => DataType::Int64,
             Self::Indices => DataType::new_list(DataType::Int64, true),
@@ -72,6 +75,8 @@ enum Column {
     Null,
     Label(Float64Builder),
     Labels(ListBuilder<Float64Builder>),
+    WholeLabel(Int64Builder),
+    WholeLabels(ListBuilder<Int64Builder>),
     Qid(Int64Builder),
     Indices(ListBuilder<Int64Builder>),
     Values(ListBuilder<Float64Builder>),
@@ -80,8 +85,18 @@ enum Column {
 }
 
 impl LibSvmRows {
-    pub(super) fn new(file: Arc<str>, options: Arc<LibSvmOptions>, schema: SchemaRef, may_have_qid: bool) -> Self {
+    pub(super) fn new(
+        file: Arc<str>,
+        options: Arc<LibSvmOptions>,
+        schema: SchemaRef,
+        may_have_qid: bool,
+        whole_labels: bool,
+    ) -> Self {
         let column = |field: &Arc<Field>| match Part::ALL.into_iter().find(|part| part.name() == field.name()) {
+            Some(Part::Label) if !options.multilabel && whole_labels => Column::WholeLabel(Int64Builder::new()),
+            Some(Part::Labels) if options.multilabel && whole_labels => {
+                Column::WholeLabels(ListBuilder::new(Int64Builder::new()))
+            }
             Some(Part::Label) if !options.multilabel => Column::Label(Float64Builder::new()),
             Some(Part::Labels) if options.multilabel => Column::Labels(ListBuilder::new(Float64Builder::new())),
             Some(Part::Qid) => Column::Qid(Int64Builder::new()),
@@ -91,7 +106,8 @@ impl LibSvmRows {
             _ => Column::Null,
         };
         let columns = schema.fields().iter().map(column).collect();
-        Self { file, options, schema, columns, may_have_qid, example: Example::default(), rows: 0, text_len: 0 }
+        let example = Example::new(whole_labels);
+        Self { file, options, schema, columns, may_have_qid, example, rows: 0, text_len: 0 }
     }
 
     fn wrong(&self, line: Line, wrong: Wrong) -> Error {
@@ -119,6 +135,8 @@ impl Rows for LibSvmRows {
                 Column::Null => {}
                 Column::Label(labels) => labels.append_option(example.labels.first().copied()),
                 Column::Labels(labels) => labels.append_value(example.labels.iter().copied().map(Some)),
+                Column::WholeLabel(labels) => labels.append_option(example.integers.first().copied()),
+                Column::WholeLabels(labels) => labels.append_value(example.integers.iter().copied().map(Some)),
                 Column::Qid(qids) => qids.append_option(example.qid),
                 Column::Indices(indices) => indices.append_value(example.indices.iter().copied().map(Some)),
                 Column::Values(values) => values.append_value(example.values.iter().copied().map(Some)),
@@ -152,8 +170,8 @@ impl Rows for LibSvmRows {
                 Column::Null => new_null_array(field.data_type(), rows),
                 Column::Label(builder) => Arc::new(builder.finish()),
                 Column::Labels(builder) | Column::Values(builder) => Arc::new(builder.finish()),
-                Column::Qid(builder) => Arc::new(builder.finish()),
-                Column::Indices(builder) => Arc::new(builder.finish()),
+                Column::Qid(builder) | Column::WholeLabel(builder) => Arc::new(builder.finish()),
+                Column::Indices(builder) | Column::WholeLabels(builder) => Arc::new(builder.finish()),
                 Column::Features(values) => {
                     let item = Arc::new(Field::new_list_field(DataType::Float64, true));
                     let count = self.options.features.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();

@@ -42,13 +42,14 @@ use crate::text::{Compression, Encoding};
 /// | `comment` | lines that start with this character are skipped (none) |
 /// | `terminator` | one ASCII character that ends a record (LF, CR LF or CR) |
 /// | `header` | `true` or `false`: whether the first record of each file names the columns (`true`) |
-/// | `null` | a cell with this text is null; may be repeated; an empty one only without quotes, as `""` is an empty text, though no number (the empty cell; with `types=string` none) |
+/// | `null` | a cell with this text is null; may be repeated; an empty one only without quotes, as `""` is an empty text, though no number (the empty cell) |
 /// | `encoding` | `utf-8`, `utf-16`, `utf-32` (these also with `le` or `be`), `latin1`, or another one of the Encoding Standard: `windows-1252`, `shift_jis`, `gbk`, ... (`utf-8`); a byte order mark is no data |
-/// | `types` | `infer`, or `string`: every column is text, cells exactly as in the file (`infer`) |
+/// | `types` | `infer`, or `string`: every column is text as it stands in the file, or null (`infer`) |
 /// | `infer_rows` | how many records of each file decide its types, or `all` (1000) |
 /// | `newlines_in_values` | `false` promises that no cell holds a line end, so that a large file is read in parts by all cores (`true`) |
 ///
-/// JSON, an object a line, or any number of objects behind each other, or one array of objects:
+/// JSON, an object a line, or any number of objects behind each other, or one array of objects; `NaN`, `Infinity` and `-Infinity`
+/// are numbers, as Python writes them:
 ///
 /// | key | meaning (default) |
 /// |---|---|

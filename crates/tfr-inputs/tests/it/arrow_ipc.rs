@@ -107,6 +107,23 @@ async fn dictionaries_that_grow_or_are_replaced() -> Result<()> {
     Ok(())
 }
 
+/// A stream of before 0.15 begins with the length of its schema, which may be longer than what is looked at.
+#[tokio::test]
+async fn old_streams_are_told_from_text() -> Result<()> {
+    use datafusion::arrow::ipc::MetadataVersion;
+    for columns in [1, 300] {
+        let columns: Vec<_> = (0..columns).map(|column| (format!("a long name {column}"), numbers(0..2))).collect();
+        let columns: Vec<_> = columns.iter().map(|(name, values)| (name.as_str(), Arc::clone(values))).collect();
+        let stream = stream(&[batch(&columns)?], IpcWriteOptions::try_new(8, true, MetadataVersion::V4)?)?;
+        assert_ne!(stream[..4], [0xff; 4], "it has a marker");
+        let dir = tempfile::tempdir()?;
+        write(dir.path(), &[("part-0", &stream)])?;
+        let batches = read(&dir.path().join("part-0").display().to_string()).await?;
+        assert_eq!((row_count(&batches), batches[0].num_columns()), (2, columns.len()));
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn columns_by_name_over_files_and_in_any_order() -> Result<()> {
     let dir = tempfile::tempdir()?;

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use serde_json::{Value, json};
 
 use crate::corpus::{corpus, manifest, outcome, wrong};
@@ -134,6 +134,36 @@ async fn a_field_of_a_record_that_is_null_is_null() -> Result<()> {
     let path = dir.path().join("t.avro").display().to_string();
     let found = rows(&format!("SELECT o['s']['t'] AS t, o['s']['t'] IS NULL AS n FROM '{path}'")).await?;
     assert_eq!(found, [["NULL", "true"], ["NULL", "true"], ["3", "false"]]);
+    Ok(())
+}
+
+/// The engine makes null of the values of the other types, which a column that has none is not to have.
+#[tokio::test]
+async fn a_cast_of_a_union_has_a_way_out() -> Result<()> {
+    let schema = record(json!([{"name": "x", "type": ["long", "double"]}]));
+    let data = [long(0), long((1 << 53) + 1), long(1), 0.5_f64.to_le_bytes().to_vec()].concat();
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.avro", &file(&schema, &[(2, data)]))])?;
+    let path = dir.path().join("t.avro").display().to_string();
+    let error = rows(&format!("SELECT CAST(x AS DOUBLE) FROM '{path}'")).await.expect_err("a union");
+    let first: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let hint = std::iter::successors(first, |error| error.source())
+        .find_map(|error| error.downcast_ref::<datafusion_tfrecord::directory::Error>()?.hint());
+    assert!(hint.is_some_and(|hint| hint.contains("union_extract(column, 'type')")), "{error:?}");
+    let found = rows(&format!("SELECT union_extract(x, 'long'), union_extract(x, 'double') FROM '{path}'")).await?;
+    assert_eq!(found, [["9007199254740993", "NULL"], ["NULL", "0.5"]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn bytes_of_a_fixed_size_of_none_are_bytes() -> Result<()> {
+    let none = json!({"type": "fixed", "name": "none", "size": 0});
+    let schema = record(
+        json!([{"name": "f", "type": none}, {"name": "n", "type": ["null", "none"]}, {"name": "i", "type": "int"}]),
+    );
+    let (types, found) = table(&file(&schema, &[(2, [long(1), long(7), long(0), long(8)].concat())])).await?;
+    assert_eq!(types[..2], [DataType::Binary, DataType::Binary]);
+    assert_eq!(found, [["", "", "7"], ["", "NULL", "8"]]);
     Ok(())
 }
 
@@ -378,13 +408,29 @@ async fn types_are_promoted_between_files() -> Result<()> {
     // The nearest double is another number.
     let files = [(of("long"), long((1 << 53) + 1)), (of("double"), vec![0; 8])];
     let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("inexact"));
-    assert!(
-        message.contains("0.avro") && message.contains("column \"x\": 9007199254740993 is no Float64"),
-        "{message}"
-    );
+    assert!(message.contains("0.avro: row 0: column \"x\": 9007199254740993 is no Float64"), "{message}");
     let files = [(of("long"), long(1)), (of("string"), string(b"a"))];
     let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("no common type"));
     assert!(message.contains("1.avro: column \"x\": found Utf8, but"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_value_that_is_none_of_the_common_type_has_a_row() -> Result<()> {
+    let of = |data_type: &str| record(json!([{"name": "x", "type": data_type}]));
+    let block = |from: i64| (1000, (from..from + 1000).flat_map(long).collect::<Vec<_>>());
+    let blocks: Vec<_> = (0..20).map(|index| block(index * 1000)).collect();
+    let last = (2, [long(0), long((1 << 53) + 1)].concat());
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("0.avro", &file(&of("long"), &[blocks, vec![last]].concat()))])?;
+    write(dir.path(), &[("1.avro", &file(&of("double"), &[]))])?;
+    let path = dir.path().display().to_string();
+    let error = read(&path).await.expect_err("inexact");
+    let message = chain(&error);
+    assert!(message.contains("0.avro: row 20001: column \"x\": 9007199254740993 is no Float64"), "{message}");
+    let DataFusionError::External(error) = error.find_root() else { panic!("{error:?}") };
+    let hint = error.downcast_ref::<tfr_inputs::Error>().and_then(tfr_inputs::Error::hint).unwrap_or_default();
+    assert!(hint.contains("UNION ALL") && hint.contains("CAST(\"x\" AS VARCHAR)"), "{hint}");
     Ok(())
 }
 

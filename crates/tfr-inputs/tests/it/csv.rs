@@ -111,13 +111,49 @@ async fn encodings() -> Result<()> {
     Ok(())
 }
 
+/// A byte order mark and a quote look like the length of a message and the root of a FlatBuffer.
+#[tokio::test]
+async fn utf32_with_a_quote_at_its_start_is_no_arrow_stream() -> Result<()> {
+    for name in ["t.csv", "t"] {
+        for rows in [1, 4000] {
+            let text = format!("\u{feff}\"a\",b\n{}", "1,é\n".repeat(rows));
+            for (encoding, bytes) in
+                [("utf-32", u32::to_le_bytes as fn(u32) -> [u8; 4]), ("utf-32be", u32::to_be_bytes)]
+            {
+                let text: Vec<u8> = text.chars().flat_map(|c| bytes(c.into())).collect();
+                for options in [format!(",encoding={encoding}"), format!(",format=csv,encoding={encoding}")] {
+                    let found = table(name, &text, &options).await?;
+                    assert_eq!(found[..2], [["a", "b"], ["1", "é"]], "{name}{options}");
+                    assert_eq!(found.len(), rows + 1, "{name}{options}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The way out that errors name: text first, then a cast.
+#[tokio::test]
+async fn text_of_blank_cells_can_be_cast() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.csv", b"a,b\n1,\n,x\n")])?;
+    let ctx = crate::support::session(1);
+    let spec = format!("t={},types=string", dir.path().join("t.csv").display()).parse()?;
+    ctx.register_table("t", tfr_inputs::open_table(&ctx.state(), &spec).await?)?;
+    let found = ctx.sql("SELECT CAST(a AS INT) AS a, b FROM t").await?.collect().await?;
+    assert_eq!(texts(&found)?, [["1", "NULL"], ["NULL", "x"]]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn null_is_what_the_options_say() -> Result<()> {
     let text = b"i,s\n1,NA\n,\nNA,x\n";
     assert_eq!(table("t.csv", text, ",null=NA").await?[1..], [["1", "NULL"], ["NULL", ""], ["NULL", "x"]]);
     assert_eq!(table("t.csv", text, "").await?[1..], [["1", "NA"], ["NULL", "NULL"], ["NA", "x"]]);
     assert_eq!(table("t.csv", text, ",null=NA,null=x").await?[3], ["NULL", "NULL"]);
-    assert_eq!(table("t.csv", text, ",types=string").await?[1..], [["1", "NA"], ["", ""], ["NA", "x"]]);
+    assert_eq!(table("t.csv", text, ",types=string").await?[1..], [["1", "NA"], ["NULL", "NULL"], ["NA", "x"]]);
+    assert_eq!(table("t.csv", text, ",types=string,null=NA").await?[1..], [["1", "NULL"], ["", ""], ["NULL", "x"]]);
+    assert_eq!(table("t.csv", b"a,b\n\"\",1\n", ",types=string").await?[1], ["", "1"]);
     assert_eq!(table("t.csv", b"a,b\n\\N,1\n", ",null=\\N").await?[1], ["NULL", "1"]);
     Ok(())
 }
@@ -193,6 +229,8 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
         ("2024-01-01", "2024-13-01", "Date32"),
         ("2024-01-01 00:00:00", "2024-01-01 00:00:00.1234567", "Timestamp(µs)"),
         ("2024-01-01 00:00:00", "2024-01-01 00:00:00Z", "Timestamp(µs)"),
+        ("9999-12-31 00:00:00", "2024-01-01 00:00:00.1234567", "Timestamp(µs)"),
+        ("2024-01-01 00:00:00.1234567", "9999-12-31 00:00:00", "Timestamp(ns)"),
         ("2016-12-31 23:59:59", "2016-12-31 23:59:60", "Timestamp(µs)"),
         ("0.5", "1e400", "Float64"),
         ("0.5", "9007199254740993", "Float64"),
@@ -208,7 +246,12 @@ async fn a_later_cell_of_another_type_is_an_error_with_its_place() -> Result<()>
 
 #[tokio::test]
 async fn numbers_and_times_that_a_type_would_change_are_text() -> Result<()> {
-    for cells in [["9007199254740993", "0.5"], ["1e400", "0.5"], ["2016-12-31 23:59:60", "2016-12-31 23:59:59"]] {
+    for cells in [
+        ["9007199254740993", "0.5"],
+        ["1e400", "0.5"],
+        ["2016-12-31 23:59:60", "2016-12-31 23:59:59"],
+        ["9999-01-01 00:00:00", "2020-01-01 00:00:00.123456789"],
+    ] {
         let content = format!("a,b\n1,{}\n2,{}\n", cells[0], cells[1]);
         assert_eq!(table("t.csv", content.as_bytes(), "").await?[1..], [["1", cells[0]], ["2", cells[1]]]);
     }

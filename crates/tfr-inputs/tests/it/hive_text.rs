@@ -142,6 +142,15 @@ async fn cells_that_do_not_fit_are_null_or_errors() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_whole_number_that_no_double_is_is_told_of() -> Result<()> {
+    let options = ",format=hive-text,schema=x DOUBLE";
+    assert_eq!(table(b"9007199254740993\n", options).await?, [["9007199254740992.0"]]);
+    let message = refused(b"0.1\n9007199254740993\n", &format!("{options},on_error=error")).await;
+    assert_eq!(message, "000000_0: line 2: column \"x\": expected Float64, found \"9007199254740993\"");
+    Ok(())
+}
+
+#[tokio::test]
 async fn options_say_which_text_it_is() -> Result<()> {
     assert_eq!(table(b"1,a\n", ",delimiter=\",\",schema=\"n INT, s STRING\"").await?, [["1", "a"]]);
     assert_eq!(table(b"n\x01s\n1\x01a\n", ",delimiter=\\x01,header=true").await?, [["1", "a"]]);

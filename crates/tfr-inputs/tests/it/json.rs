@@ -118,7 +118,7 @@ async fn what_is_no_json_is_refused_at_its_place() {
         ("{\"a\": 1}\n[1]", "t.json: line 2, character 1: expected an object, found ["),
         ("{\"a\": 1}\n17", "t.json: line 2, character 1: expected an object, found 1"),
         ("{\"a\": 01}", "t.json: line 1, character 7: expected a number, found 01"),
-        ("{\"a\": NaN}", "t.json: line 1, character 7: expected a value, found N"),
+        ("{\"a\": None}", "t.json: line 1, character 8: expected NaN, found o"),
         ("{\"a\": \"x\n\"}", "t.json: line 1, character 9: expected a character or \", found the end of the line"),
         ("{\"a\": \"\\ud800x\"}", "expected a Unicode character, found half of one, \\ud800"),
         ("{\"a\": {\"b\": 1}\n", "t.json: line 2, character 1: expected , or }, found the end of the file"),
@@ -164,6 +164,29 @@ async fn all_files_together_tell_the_columns() -> Result<()> {
 #[tokio::test]
 async fn the_last_of_a_key_that_stands_twice_counts() -> Result<()> {
     assert_eq!(table("t.json", b"{\"a\": 1, \"o\": {\"k\": 1, \"k\": 2}, \"a\": 3}", "").await?.1, [["3", "{k: 2}"]]);
+    Ok(())
+}
+
+/// No JSON, but what Python writes unless told not to.
+#[tokio::test]
+async fn nan_and_infinities_are_numbers() -> Result<()> {
+    let text = b"{\"x\": NaN, \"l\": [1, -Infinity], \"n\": 1}\n{\"x\":-Infinity,\"l\":[Infinity],\"n\":2.5}\n{\"x\": 1.5, \"l\": [], \"n\": NaN}";
+    let (columns, found) = table("t.json", text, "").await?;
+    assert_eq!(columns[0].1, DataType::Float64);
+    assert_eq!(columns[1].1, DataType::new_list(DataType::Float64, true));
+    assert_eq!(found, [["NaN", "[1.0, -inf]", "1.0"], ["-inf", "[inf]", "2.5"], ["1.5", "[]", "NaN"]]);
+    assert_eq!(table("t.json", text, ",types=string").await?.1[0], ["NaN", "[1,-Infinity]", "1"]);
+    assert_eq!(texts(&declared("x REAL", "{\"x\": -Infinity}").await?)?, [["-inf"]]);
+    let error = declared("x INT", "{\"x\": NaN}").await.expect_err("no integer");
+    assert!(chain(&error).contains("column \"x\": expected Int32, found NaN"), "{error}");
+    for (text, message) in [
+        ("{\"x\": Nan}", "line 1, character 9: expected NaN, found n"),
+        ("{\"x\": -Inf}", "line 1, character 11: expected -Infinity, found }"),
+        ("{\"x\": +Infinity}", "line 1, character 7: expected a value, found +"),
+        ("{\"x\": NaN1}", "line 1, character 10: expected , or }, found 1"),
+    ] {
+        assert_eq!(refused(text, "").await, format!("t.json: {message}"));
+    }
     Ok(())
 }
 

@@ -80,6 +80,58 @@ async fn statements_choose_columns_and_types() -> Result<()> {
 }
 
 #[tokio::test]
+async fn labels_may_be_declared_as_integers() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    write(dir.path(), &[("t.libsvm", b"9007199254740993 1:1\n-2 2:1\n"), ("u.libsvm", b"9007199254740993,1\n")])?;
+    let ctx = session(1);
+    let table = async |file: &str, column: &str, options: &str| {
+        let location = dir.path().join(file).display().to_string();
+        let create =
+            format!("CREATE OR REPLACE EXTERNAL TABLE t ({column}) STORED AS LIBSVM LOCATION '{location}' {options}");
+        ctx.sql(&create).await?;
+        texts(&ctx.sql("SELECT * FROM t").await?.collect().await?)
+    };
+    assert_eq!(table("t.libsvm", "label BIGINT", "").await?, [["9007199254740993"], ["-2"]]);
+    let many = "OPTIONS ('multilabel' 'true')";
+    assert_eq!(table("u.libsvm", "labels BIGINT[]", many).await?, [["[9007199254740993, 1]"]]);
+    let message = refused(b"1 1:1\n9007199254740993 1:1\n", "").await;
+    let expected = "no Float64 is 9007199254740993: declare the label as BIGINT in CREATE EXTERNAL TABLE";
+    assert_eq!(message, format!("t.libsvm: line 2, byte 1: {expected}"));
+    write(dir.path(), &[("t.libsvm", b"1.5 1:1\n")])?;
+    let message = chain(&table("t.libsvm", "label BIGINT", "").await.expect_err("no integer"));
+    assert!(message.contains("line 1, byte 1: expected a 64-bit integer as label"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_format_is_told_by_labels_and_pairs() -> Result<()> {
+    let long = format!("1 {}", (1..2000).map(|index| format!("{index}:0.5 ")).collect::<String>());
+    let dir = tempfile::tempdir()?;
+    for (text, options, columns) in [
+        ("1 1:2 3:4\n-1 2:1", "", &["label", "indices", "values"][..]),
+        ("# made by hand\r\n\r\n+1 qid:3 1:2\r\n0.5 qid:3\r\n", "", &["label", "qid", "indices", "values"]),
+        (&long, "", &["label", "indices", "values"]),
+        (&format!("{long}\n{long}\n"), ",index_base=1", &["label", "indices", "values"]),
+        ("1,3 1:1\n", ",multilabel=true", &["labels", "indices", "values"]),
+        // Hours and minutes; a label without a pair; indices that do not ascend; text.
+        ("10:30\n11:45\n", "", &["10:30"]),
+        ("1\n2\n", "", &["1"]),
+        ("1 3:1 2:1\n", "", &["1 3:1 2:1"]),
+        ("word 1:1\n1 1:1\n", "", &["word 1:1"]),
+        ("1 1:1\n", ",header=false", &["column_1"]),
+        ("1 1:1\n", ",format=csv", &["1 1:1"]),
+    ] {
+        write(dir.path(), &[("part-00000", text.as_bytes())])?;
+        let spec = format!("t=\"{}\"{options}", dir.path().join("part-00000").display()).parse()?;
+        let table = tfr_inputs::open_table(&session(1).state(), &spec).await?;
+        let schema = datafusion::catalog::TableProvider::schema(table.as_ref());
+        let found: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(found, columns, "{}", text.get(..20).unwrap_or(text));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_row_of_many_features_does_not_fill_a_batch_with_them() -> Result<()> {
     let text = "1 0:1\n".repeat(100);
     let batches = {

@@ -85,6 +85,46 @@ async fn a_cell_that_a_declared_type_would_change_is_refused() -> Result<()> {
     Ok(())
 }
 
+/// A fraction is the nearest float, as everywhere; a whole number is an identifier for all one knows.
+#[tokio::test]
+async fn a_whole_number_that_no_float_is_is_refused() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ctx = session(1);
+    let table = async |format: &str, data_type: &str, cell: &str| {
+        let content = if format == "CSV" { format!("a,x\n1,{cell}\n") } else { format!("{{\"x\": {cell}}}\n") };
+        let path = dir.path().join(format!("t.{format}"));
+        std::fs::write(&path, content)?;
+        let columns = format!("CREATE OR REPLACE EXTERNAL TABLE t (x {data_type})");
+        ctx.sql(&format!("{columns} STORED AS {format} LOCATION '{}'", path.display())).await?;
+        texts(&ctx.sql("SELECT x FROM t").await?.collect().await?)
+    };
+    for format in ["CSV", "JSON"] {
+        for (data_type, cell, arrow) in [
+            ("DOUBLE", "9007199254740993", "Float64"),
+            ("DOUBLE", "-18446744073709551617", "Float64"),
+            ("REAL", "16777217", "Float32"),
+        ] {
+            let error = table(format, data_type, cell).await.expect_err(cell);
+            let message = chain(&error);
+            assert!(message.contains(&format!("t.{format}: line ")), "{message}");
+            assert!(message.contains(&format!("column \"x\": expected {arrow}, found ")), "{message}");
+            let DataFusionError::External(error) = error.find_root() else { panic!("{error:?}") };
+            let hint = error.downcast_ref::<tfr_inputs::Error>().and_then(tfr_inputs::Error::hint).unwrap_or_default();
+            assert!(hint.starts_with(&format!("no {arrow} is that number: declare \"x\" as BIGINT")), "{hint}");
+        }
+        for (data_type, cell, expected) in [
+            ("DOUBLE", "9007199254740994", "9007199254740994.0"),
+            ("DOUBLE", "9007199254740993.0", "9007199254740992.0"),
+            ("DOUBLE", "18446744073709551616", "1.8446744073709552e19"),
+            ("BIGINT", "9007199254740993", "9007199254740993"),
+            ("DECIMAL(38, 0)", "18446744073709551617", "18446744073709551617"),
+        ] {
+            assert_eq!(table(format, data_type, cell).await?, [[expected]], "{format} {data_type}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_empty_path_is_said_to_be_empty() {
     let message = refused("SELECT * FROM ''").await;

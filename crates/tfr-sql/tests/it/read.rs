@@ -296,3 +296,49 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     hint: leave the columns undeclared, and CAST r in the query
     "##);
 }
+
+/// A statement that Hive would take, too.
+#[test]
+fn columns_of_hive_text_are_declared_as_hive_declares_them() {
+    let bench = Workbench::new();
+    bench.text("logs.txt", "header\n9999-12-31 23:59:59,abc,k:1;l:2,aGk=,1\n0001-01-01 00:00:00.123456,d  ,,,2\n");
+    let table = "CREATE EXTERNAL TABLE logs (`at` TIMESTAMP, Kind CHAR(2), m MAP<STRING,INT> COMMENT 'a map', b BINARY, n TINYINT)
+        ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' COLLECTION ITEMS TERMINATED BY ';' MAP KEYS TERMINATED BY ':'
+        STORED AS TEXTFILE LOCATION 'logs.txt'
+        TBLPROPERTIES ('skip.header.line.count'='1', 'transient_lastDdlTime'='1700000000');";
+    let query = format!("{table} SELECT at, kind, m['l'] AS l, encode(b, 'hex') AS b, n FROM logs");
+    assert_told!(bench.tell(&[&query]), @r##"
+    exit 0
+    -- stdout
+    at,kind,l,b,n
+    9999-12-31T23:59:59,ab,2,6869,1
+    0001-01-01T00:00:00.123456,d,,"",2
+    -- stderr
+    warning: logs.txt: line 2, column "kind": a cell is cut to fit its type
+    "##);
+    let twice =
+        query.replace("TBLPROPERTIES", "OPTIONS ('schema' 'n INT') TBLPROPERTIES").replace("MAP<STRING,INT>", "INT");
+    assert_told!(bench.tell(&[&twice.replace("BINARY", "BYTEA")]), @r##"
+    "##);
+}
+
+#[test]
+fn a_declared_timestamp_keeps_its_zone() {
+    let bench = Workbench::new();
+    bench.text("t.csv", "t,u\n2026-01-02T03:04:05+02:00,2026-01-02 03:04:05\n");
+    let table = "CREATE EXTERNAL TABLE t (t TIMESTAMP WITH TIME ZONE, u TIMESTAMP(3)) STORED AS CSV LOCATION 't.csv';";
+    let query = format!("{table} SELECT arrow_typeof(t) AS type, t, arrow_typeof(u) AS other, u FROM t");
+    assert_told!(bench.tell(&[&query]), @r##"
+    exit 0
+    -- stdout
+    type,t,other,u
+    "Timestamp(ns, ""UTC"")",2026-01-02T01:04:05Z,Timestamp(ms),2026-01-02T03:04:05
+    "##);
+    let there = format!("SET datafusion.execution.time_zone = '+05:00'; {query}");
+    assert_told!(bench.tell(&[&there]), @r##"
+    exit 0
+    -- stdout
+    type,t,other,u
+    "Timestamp(ns, ""+05:00"")",2026-01-02T06:04:05+05:00,Timestamp(ms),2026-01-02T03:04:05
+    "##);
+}
