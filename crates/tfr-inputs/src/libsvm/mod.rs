@@ -7,7 +7,7 @@
 //! | `indices` | list of int64 | as written; with `index_base=1` one less, so that the first feature is 0 |
 //! | `values` | list of float64 | the nearest to what is written |
 //!
-//! A whole number beyond the digits of a float64 is refused as a value, and as a label that is no integer.
+//! A whole number beyond the digits of a float64 is refused as a value, and as a label unless that is declared as `BIGINT`.
 //! A file whose name does not tell is taken for libsvm if all lines in its first 4 KiB are such lines, each with its indices in
 //! ascending order.
 //!
@@ -26,13 +26,12 @@ use arrow_schema::Schema;
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_tfrecord::directory::FileNames;
 
+use self::line::Example;
 use crate::error::{ErrorKind, Result};
 use crate::reader::ReaderFormat;
 use crate::text::rows::LineFiles;
 
 pub use options::{IndexBase, LibSvmOptions};
-
-use self::line::Example;
 
 /// Whether a text that begins so, and with `is_whole` ends there, is libsvm: every line is an example or none at all, each example has
 /// a label and its indices in ascending order, and some have indices.
