@@ -76,7 +76,7 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                     index += len;
                     continue;
                 }
-                if word.keyword == Keyword::TBLPROPERTIES && depth == 0 && creates {
+                if word.keyword == Keyword::TBLPROPERTIES && depth == 0 && creates && is_list(&tokens, index) {
                     let (options, len) = properties(tokens.get(index..).unwrap_or_default());
                     clauses.push(Clause { statement, options });
                     index += len;
@@ -177,8 +177,16 @@ fn properties(tokens: &[TokenWithSpan]) -> (Vec<(&'static str, String)>, usize) 
 }
 
 fn is_format(tokens: &[TokenWithSpan], from: usize) -> bool {
-    let next = tokens.iter().skip(from).find(|token| !matches!(token.token, Token::Whitespace(_)));
-    matches!(next.map(|token| &token.token), Some(Token::Word(word)) if word.keyword == Keyword::FORMAT)
+    matches!(next(tokens, from), Some(Token::Word(word)) if word.keyword == Keyword::FORMAT)
+}
+
+fn is_list(tokens: &[TokenWithSpan], from: usize) -> bool {
+    next(tokens, from) == Some(&Token::LParen)
+}
+
+/// The next token that is no space.
+fn next(tokens: &[TokenWithSpan], from: usize) -> Option<&Token> {
+    tokens.iter().skip(from).map(|token| &token.token).find(|token| !matches!(token, Token::Whitespace(_)))
 }
 
 /// What stands behind `ROW`, and how many tokens it has.
