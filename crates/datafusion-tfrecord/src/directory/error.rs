@@ -284,11 +284,6 @@ impl Error {
             ErrorKind::DeclaredType { column, found, .. } => {
                 Some(format!("leave the columns undeclared, or declare \"{column}\" as {found}, and CAST it in the query"))
             }
-            ErrorKind::Read { source, .. } if source.to_string().contains("is declared as non-nullable") => Some(
-                "a CAST of a union makes null of the values that have another type in it: take those of one type with \
-                 union_extract(column, 'type')"
-                    .to_owned(),
-            ),
             ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
             _ => None,
         }

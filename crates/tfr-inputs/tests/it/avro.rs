@@ -139,17 +139,15 @@ async fn a_field_of_a_record_that_is_null_is_null() -> Result<()> {
 
 /// The engine makes null of the values of the other types, which a column that has none is not to have.
 #[tokio::test]
-async fn a_cast_of_a_union_has_a_way_out() -> Result<()> {
+async fn a_cast_of_a_union_loses_nothing_in_silence() -> Result<()> {
     let schema = record(json!([{"name": "x", "type": ["long", "double"]}]));
     let data = [long(0), long((1 << 53) + 1), long(1), 0.5_f64.to_le_bytes().to_vec()].concat();
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t.avro", &file(&schema, &[(2, data)]))])?;
     let path = dir.path().join("t.avro").display().to_string();
-    let error = rows(&format!("SELECT CAST(x AS DOUBLE) FROM '{path}'")).await.expect_err("a union");
-    let first: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    let hint = std::iter::successors(first, |error| error.source())
-        .find_map(|error| error.downcast_ref::<datafusion_tfrecord::directory::Error>()?.hint());
-    assert!(hint.is_some_and(|hint| hint.contains("union_extract(column, 'type')")), "{error:?}");
+    let message = chain(&rows(&format!("SELECT CAST(x AS DOUBLE) FROM '{path}'")).await.expect_err("a union"));
+    // The words for which the command has a hint.
+    assert!(message.contains("is declared as non-nullable but contains null values"), "{message}");
     let found = rows(&format!("SELECT union_extract(x, 'long'), union_extract(x, 'double') FROM '{path}'")).await?;
     assert_eq!(found, [["9007199254740993", "NULL"], ["NULL", "0.5"]]);
     Ok(())

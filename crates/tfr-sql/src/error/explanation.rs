@@ -175,7 +175,13 @@ impl<'a> Link<'a> {
             | ArrowError::ParquetError(text) => Some(one_line(text)),
             other => Some(other.to_string()),
         };
-        Self { text, hint: None, source: error.source() }
+        let has_lost = text.as_ref().is_some_and(|text| text.contains("is declared as non-nullable but contains null"));
+        let hint = has_lost.then(|| {
+            "a CAST of a union makes null of the values that have another type in it: take those of one type with \
+             union_extract(column, 'type')"
+                .to_owned()
+        });
+        Self { text, hint, source: error.source() }
     }
 
     fn parquet(error: &'a ParquetError) -> Self {

@@ -20,6 +20,14 @@ fn wrappers_leave_no_trace() {
 }
 
 #[test]
+fn a_cast_of_a_union_that_loses_values_has_a_way_out() {
+    let lost = "Column 'x' is declared as non-nullable but contains null values";
+    let explanation = explain(DataFusionError::from(ArrowError::InvalidArgumentError(lost.to_owned())));
+    assert_eq!(explanation.causes, [lost]);
+    assert!(explanation.hint.is_some_and(|hint| hint.contains("union_extract(column, 'type')")));
+}
+
+#[test]
 fn context_comes_before_its_cause() {
     let damaged = DataFusionError::from(ParquetError::General("page 3: checksum mismatch".to_owned()));
     assert_eq!(explain(damaged.context("data/a.parquet")).causes, ["data/a.parquet", "page 3: checksum mismatch"]);
