@@ -107,9 +107,14 @@ impl WriteTable<'_> {
     /// Refuses columns that the format does not have, and two of one name, before anything runs.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
-        let columns: Vec<_> = nested.map(|field| format!("column {:?}: {}", field.name(), field.data_type())).collect();
+        let columns: Vec<_> = nested.cloned().collect();
         if self.target.format == TableFormat::Csv && !columns.is_empty() {
             return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
+        }
+        if self.target.format == TableFormat::Parquet
+            && let Some(column) = schema.fields().iter().find(|field| !types::is_in_parquet(field.data_type()))
+        {
+            return Err(Error::NotInParquet { path: self.target.path.clone(), column: Arc::clone(column) });
         }
         // Readers of JSON keep one of them, those of Parquet refuse the file.
         let mut names = HashSet::new();

@@ -259,7 +259,7 @@ pub struct Resources {
 
     /// Existing directory to spill into [default: the system's]
     ///
-    /// What is spilled is removed when the command ends.
+    /// What is spilled is removed when the command ends; after it was killed, by the next one with this directory.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
 }
