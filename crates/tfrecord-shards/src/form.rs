@@ -51,7 +51,8 @@ impl FormDifference {
         let (mut rows, mut set) = (Form::described(rows), Form::of(set));
         let nulls: BTreeSet<_> =
             rows.columns.iter().filter(|column| column.may_hold_nulls()).map(|column| column.name.clone()).collect();
-        for (column, there) in rows.columns.iter_mut().zip(&mut set.columns) {
+        for column in &mut rows.columns {
+            let Some(there) = set.columns.iter_mut().find(|there| there.name == column.name) else { continue };
             column.nullable |= there.nullable;
             if column.arrow != there.arrow {
                 // A dictionary has no more values than its keys tell apart: it fits where there is none, but not the

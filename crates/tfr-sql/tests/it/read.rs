@@ -273,7 +273,7 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     -- stderr
     error: h: column "s": declared as Struct("t": Timestamp(ns)), but it was written as Struct("t": Timestamp(ms), "n": Utf8)
 
-    hint: declare s as STRUCT<t TIMESTAMP(3), n VARCHAR>, or leave the columns undeclared; CAST it in the query
+    hint: declare s as STRUCT<"t" TIMESTAMP(3), "n" VARCHAR>, or leave the columns undeclared; CAST it in the query
     "##);
     assert_told!(declared("s STRUCT<t TIMESTAMP(3), n VARCHAR>"), @r##"
     exit 0
