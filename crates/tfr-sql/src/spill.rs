@@ -25,6 +25,9 @@ const GONE: &str = "gone";
 /// The copy of standard input; its name is what messages say of it.
 const STANDARD_INPUT: &str = "standard input";
 
+/// A table file that is uploaded when it is whole.
+const TABLE: &str = "table";
+
 /// A directory of this run alone, which goes with it, whatever the engine's tasks still do.
 ///
 /// The engine removes its files when the last task that knows them ends, and after Ctrl-C or an error tasks are not
@@ -55,6 +58,11 @@ impl SpillDirectory {
     /// Where the engine may put files.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(LIVE)
+    }
+
+    /// Where a table file may be put that is uploaded then.
+    pub fn table(&self) -> PathBuf {
+        self.dir.path().join(TABLE)
     }
 
     /// Where a copy of standard input may be put.
@@ -99,7 +107,7 @@ fn remove_leftovers(parent: &Path, own: &Path) {
 /// Removes the directory of a run if that has made it, has locked it and is dead.
 fn remove_if_dead(dir: &Path) -> io::Result<bool> {
     let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
-    let is_ours = |name: &OsStr| [LOCK, LIVE, GONE, STANDARD_INPUT].iter().any(|ours| name == *ours);
+    let is_ours = |name: &OsStr| [LOCK, LIVE, GONE, STANDARD_INPUT, TABLE].iter().any(|ours| name == *ours);
     if !names.iter().all(|name| is_ours(name)) || !names.iter().any(|name| name == LOCK) {
         return Ok(false);
     }
