@@ -4,10 +4,11 @@
 use std::fmt;
 use std::io;
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
 use tfrecord_shards::Disagreement;
+use tfrecord_sidecars::sql_type;
 
 use crate::read::similar::{listed, similar};
 
@@ -359,7 +360,7 @@ impl Error {
                 Some(format!("leave {file} out, or declare the columns to read it as the shards are"))
             }
             ErrorKind::DeclaredUnit { column, written, .. } => Some(match sql_type(written) {
-                Some(sql) => {
+                Some((sql, _)) => {
                     format!("declare {column} as {sql}, or leave the columns undeclared; CAST it in the query")
                 }
                 None => format!("leave the columns undeclared, and CAST {column} in the query"),
@@ -485,23 +486,6 @@ fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
         DuplicateFeature { .. } | EmptyFeatureName { .. } => Some("declare the columns that are to be read".to_owned()),
         _ => error.hint(),
     }
-}
-
-/// How a date or timestamp is declared in SQL.
-fn sql_type(data_type: &DataType) -> Option<String> {
-    Some(match data_type {
-        DataType::Date32 => "DATE".to_owned(),
-        DataType::Timestamp(unit, zone) => {
-            let digits = match unit {
-                TimeUnit::Second => 0,
-                TimeUnit::Millisecond => 3,
-                TimeUnit::Microsecond => 6,
-                TimeUnit::Nanosecond => 9,
-            };
-            format!("TIMESTAMP({digits}){}", zone.as_ref().map_or("", |_| " WITH TIME ZONE"))
-        }
-        _ => return None,
-    })
 }
 
 /// An error of the mapping or the encoder, for the engine.

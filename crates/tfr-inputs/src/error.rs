@@ -500,6 +500,9 @@ impl Error {
             ErrorKind::WrongFormat { .. } => {
                 Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
             }
+            ErrorKind::OptionForOtherFormat { key, .. } => {
+                Some(format!("leave {key} out, or say with format= what the files are whatever their names say"))
+            }
             ErrorKind::Misnamed { .. } => Some("say which it is with format=".to_owned()),
             ErrorKind::SeveralFormats { .. } => {
                 Some("name the files of one format, 'dir/**/*.csv', or say with format= what all of them are".to_owned())

@@ -173,7 +173,8 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
         found => found,
     };
     let format = match options.format {
-        None if found.is_text() => options.text_format(found),
+        // Of a name that tells, no option says otherwise.
+        None if found.is_text() && by_name(&name).is_none() => options.text_format(found),
         _ => found,
     };
     if format.is_text()

@@ -56,11 +56,22 @@ impl FromStr for TableSpec {
                         };
                         return Err(invalid(&format!("{key} is given twice{hint}")).into());
                     }
-                    spec.options.set(key, value)?;
+                    spec.options.set(key, value).map_err(with_path)?;
                 }
             }
         }
         Ok(spec)
+    }
+}
+
+/// The refusal of a key that nobody knows, with the key that is for `--table` alone.
+fn with_path(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::UnknownOption { key, known } => {
+            let known = std::iter::once("path").chain(known.iter().copied()).collect();
+            ErrorKind::UnknownOption { key: key.clone(), known }.into()
+        }
+        _ => error,
     }
 }
 
@@ -151,7 +162,7 @@ mod tests {
         }
         let message = parse("t=a.csv,delimeter=;").expect_err("unknown").to_string();
         assert!(
-            message.starts_with("unknown option \"delimeter\"; known are format, partitions, delimiter,"),
+            message.starts_with("unknown option \"delimeter\"; known are path, format, partitions, delimiter,"),
             "{message}"
         );
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use tfrecord_framing::Position;
@@ -63,6 +64,14 @@ pub enum Error {
     Word {
         /// The word.
         word: String,
+        /// What the parser says.
+        source: DataFusionError,
+    },
+    /// Columns with names that are words of SQL.
+    #[error("{source}")]
+    ReservedWords {
+        /// The words as typed.
+        words: Vec<String>,
         /// What the parser says.
         source: DataFusionError,
     },
@@ -245,12 +254,20 @@ pub enum Error {
         source: io::Error,
     },
     /// Columns that cells of CSV cannot hold.
-    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().cloned()))]
+    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(told)))]
     NestedInCsv {
         /// The target.
         path: PathBuf,
-        /// The columns, each with its type.
-        columns: Vec<String>,
+        /// The columns.
+        columns: Vec<FieldRef>,
+    },
+    /// A column of a type that Parquet has none for.
+    #[error("{}: column {:?}: Parquet has no type for {}", path.display(), column.name(), column.data_type())]
+    NotInParquet {
+        /// The target.
+        path: PathBuf,
+        /// The column.
+        column: FieldRef,
     },
     /// Columns that readers of a table could not tell apart.
     #[error("{}: two columns are called {column:?}", path.display())]
@@ -325,6 +342,10 @@ impl Error {
                 Some(tool) => Some(format!("did you mean the tool? it needs to be told what to work on: {tool} PATH")),
                 None => Some(format!("a path stands in a query: tfr-sql \"SELECT * FROM '{word}'\"")),
             },
+            Self::ReservedWords { words, .. } => {
+                let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                Some(format!("a column whose name is a word of SQL stands in double quotes: {}", quoted.join(", ")))
+            }
             Self::UnsupportedFormat(_) => {
                 Some(format!("the formats are STORED AS {}", tfr_inputs::STORED_AS.join(", ")))
             }
@@ -334,10 +355,24 @@ impl Error {
             Self::OtherKind { .. } | Self::ForeignFiles { .. } => {
                 Some("choose another name, or move what is there away".to_owned())
             }
-            Self::NestedInCsv { .. } => Some(
-                "write .json, .jsonl or .parquet instead, or select text: array_to_string(tags, ';') AS tags for a list"
-                    .to_owned(),
-            ),
+            Self::NestedInCsv { columns, .. } => Some(match columns.as_slice() {
+                [column] if one_of_union(column).is_some() => {
+                    format!("write .json or .jsonl instead, or {}", one_of_union(column).unwrap_or_default())
+                }
+                _ => {
+                    "write .json, .jsonl or .parquet instead, or select text: array_to_string(tags, ';') AS tags for a \
+                      list"
+                        .to_owned()
+                }
+            }),
+            Self::NotInParquet { column, .. } => Some(match column.data_type() {
+                DataType::Interval(_) => cast_to(column, "VARCHAR"),
+                DataType::FixedSizeBinary(_) => cast_to(column, "BYTEA"),
+                DataType::Union(..) => {
+                    format!("write .arrow or .jsonl instead, or {}", one_of_union(column).unwrap_or_default())
+                }
+                _ => "write .arrow or .jsonl instead, or leave it out".to_owned(),
+            }),
             Self::TwoColumns { column, .. } => Some(format!("rename one of them: ... AS {column}_2")),
             Self::Record { error, .. } => error.hint(),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
@@ -358,7 +393,9 @@ impl Error {
                     .to_owned(),
             ),
             Self::RowFormatTwice { .. } => Some("say it once".to_owned()),
-            Self::RemoteInput { .. } => Some("copy the file or directory here, and name the copy; copy what is written beside it back".to_owned()),
+            Self::RemoteInput { .. } => Some(
+                "copy the file or directory here, and name the copy; copy what is written beside it back".to_owned(),
+            ),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
@@ -371,6 +408,33 @@ impl Error {
             }
             _ => None,
         }
+    }
+}
+
+/// A column with its type.
+fn told(column: &FieldRef) -> String {
+    format!("column {:?}: {}", column.name(), column.data_type())
+}
+
+fn cast_to(column: &FieldRef, sql: &str) -> String {
+    let name = quoted(column.name());
+    format!("CAST({name} AS {sql}) AS {name}")
+}
+
+/// How to select one type of a union and which one each row has; a cast would make nulls of all types but one.
+fn one_of_union(column: &FieldRef) -> Option<String> {
+    let DataType::Union(fields, _) = column.data_type() else { return None };
+    let mut fields = fields.iter().map(|(_, field)| field);
+    let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
+    let (name, one) = (quoted(column.name()), one.replace('\'', "''"));
+    Some(format!("select one type of it, union_extract({name}, '{one}'), and which one a row has, union_tag({name})"))
+}
+
+/// A name as it can be typed: in quotes where the parser needs them.
+fn quoted(name: &str) -> String {
+    match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+        true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
+        _ => format!("\"{}\"", name.replace('"', "\"\"")),
     }
 }
 

@@ -170,8 +170,47 @@ fn parse(text: &str) -> Result<VecDeque<Statement>> {
         {
             Error::Word { word: word.to_owned(), source }
         }
+        (_, Error::Engine(source)) => match reserved_words(text, &source) {
+            Some(words) => Error::ReservedWords { words, source },
+            None => Error::Engine(source),
+        },
         (_, error) => error,
     })
+}
+
+/// The words over which the parser stumbled, if all is well with double quotes around them: they were meant as names.
+fn reserved_words(text: &str, error: &DataFusionError) -> Option<Vec<String>> {
+    const MOST: usize = 8;
+    let (mut text, mut words) = (text.to_owned(), Vec::new());
+    let mut message = error.to_string();
+    while words.len() < MOST {
+        let (start, word) = stumbled_over(&text, &message)?;
+        let word = word.to_owned();
+        text.replace_range(start..start + word.len(), &format!("\"{word}\""));
+        words.push(word);
+        match row_format::parse(&text) {
+            Ok(_) => return Some(words),
+            Err(Error::Engine(next)) => message = next.to_string(),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// The word that the parser did not expect, and the byte at which it begins: `found: values at Line: 1, Column: 8`.
+fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
+    let (_, place) = message.rsplit_once(" at Line: ")?;
+    let (line, column) = place.split_once(", Column: ")?;
+    let column: usize = column.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    let line: usize = line.parse().ok()?;
+    let lines = text.split_inclusive('\n');
+    let before: usize = lines.clone().take(line.checked_sub(1)?).map(str::len).sum();
+    let (offset, _) = lines.clone().nth(line - 1)?.char_indices().nth(column.checked_sub(1)?)?;
+    let word = text.get(before + offset..)?;
+    let end = word.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(word.len());
+    word.get(..end)
+        .filter(|word| !word.is_empty() && !word.starts_with(char::is_numeric))
+        .map(|word| (before + offset, word))
 }
 
 /// How a path in quotes is read.

@@ -120,7 +120,7 @@ async fn run(
         }
         Some(Target::Table(target)) => {
             let mode = args.output.shards.mode();
-            WriteTable { target, mode, limits, printer, started }.run(&context, query, &mut interrupt).await?
+            WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &mut interrupt).await?
         }
         None => {
             return tokio::select! {

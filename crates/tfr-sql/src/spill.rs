@@ -1,42 +1,73 @@
 //! [`SpillDirectory`]: the place on disk for what does not fit into memory.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 
+/// What the names of such directories begin with.
+const PREFIX: &str = "tfr-sql-";
+
+/// The file that a run has locked as long as it lives; the system releases it when the run dies.
+const LOCK: &str = "lock";
+
+/// The directory of the engine's files.
+const LIVE: &str = "live";
+
+/// The same when the run is over.
+const GONE: &str = "gone";
+
+/// The copy of standard input; its name is what messages say of it.
+const STANDARD_INPUT: &str = "standard input";
+
+/// A table file that is uploaded when it is whole.
+const TABLE: &str = "table";
+
 /// A directory of this run alone, which goes with it, whatever the engine's tasks still do.
 ///
 /// The engine removes its files when the last task that knows them ends, and after Ctrl-C or an error tasks are not
-/// waited for.
+/// waited for. What a run has left that was killed, the next one beside it removes.
 #[derive(Debug)]
 pub struct SpillDirectory {
     dir: TempDir,
+    /// None where the file system has no locks; nobody takes the directory for a dead run's then.
+    _lock: Option<File>,
 }
 
 impl SpillDirectory {
-    /// Makes the directory in `parent`, which must be there, or where the system puts such things.
+    /// Makes the directory in `parent`, which must be there, or where the system puts such things; and removes those of
+    /// runs that were killed.
     pub fn create(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let dir = match fs::metadata(&parent) {
             Ok(metadata) if !metadata.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
-            Ok(_) => tempfile::Builder::new().prefix("tfr-sql-").tempdir_in(&parent),
+            Ok(_) => tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent),
             Err(error) => Err(error),
         };
-        dir.map(|dir| Self { dir }).map_err(|source| Error::SpillDirectory { path: parent, source })
+        let made = dir.and_then(|dir| Ok(Self { _lock: lock(dir.path())?, dir }));
+        let made = made.map_err(|source| Error::SpillDirectory { path: parent.clone(), source })?;
+        remove_leftovers(&parent, made.dir.path());
+        Ok(made)
     }
 
     /// Where the engine may put files.
     pub fn path(&self) -> PathBuf {
-        self.dir.path().join("live")
+        self.dir.path().join(LIVE)
     }
 
-    /// Where a copy of standard input may be put; its name is what messages say of it.
+    /// Where a table file may be put that is uploaded then.
+    pub fn table(&self) -> PathBuf {
+        self.dir.path().join(TABLE)
+    }
+
+    /// Where a copy of standard input may be put.
     pub fn standard_input(&self) -> PathBuf {
-        self.dir.path().join("standard input")
+        self.dir.path().join(STANDARD_INPUT)
     }
 }
 
@@ -44,8 +75,54 @@ impl Drop for SpillDirectory {
     fn drop(&mut self) {
         // Under another name no task can add a file while the directory is being removed. Nothing was spilled if there is
         // none.
-        let _ = fs::rename(self.path(), self.dir.path().join("gone"));
+        let _ = fs::rename(self.path(), self.dir.path().join(GONE));
     }
+}
+
+/// Locks a new directory. The lock has its name only once it is held, so that nobody finds it free.
+fn lock(dir: &Path) -> io::Result<Option<File>> {
+    let unnamed = dir.join("unlocked");
+    let file = File::create_new(&unnamed)?;
+    match file.try_lock() {
+        Ok(()) => fs::rename(unnamed, dir.join(LOCK)).map(|()| Some(file)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Removes what runs that were killed have left in `parent`, beside `own`. What cannot be removed stays: it is in nobody's way.
+fn remove_leftovers(parent: &Path, own: &Path) {
+    let (Ok(entries), Ok(mine)) = (fs::read_dir(parent), fs::symlink_metadata(own)) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) || path == own {
+            continue;
+        }
+        let is_mine = |found: fs::Metadata| found.is_dir() && found.uid() == mine.uid();
+        if fs::symlink_metadata(&path).is_ok_and(is_mine) && remove_if_dead(&path).unwrap_or(false) {
+            log::info!("{}: removed, left by a run that was killed", path.display());
+        }
+    }
+}
+
+/// Removes the directory of a run if that has made it, has locked it and is dead.
+fn remove_if_dead(dir: &Path) -> io::Result<bool> {
+    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    let is_ours = |name: &OsStr| [LOCK, LIVE, GONE, STANDARD_INPUT, TABLE].iter().any(|ours| name == *ours);
+    if !names.iter().all(|name| is_ours(name)) || !names.iter().any(|name| name == LOCK) {
+        return Ok(false);
+    }
+    let lock = File::open(dir.join(LOCK))?;
+    if lock.try_lock().is_err() {
+        return Ok(false);
+    }
+    // The lock last: whoever is killed meanwhile leaves what the next one can tell.
+    for name in names.iter().filter(|name| *name != LOCK) {
+        let path = dir.join(name);
+        if fs::symlink_metadata(&path)?.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    fs::remove_file(dir.join(LOCK))?;
+    fs::remove_dir(dir)?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -61,10 +138,43 @@ mod tests {
         fs::create_dir(spill.path()).unwrap();
         // As the engine's: a directory that a task holds, with a file that is being written.
         let held = TempDir::new_in(spill.path()).unwrap();
-        let mut file = fs::File::create_new(held.path().join("rows")).unwrap();
+        let mut file = File::create_new(held.path().join("rows")).unwrap();
         drop(spill);
         file.write_all(b"more").unwrap();
-        assert!(fs::File::create_new(held.path().join("more rows")).is_err());
+        assert!(File::create_new(held.path().join("more rows")).is_err());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_the_dead_have_left_goes_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, files: &[&str]| {
+            let dir = parent.path().join(name);
+            for file in files {
+                let file = dir.join(file);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, "x").unwrap();
+            }
+        };
+        make("tfr-sql-dead00", &["lock", "live/datafusion-x/rows", "standard input"]);
+        make("tfr-sql-dead01", &["lock", "gone/rows"]);
+        make("tfr-sql-dead02", &["lock"]);
+        // Not known to have been locked, with files of others, of another name.
+        make("tfr-sql-backup", &["live/rows"]);
+        make("tfr-sql-notes0", &["lock", "notes.txt"]);
+        make("other", &["lock"]);
+        let alive = SpillDirectory::create(Some(parent.path())).unwrap();
+        let names = || -> Vec<_> {
+            let entries = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().path());
+            let mut names: Vec<_> = entries.filter(|path| path != alive.dir.path()).collect();
+            names.sort();
+            names
+        };
+        let expected = ["other", "tfr-sql-backup", "tfr-sql-notes0"].map(|name| parent.path().join(name));
+        assert_eq!(names(), expected);
+        let another = SpillDirectory::create(Some(parent.path())).unwrap();
+        assert!(alive.dir.path().join(LOCK).exists());
+        drop(another);
+        assert_eq!(names(), expected);
     }
 }

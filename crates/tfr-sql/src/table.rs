@@ -1,7 +1,8 @@
 //! `--out x.parquet` and its kin: the rows of a query as a table in another format, there whole or not at all.
 //!
 //! [`WriteTable`] runs the plan and hands each partition's batches to a thread of its own, which has a [`TableFile`]; the
-//! [`TableCommit`] keeps the files where nobody looks until the last one is on disk.
+//! [`TableCommit`] keeps the files where nobody looks until the last one is on disk, the [`TableUpload`] until it can be
+//! uploaded.
 
 mod commit;
 mod dictionaries;
@@ -9,8 +10,10 @@ mod file;
 mod parquet;
 mod rotation;
 mod types;
+mod upload;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +28,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::write::{local_inputs, spread};
 use futures::StreamExt as _;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tfrecord_shards::SaveMode;
+use tfrecord_shards::{Leftover, RunId, SaveMode};
 use tokio::sync::mpsc;
 
 use crate::cli::{TableFormat, TableTarget};
@@ -37,9 +40,11 @@ use crate::progress::Progress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, TableReport};
 use crate::session::Limits;
+use crate::spill::SpillDirectory;
 use commit::TableCommit;
 use file::{FileStats, TableFile};
 use types::FileTypes;
+use upload::TableUpload;
 
 /// Batches that wait for the thread that writes them.
 const WAITING_BATCHES: usize = 2;
@@ -52,6 +57,8 @@ pub struct WriteTable<'a> {
     pub mode: SaveMode,
     /// What the run may use.
     pub limits: Limits,
+    /// Where a file waits that is uploaded.
+    pub spill: &'a SpillDirectory,
     /// Who is told.
     pub printer: &'a Printer,
     /// When the command started.
@@ -71,18 +78,25 @@ impl WriteTable<'_> {
         let inputs = local_inputs(&plan, &query.inputs.iter().cloned().collect::<Vec<_>>());
         let kept =
             || Report::new(Outcome::Ignored(IgnoredReport::new(&self.target.path, Vec::new())), self.started.elapsed());
-        let commit = match TableCommit::begin(self.target, self.mode, &inputs) {
+        let begun = match &self.target.store {
+            None => TableCommit::begin(self.target, self.mode, &inputs).map(Place::Here),
+            Some(location) => tokio::select! {
+                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(Place::Store),
+                status = interrupt.received() => return Ok(Err(status)),
+            },
+        };
+        let place = match begun {
             Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
             begun => begun?,
         };
-        for leftover in commit.leftovers() {
+        for leftover in place.leftovers() {
             let state = if leftover.live { "still going on" } else { "killed" };
             self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
         }
         let ended = {
             let _progress = Progress::watch(self.printer, Arc::clone(&plan));
             tokio::select! {
-                files = self.write(context, plan, &commit) => Ok(files?),
+                files = self.write(context, plan, &place) => Ok(files?),
                 status = interrupt.received() => Err(status),
             }
         };
@@ -91,8 +105,17 @@ impl WriteTable<'_> {
             Err(status) => return Ok(Err(status)),
         };
         let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
-        let published = commit.run().to_string();
-        SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)??;
+        let published = place.run().to_string();
+        match place {
+            Place::Here(commit) => {
+                SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)??;
+            }
+            Place::Store(upload) => {
+                if let Err(status) = upload.publish(interrupt).await? {
+                    return Ok(Err(status));
+                }
+            }
+        }
         let table = TableReport {
             out: self.target.path.display().to_string(),
             format: self.target.suffix(),
@@ -107,9 +130,14 @@ impl WriteTable<'_> {
     /// Refuses columns that the format does not have, and two of one name, before anything runs.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
-        let columns: Vec<_> = nested.map(|field| format!("column {:?}: {}", field.name(), field.data_type())).collect();
+        let columns: Vec<_> = nested.cloned().collect();
         if self.target.format == TableFormat::Csv && !columns.is_empty() {
             return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
+        }
+        if self.target.format == TableFormat::Parquet
+            && let Some(column) = schema.fields().iter().find(|field| !types::is_in_parquet(field.data_type()))
+        {
+            return Err(Error::NotInParquet { path: self.target.path.clone(), column: Arc::clone(column) });
         }
         // Readers of JSON keep one of them, those of Parquet refuse the file.
         let mut names = HashSet::new();
@@ -137,7 +165,7 @@ impl WriteTable<'_> {
         &self,
         context: &SessionContext,
         plan: Arc<dyn ExecutionPlan>,
-        commit: &TableCommit,
+        place: &Place,
     ) -> Result<Vec<FileStats>> {
         let partitions = plan.output_partitioning().partition_count();
         let streams: Vec<SendableRecordBatchStream> = match self.target.is_directory {
@@ -160,7 +188,7 @@ impl WriteTable<'_> {
         let mut writes = JoinSet::new();
         for (index, rows) in streams.into_iter().enumerate() {
             let types = FileTypes::new(&rows.schema(), self.target.format);
-            let (path, shown) = commit.file(index, total);
+            let (path, shown) = place.file(index, total);
             let file = TableFile::create(path, shown, self.target, types, &encoder)?;
             writes.spawn(async move { (index, write_file(rows, file).await) });
         }
@@ -179,6 +207,40 @@ impl WriteTable<'_> {
             .thread_name(|thread| format!("table-{thread}"))
             .build()
             .map_err(|error| Error::Start { what: "the threads that write", source: std::io::Error::other(error) })
+    }
+}
+
+/// Where the files of a table lie until they are whole.
+enum Place {
+    /// Beside the target.
+    Here(TableCommit),
+    /// Here, while the target is elsewhere.
+    Store(TableUpload),
+}
+
+impl Place {
+    /// Where file `index` of `total` is to be created, and what it is called in messages.
+    fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
+        match self {
+            Self::Here(commit) => commit.file(index, total),
+            Self::Store(upload) => upload.file(),
+        }
+    }
+
+    /// What earlier runs have left behind, and others are at.
+    fn leftovers(&self) -> &[Leftover] {
+        match self {
+            Self::Here(commit) => commit.leftovers(),
+            Self::Store(_) => &[],
+        }
+    }
+
+    /// The run that writes the table.
+    fn run(&self) -> &RunId {
+        match self {
+            Self::Here(commit) => commit.run(),
+            Self::Store(upload) => upload.run(),
+        }
     }
 }
 

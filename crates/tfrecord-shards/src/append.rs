@@ -23,24 +23,25 @@ impl Manifest {
             );
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
         }
+        let differs = |part: &str, expected, found| {
+            Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
+        };
+        // It takes columns out of the records, so it is looked at first.
+        let (expected, found) =
+            (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
+        if expected != found {
+            return differs("partitioning", expected, found);
+        }
         if let Some(difference) = FormDifference::on_append(description, out, self) {
             let FormDifference { part, expected, found, .. } = difference;
             return Err(ErrorKind::OtherForm { path: path(), part, expected, found }.into());
         }
-        let differs = |part: &str, expected, found| {
-            Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
-        };
         if self.layout != SetLayout::Shards || description.layout != SetLayout::Shards {
             let why = "a saved dataset is written as a whole".to_owned();
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
         }
         if self.compression != description.compression {
             return differs("the compression", self.compression.to_string(), description.compression.to_string());
-        }
-        let (expected, found) =
-            (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
-        if expected != found {
-            return differs("partitioning", expected, found);
         }
         if !self.is_split_alike(description) {
             let expected = splitting(&self.splits, &self.split_by);

@@ -423,8 +423,8 @@ impl Error {
                 "partition by columns of few and short values, and choose short prefixes and names of splits"
             }
             ErrorKind::OtherForm { .. } => {
-                "write it as the set was written, which _manifest.json tells (CAST changes a column's type); or write it \
-                 to another directory"
+                "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
+                 column that may be null); or write it to another directory"
             }
             ErrorKind::NotAppendable { .. } => {
                 "replace what is there with --mode overwrite, or write to another directory"

@@ -51,7 +51,8 @@ impl FormDifference {
         let (mut rows, mut set) = (Form::described(rows), Form::of(set));
         let nulls: BTreeSet<_> =
             rows.columns.iter().filter(|column| column.may_hold_nulls()).map(|column| column.name.clone()).collect();
-        for (column, there) in rows.columns.iter_mut().zip(&mut set.columns) {
+        for column in &mut rows.columns {
+            let Some(there) = set.columns.iter_mut().find(|there| there.name == column.name) else { continue };
             column.nullable |= there.nullable;
             if column.arrow != there.arrow {
                 // A dictionary has no more values than its keys tell apart: it fits where there is none, but not the
@@ -78,21 +79,36 @@ impl FormDifference {
         if here.is_empty() != there.is_empty() {
             return new("the form of the records", told(&there), told(&here));
         }
-        let missing = ("missing".to_owned(), "missing".to_owned());
-        (0..here.len().max(there.len())).find_map(|at| {
-            let (part, expected) = there.get(at).unwrap_or(&missing);
-            let (same, found) = here.get(at).unwrap_or(&missing);
-            match part == same {
-                true if expected == found => None,
-                true => {
-                    let (expected, found) = around_difference(expected, found);
-                    new(part, expected, found)
+        (0..here.len().max(there.len())).find_map(|at| match (there.get(at), here.get(at)) {
+            (Some((part, expected)), Some((same, found))) if part == same => {
+                if expected == found {
+                    return None;
                 }
-                false => new(&format!("part {} of the form of the records", at + 1), part.clone(), same.clone()),
+                let (expected, found) = around_difference(expected, found);
+                new(part, expected, found)
+            }
+            (Some((part, expected)), _) if !has(&here, part) => new(part, expected.clone(), "missing".to_owned()),
+            (_, Some((part, found))) if !has(&there, part) => new(part, "missing".to_owned(), found.clone()),
+            _ => {
+                let (expected, found) = around_difference(&names(&there), &names(&here));
+                new("the order of columns", expected, found)
             }
         })
     }
 }
+
+/// Whether a part of this name is among `parts`.
+fn has(parts: &[Part], name: &str) -> bool {
+    parts.iter().any(|(part, _)| part == name)
+}
+
+/// The columns among `parts`, in order.
+fn names(parts: &[Part]) -> String {
+    parts.iter().filter_map(|(part, _)| part.strip_prefix(COLUMN)).collect::<Vec<_>>().join(", ")
+}
+
+/// What the part that is a column begins with; its name in quotes follows.
+const COLUMN: &str = "column ";
 
 /// A part of the form of records, and what it is.
 type Part = (String, String);
@@ -132,7 +148,7 @@ impl<'a> Form<'a> {
         let record_type = self.record_type.map(|record_type| ("the record type".to_owned(), record_type.to_string()));
         let columns = self.columns.iter().map(|Column { name, data_type, nullable, .. }| {
             let nullable = if *nullable { "" } else { ", not null" };
-            (format!("column {name:?}"), format!("{data_type}{nullable}"))
+            (format!("{COLUMN}{name:?}"), format!("{data_type}{nullable}"))
         });
         let mapped = self.mapping.iter().flat_map(|mapping| match mapped_columns(mapping) {
             Some(columns) => columns.iter().map(mapped_column).collect(),

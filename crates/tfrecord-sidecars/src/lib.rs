@@ -44,5 +44,5 @@ pub mod tfmd;
 
 pub use emit::{Emit, EmittedSet, MODULE_NAME, ParseSidecarKindError, SidecarKind};
 pub use error::{Error, ErrorKind, Result};
-pub use form::{ParseSchemaFormError, SchemaForm, TableDescription};
+pub use form::{ParseSchemaFormError, SchemaForm, TableDescription, sql_type};
 pub use record::{json_line, textproto};

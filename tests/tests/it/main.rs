@@ -22,6 +22,7 @@ mod killed;
 mod kinds;
 mod nulls;
 mod object_stores;
+mod object_tables;
 mod peers;
 mod round_trip;
 mod salvaged;

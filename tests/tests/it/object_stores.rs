@@ -339,8 +339,11 @@ fn what_is_only_for_files_says_so() {
     }
     let refused = run(server.tfr_sql().args(["reshard", "here", "--out", &url])).exits_with(2);
     assert!(refused.stderr.contains("writing to s3:// is not supported here"), "{}", refused.stderr);
-    let refused = run(&mut write(&server, &rows(10), "table.parquet")).exits_with(2);
-    assert!(refused.stderr.contains("a Parquet file to an object store is not supported"), "{}", refused.stderr);
+    let refused = run(&mut write(&server, &rows(10), "table.parquet/")).exits_with(2);
+    let directory = "a directory of Parquet files to an object store is not supported";
+    assert!(refused.stderr.contains(directory), "{}", refused.stderr);
+    let refused = run(server.tfr_sql().args([&rows(10), "--out", "https://localhost:1/x.csv"])).exits_with(1);
+    assert!(refused.stderr.contains("https://localhost:1/x.csv"), "{}", refused.stderr);
     let refused = run(server.tfr_sql().args([&rows(10), "--out", "https://localhost/x/"])).exits_with(1);
     assert!(refused.stderr.contains("cannot write to https://localhost/x/"), "{}", refused.stderr);
 }

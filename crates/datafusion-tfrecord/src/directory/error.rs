@@ -75,6 +75,8 @@ pub enum ErrorKind {
         file: String,
         /// The type found in it.
         found: DataType,
+        /// How the column can be declared in SQL so that it holds what every file has.
+        declarable: Option<String>,
     },
     /// A column name stands twice in one file.
     #[error("{file}: column \"{column}\" occurs more than once")]
@@ -161,6 +163,10 @@ pub enum ErrorKind {
         declared: DataType,
         /// The type in the file.
         found: DataType,
+        /// How it can be declared in SQL so that it holds what every file has.
+        declarable: Option<String>,
+        /// Whether other files have another type.
+        files_differ: bool,
     },
     /// A pipe, a device or a socket.
     #[error("{file}: not a regular file")]
@@ -261,9 +267,11 @@ impl Error {
             ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
                 Some("name a file itself to read it although it is hidden".to_owned())
             }
-            ErrorKind::SchemaConflict { column, .. } => Some(format!(
-                "register the files as two tables and join them with UNION ALL, casting \"{column}\" in one of them"
+            ErrorKind::SchemaConflict { column, declarable: Some(sql), .. } => Some(format!(
+                "declare the columns, this one with a type that holds all of them: CREATE EXTERNAL TABLE t (\"{column}\" \
+                 {sql}, ...) STORED AS ... LOCATION '...'"
             )),
+            ErrorKind::SchemaConflict { column, declarable: None, .. } => Some(two_tables(column)),
             ErrorKind::PartitionMismatch { .. } => {
                 Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
             }
@@ -281,13 +289,27 @@ impl Error {
             ErrorKind::MissingColumn { .. } => {
                 Some("declare only columns that some file has, or none at all: a name is matched as it is spelled".to_owned())
             }
-            ErrorKind::DeclaredType { column, found, .. } => {
-                Some(format!("leave the columns undeclared, or declare \"{column}\" as {found}, and CAST it in the query"))
+            ErrorKind::DeclaredType { column, declarable, files_differ, .. } => {
+                Some(match (declarable, files_differ) {
+                    (Some(sql), true) => format!(
+                        "declare \"{column}\" as {sql}, which holds what every file has, and CAST it in the query"
+                    ),
+                    (Some(sql), false) => format!(
+                        "leave the columns undeclared, or declare \"{column}\" as {sql}, and CAST it in the query"
+                    ),
+                    (None, true) => two_tables(column),
+                    (None, false) => format!("leave the columns undeclared, and CAST \"{column}\" in the query"),
+                })
             }
             ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
             _ => None,
         }
     }
+}
+
+/// The way out where files have types of a column that nothing holds together.
+fn two_tables(column: &str) -> String {
+    format!("register the files as two tables and join them with UNION ALL, casting \"{column}\" in one of them")
 }
 
 impl From<ErrorKind> for Error {

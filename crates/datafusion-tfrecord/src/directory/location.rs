@@ -113,6 +113,11 @@ impl Location {
         &self.store
     }
 
+    /// The path in the store, with a pattern taken literally.
+    pub fn key(&self) -> &Path {
+        &self.literal
+    }
+
     /// Whether the location is a pattern rather than one path.
     pub fn is_pattern(&self) -> bool {
         !self.pattern.is_empty()

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
+use tfrecord_sidecars::sql_type;
+
 use super::error::{ErrorKind, Result};
 
 /// A column of the merged schema and the file that settled its type.
@@ -51,6 +53,7 @@ pub(crate) fn merge(
                 }
                 return Err(ErrorKind::SchemaConflict {
                     column: field.name().clone(),
+                    declarable: declarable(&types_of(schemas, field.name())),
                     first_file: file_name(column.first_file),
                     expected: column.field.data_type().clone(),
                     file: file_name(file),
@@ -103,11 +106,29 @@ pub(super) fn check_declared(
             };
             if !holds(&declared, found.data_type()) {
                 let found = found.data_type().clone();
-                return Err(ErrorKind::DeclaredType { file: file_name(file), column, declared, found }.into());
+                let types = types_of(schemas, &column);
+                let declarable = declarable(&types);
+                let files_differ = types.iter().any(|of_file| !same_type(of_file, &found));
+                let file = file_name(file);
+                return Err(ErrorKind::DeclaredType { file, column, declared, found, declarable, files_differ }.into());
             }
         }
     }
     Ok(())
+}
+
+/// The types that files have for a column.
+fn types_of<'a>(schemas: &'a [SchemaRef], column: &str) -> Vec<&'a DataType> {
+    let fields = schemas.iter().filter_map(|schema| schema.column_with_name(column));
+    fields.map(|(_, field)| field.data_type()).collect()
+}
+
+/// How a column is declared in SQL so that it holds every value of all these types, if that can be said.
+fn declarable(types: &[&DataType]) -> Option<String> {
+    // What two of them may need that is neither.
+    const WIDER: [DataType; 4] = [DataType::Int16, DataType::Int32, DataType::Int64, DataType::Float64];
+    let named = types.iter().copied().chain(&WIDER).filter_map(sql_type);
+    named.into_iter().find(|(_, declared)| types.iter().all(|found| holds(declared, found))).map(|(sql, _)| sql)
 }
 
 /// Whether the engine's cast from `found` to `declared` keeps every value or, beyond the range of a finer unit of time,
@@ -249,6 +270,28 @@ mod tests {
         assert!(!holds(&Int32, &dictionary(Int64)));
         let zoned = DataType::Timestamp(Microsecond, Some("UTC".into()));
         assert!(!holds(&zoned, &time(Microsecond)) && !holds(&time(Microsecond), &zoned));
+    }
+
+    #[test]
+    fn the_type_that_holds_all_is_named_in_sql() {
+        use DataType::{Decimal128, Float32, Int32, Int64, UInt32, Utf8};
+        let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for (types, expected) in [
+            ([Int32, Int64], Some("BIGINT")),
+            ([Int64, Int32], Some("BIGINT")),
+            ([Int32, UInt32], Some("BIGINT")),
+            ([Int32, Float32], Some("DOUBLE")),
+            ([Decimal128(9, 2), Decimal128(11, 3)], Some("DECIMAL(11, 3)")),
+            ([DataType::LargeUtf8, Utf8], Some("VARCHAR")),
+            ([DataType::new_list(Int32, true), DataType::new_list(Int64, true)], Some("BIGINT[]")),
+            ([DataType::Null, Int32], Some("INT")),
+            ([Int64, Float32], None),
+            ([Int32, Utf8], None),
+            // What is declared so has no zone.
+            ([zoned.clone(), zoned], None),
+        ] {
+            assert_eq!(declarable(&[&types[0], &types[1]]).as_deref(), expected, "{types:?}");
+        }
     }
 
     #[test]

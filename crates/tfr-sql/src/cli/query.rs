@@ -159,7 +159,7 @@ pub struct Output {
     ///
     /// Shards also go to s3://, gs://, az:// and abfss://, as uploads that are completed at the end. Beyond a quarter of the
     /// memory, open uploads wait in --temp-dir, up to 8 MiB for each shard that is open. Let a lifecycle rule of the bucket
-    /// abort uploads that a killed process has left.
+    /// abort uploads that a killed process has left. A table file goes there, too, from --temp-dir, when all of it is written.
     #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
     out: Option<WriteTarget>,
 
@@ -259,7 +259,7 @@ pub struct Resources {
 
     /// Existing directory to spill into [default: the system's]
     ///
-    /// What is spilled is removed when the command ends.
+    /// What is spilled is removed when the command ends; after it was killed, by the next one with this directory.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
+use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::write::WriteTarget;
 
 use super::Misuse;
@@ -18,10 +19,12 @@ pub enum Target {
 }
 
 /// A table that is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TableTarget {
-    /// The file or directory.
+    /// The file or directory; the URL of one in an object store.
     pub path: PathBuf,
+    /// Where it lies in an object store.
+    pub store: Option<Location>,
     /// What the files are.
     pub format: TableFormat,
     /// Whether they are compressed as a whole.
@@ -103,10 +106,13 @@ impl Target {
     pub(super) fn of(out: &WriteTarget) -> Result<Self, Misuse> {
         let named = PathBuf::from(out.to_string());
         match (out, Self::of_path(out.local().unwrap_or(&named))?) {
-            (WriteTarget::Store(_), Self::Table(table)) => Err(Misuse::value(format!(
-                "--out {out}: writing {table} to an object store is not supported\n\nhint: write it to a local path and copy \
-                 it, or give a directory without an extension for shards"
+            (WriteTarget::Store(_), Self::Table(table)) if table.is_directory => Err(Misuse::value(format!(
+                "--out {out}: writing {table} to an object store is not supported\n\nhint: name one file, without a slash \
+                 behind it, or give a directory without an extension for shards"
             ))),
+            (WriteTarget::Store(location), Self::Table(table)) => {
+                Ok(Self::Table(TableTarget { store: Some(location.clone()), ..table }))
+            }
             (_, Self::Table(table)) => Ok(Self::Table(table)),
             (out, Self::Shards(_)) => Ok(Self::Shards(out.clone())),
         }
@@ -155,7 +161,7 @@ impl Target {
                 }
             },
         };
-        Ok(Self::Table(TableTarget { path: out.to_owned(), format, gzip, is_directory }))
+        Ok(Self::Table(TableTarget { path: out.to_owned(), store: None, format, gzip, is_directory }))
     }
 }
 

@@ -81,7 +81,7 @@ fn a_prefix_is_the_start_of_a_visible_file_name() {
 fn every_key_of_a_table_is_in_the_help() {
     let error = "t=a.csv,no_such_key=1".parse::<tfr_inputs::TableSpec>().unwrap_err().to_string();
     let (_, known) = error.split_once("known are ").unwrap();
-    for key in known.split([',', ' ']).filter(|key| !key.is_empty() && *key != "and").chain(["path"]) {
+    for key in known.split([',', ' ']).filter(|key| !key.is_empty() && *key != "and") {
         assert!(TABLE_HELP.contains(&format!("\n  {key} ")), "{key}");
     }
 }
@@ -105,8 +105,12 @@ fn a_query_writes_shards_to_a_url() {
         assert!(target.local().is_none(), "{url}");
         assert_eq!(target.to_string(), url);
     }
+    let args = query(&["--out", "gs://bucket/a/x.csv.gz"]);
+    let Some(Target::Table(TableTarget { store: Some(store), gzip: true, .. })) = args.output.target() else {
+        panic!("no table in a store");
+    };
+    assert_eq!((store.object_store().as_str(), store.key().as_ref()), ("gs://bucket/", "a/x.csv.gz"));
     for (bad, reason) in [
-        ("s3://bucket/x.parquet", "writing a Parquet file to an object store is not supported"),
         ("s3://bucket/x.csv.gz/", "writing a directory of CSV files to an object store is not supported"),
         ("s3://bucket/x.tfrecord", "writing a single TFRecord file is not supported"),
     ] {
@@ -128,7 +132,9 @@ fn the_name_of_the_output_tells_its_form() {
         ("x.arrow/", TableFormat::Arrow, false, true),
     ] {
         let Target::Table(table) = target(out) else { panic!("{out}") };
-        assert_eq!(table, TableTarget { path: out.into(), format, gzip, is_directory });
+        let found = (table.path.to_str(), table.format, table.gzip, table.is_directory);
+        assert_eq!(found, (Some(out), format, gzip, is_directory));
+        assert!(table.store.is_none());
     }
     for out in ["shards", "shards.d", "shards/", "x.tfrecord/", "x.gz", ".parquet", "2026.11.20", ".."] {
         assert!(matches!(target(out), Target::Shards(target) if target.to_string() == out), "{out}");

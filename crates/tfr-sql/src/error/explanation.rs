@@ -17,7 +17,7 @@ use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::{directory, functions};
 use tfr_inputs::stores;
 
-use super::{Error, listed};
+use super::{Error, listed, quoted};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<'a> Link<'a> {
         }
         let hint = if let Some(own) = error.downcast_ref::<Error>() {
             if let Some(source) = own.transparent() {
-                return Self { text: None, hint: None, source: Some(source) };
+                return Self { text: None, hint: own.hint(), source: Some(source) };
             }
             if let Error::Records { error: records, .. } = own {
                 return Self {
@@ -216,7 +216,7 @@ impl<'a> Link<'a> {
 impl Error {
     fn transparent(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Engine(error) => Some(error),
+            Self::Engine(error) | Self::ReservedWords { source: error, .. } => Some(error),
             Self::Mapping(error) => Some(error),
             Self::Shards(error) => Some(error),
             Self::Sidecar(error) => Some(error),
@@ -282,10 +282,6 @@ fn split_suggestion(text: &str) -> (String, Option<String>) {
 
 /// A column as it can be typed: in quotes where the parser needs them.
 fn column_name(column: &Column, qualified: bool) -> String {
-    let quoted = |name: &str| match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
-        true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
-        _ => format!("\"{}\"", name.replace('"', "\"\"")),
-    };
     match &column.relation {
         Some(relation) if qualified => format!("{}.{}", quoted(relation.table()), quoted(&column.name)),
         _ => quoted(&column.name),

@@ -1,9 +1,10 @@
-//! Rows as JSON objects. What JSON has no number for is text, as in protobuf's JSON: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+//! Rows as JSON objects. What JSON has no number for is text, as in protobuf's JSON: `"NaN"`, `"Infinity"`, `"-Infinity"`. A
+//! value of a union is that value: which of the types it has, JSON's own types tell or nobody asks.
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrowPrimitiveType, AsArray as _, PrimitiveArray};
-use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray as _, PrimitiveArray, UnionArray};
+use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type, UnionFields};
 use arrow::error::ArrowError;
 use arrow::json::writer::{
     Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, WriterBuilder, make_encoder,
@@ -12,27 +13,28 @@ use arrow::record_batch::RecordBatch;
 
 /// Appends an object for each row of `batch`, each on a line of its own.
 pub fn write_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-    let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats));
+    let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(OwnTypes));
     let mut writer = builder.build::<_, LineDelimited>(out);
     writer.write(batch)?;
     writer.finish()
 }
 
-/// Encodes floats at any depth; other types are encoded as usual.
+/// Encodes floats and unions at any depth; other types are encoded as usual.
 #[derive(Debug)]
-struct Floats;
+struct OwnTypes;
 
-impl EncoderFactory for Floats {
+impl EncoderFactory for OwnTypes {
     fn make_default_encoder<'a>(
         &self,
         field: &'a FieldRef,
         array: &'a dyn Array,
-        _options: &'a EncoderOptions,
+        options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
         match array.data_type() {
             DataType::Float16 => floats::<Float16Type>(field, array).map(Some),
             DataType::Float32 => floats::<Float32Type>(field, array).map(Some),
             DataType::Float64 => floats::<Float64Type>(field, array).map(Some),
+            DataType::Union(fields, _) => union(fields, array, options).map(Some),
             _ => Ok(None),
         }
     }
@@ -72,6 +74,38 @@ where
                 _ => b"\"NaN\"",
             };
             out.extend_from_slice(text);
+        }
+    }
+}
+
+fn union<'a>(
+    fields: &'a UnionFields,
+    array: &'a dyn Array,
+    options: &'a EncoderOptions,
+) -> Result<NullableEncoder<'a>, ArrowError> {
+    let values = array.as_union();
+    let mut members: Vec<Option<NullableEncoder<'a>>> = Vec::new();
+    for (id, field) in fields.iter() {
+        let index = usize::try_from(id).map_err(|_| ArrowError::SchemaError(format!("type {id} of a union")))?;
+        members.resize_with(members.len().max(index + 1), || None);
+        members[index] = Some(make_encoder(field, values.child(id).as_ref(), options)?);
+    }
+    Ok(NullableEncoder::new(Box::new(UnionEncoder { values, members }), None))
+}
+
+struct UnionEncoder<'a> {
+    values: &'a UnionArray,
+    /// By the number of the type.
+    members: Vec<Option<NullableEncoder<'a>>>,
+}
+
+impl Encoder for UnionEncoder<'_> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        let (id, at) = (self.values.type_id(idx), self.values.value_offset(idx));
+        let member = usize::try_from(id).ok().and_then(|id| self.members.get_mut(id)?.as_mut());
+        match member {
+            Some(member) if !member.is_null(at) => member.encode(at, out),
+            _ => out.extend_from_slice(b"null"),
         }
     }
 }

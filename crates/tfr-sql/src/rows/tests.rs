@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, DictionaryArray, Float32Array, Float64Array, Int64Array, ListArray, StringArray, StructArray,
+    Array as _, ArrayRef, BinaryArray, DictionaryArray, Float32Array, Float64Array, Int64Array, ListArray, NullArray,
+    StringArray, StructArray, UnionArray,
 };
-use arrow::datatypes::{Float64Type, Int8Type, Int64Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{Field, Float64Type, Int8Type, Int64Type, UnionFields};
 use arrow::record_batch::RecordBatch;
 use insta::assert_snapshot;
 
@@ -80,6 +82,37 @@ fn json_has_a_word_for_what_is_no_number() {
     {"d":"-Infinity","list":["-Infinity",null],"struct":{"x":"-Infinity"},"dictionary":"-Infinity"}
     {"d":-0.0,"list":[-0.0,null],"struct":{"x":-0.0},"dictionary":-0.0}
     {"d":1.5e300,"list":[1.5e300,null],"struct":{"x":0.1},"dictionary":1.5e300}
+    "#);
+}
+
+#[test]
+fn json_has_the_value_of_a_union() {
+    let point = StructArray::try_from(vec![("x", Arc::new(Float64Array::from(vec![f64::NAN])) as ArrayRef)]).unwrap();
+    let members: [(&str, ArrayRef); 4] = [
+        ("null", Arc::new(NullArray::new(1))),
+        ("int", Arc::new(Int64Array::from(vec![Some(5), None, Some(-6)]))),
+        ("string", Arc::new(StringArray::from(vec!["q\""]))),
+        ("point", Arc::new(point)),
+    ];
+    // Numbers of types need not be in order, nor follow each other.
+    let fields = UnionFields::try_new(
+        [3, 0, 2, 9],
+        members.each_ref().map(|(name, values)| Field::new(*name, values.data_type().clone(), true)),
+    )
+    .unwrap();
+    let (types, offsets) = (vec![0, 3, 2, 0, 9, 0], vec![0, 0, 0, 1, 0, 2]);
+    let children = members.iter().map(|(_, values)| Arc::clone(values)).collect();
+    let dense = UnionArray::try_new(fields, types.into(), Some(offsets.into()), children).unwrap();
+    let field = Arc::new(Field::new("item", dense.data_type().clone(), true));
+    let list = ListArray::new(field, OffsetBuffer::from_lengths([2, 0, 1, 1, 2, 0]), Arc::new(dense.clone()), None);
+    let batch = RecordBatch::try_from_iter([("u", Arc::new(dense) as ArrayRef), ("list", Arc::new(list))]).unwrap();
+    assert_snapshot!(text(RowFormat::Jsonl, &[batch.slice(0, 1), batch.slice(1, 5)]), @r#"
+    {"u":5,"list":[5,null]}
+    {"u":null,"list":[]}
+    {"u":"q\"","list":["q\""]}
+    {"u":null,"list":[null]}
+    {"u":{"x":"NaN"},"list":[{"x":"NaN"},-6]}
+    {"u":-6,"list":[]}
     "#);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -67,6 +67,30 @@ impl FileTypes {
     }
 }
 
+/// Whether the writer of Parquet files has a type for it; it panics over some of the others.
+pub fn is_in_parquet(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => false,
+        DataType::Struct(fields) => !fields.is_empty() && fields.iter().all(|field| is_in_parquet(field.data_type())),
+        _ => inner_type(data_type).is_none_or(is_in_parquet),
+    }
+}
+
+/// The type of the elements, entries or values that a type is made of.
+fn inner_type(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _)
+        | DataType::RunEndEncoded(_, item) => Some(item.data_type()),
+        DataType::Dictionary(_, values) => Some(values),
+        _ => None,
+    }
+}
+
 /// `array` in another type, if that can hold all of it.
 fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == data_type {
@@ -86,16 +110,8 @@ fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowE
 fn holds_date64(data_type: &DataType) -> bool {
     match data_type {
         DataType::Date64 => true,
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => holds_date64(item.data_type()),
         DataType::Struct(fields) => fields.iter().any(|field| holds_date64(field.data_type())),
-        DataType::Dictionary(_, values) => holds_date64(values),
-        DataType::RunEndEncoded(_, values) => holds_date64(values.data_type()),
-        _ => false,
+        _ => inner_type(data_type).is_some_and(holds_date64),
     }
 }
 

@@ -273,7 +273,7 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     -- stderr
     error: h: column "s": declared as Struct("t": Timestamp(ns)), but it was written as Struct("t": Timestamp(ms), "n": Utf8)
 
-    hint: leave the columns undeclared, and CAST s in the query
+    hint: declare s as STRUCT<"t" TIMESTAMP(3), "n" VARCHAR>, or leave the columns undeclared; CAST it in the query
     "##);
     assert_told!(declared("s STRUCT<t TIMESTAMP(3), n VARCHAR>"), @r##"
     exit 0
@@ -293,7 +293,91 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     -- stderr
     error: h: column "r": declared as List(Int64), but it was written as List(List(Int64))
 
-    hint: leave the columns undeclared, and CAST r in the query
+    hint: declare r as BIGINT[][], or leave the columns undeclared; CAST it in the query
+    "##);
+}
+
+#[test]
+fn files_that_differ_in_a_type_are_read_as_the_hint_says() {
+    let bench = Workbench::new();
+    let write = |query: &str, out: &str| assert_eq!(bench.tell(&[query, "--out", out, "--quiet"]), "exit 0\n");
+    write("SELECT CAST(1 AS INT) AS x, 'a' AS s", "p/1.parquet");
+    write("SELECT 3000000000 AS x, 'b' AS s", "p/2.parquet");
+    write("SELECT 1 AS x", "q/1.parquet");
+    write("SELECT 'b' AS x", "q/2.parquet");
+    let declared = |columns: &str, location: &str, query: &str| {
+        let create = format!("CREATE EXTERNAL TABLE t ({columns}) STORED AS PARQUET LOCATION '{location}'; {query}");
+        bench.tell(&[create.as_str(), "--format", "csv"])
+    };
+    assert_told!(bench.tell(&["SELECT * FROM 'p/'"]), @r##"
+    exit 1
+    -- stderr
+    error: p/2.parquet: column "x": found Int64, but p/1.parquet has Int32
+
+    hint: declare the columns, this one with a type that holds all of them: CREATE EXTERNAL TABLE t ("x" BIGINT, ...) STORED AS ... LOCATION '...'
+    "##);
+    assert_told!(declared("x INT", "p/", "SELECT * FROM t"), @r##"
+    exit 1
+    -- stderr
+    error: p/2.parquet: column "x": declared as Int32, but the file has Int64
+
+    hint: declare "x" as BIGINT, which holds what every file has, and CAST it in the query
+    "##);
+    let sum = declared("\"x\" BIGINT, s VARCHAR", "p/", "SELECT sum(x) AS x, max(s) AS s FROM t");
+    assert_eq!(sum, "exit 0\n-- stdout\nx,s\n3000000001,b\n");
+    assert_told!(declared("x BIGINT", "q/", "SELECT * FROM t"), @r##"
+    exit 1
+    -- stderr
+    error: q/2.parquet: column "x": declared as Int64, but the file has Utf8View
+
+    hint: register the files as two tables and join them with UNION ALL, casting "x" in one of them
+    "##);
+    assert_told!(declared("x SMALLINT", "p/2.parquet", "SELECT * FROM t"), @r##"
+    exit 1
+    -- stderr
+    error: p/2.parquet: column "x": declared as Int16, but the file has Int64
+
+    hint: leave the columns undeclared, or declare "x" as BIGINT, and CAST it in the query
+    "##);
+}
+
+#[test]
+fn names_that_are_words_of_sql_are_told_to_be_quoted() {
+    let bench = Workbench::new();
+    bench.text("x.libsvm", "1 1:2 3:4\n");
+    assert_told!(bench.tell(&["SELECT label,\n  values, indices\nFROM 'x.libsvm'"]), @r##"
+    exit 1
+    -- stderr
+    error: SQL: Expected: end of statement, found: values at Line: 2, Column: 3
+
+    hint: a column whose name is a word of SQL stands in double quotes: "values"
+    "##);
+    assert_told!(bench.tell(&["SELECT label, values, end FROM 'x.libsvm'"]), @r##"
+    exit 1
+    -- stderr
+    error: SQL: Expected: end of statement, found: values at Line: 1, Column: 15
+
+    hint: a column whose name is a word of SQL stands in double quotes: "values", "end"
+    "##);
+    // Quotes would not help here.
+    assert_told!(bench.tell(&["SELECT label FROM 'x.libsvm' LIMIT 1 values"]), @r##"
+    exit 1
+    -- stderr
+    error: SQL: Expected: end of statement, found: values at Line: 1, Column: 38
+    "##);
+    let query = "SELECT label, \"values\" FROM 'x.libsvm'";
+    assert_eq!(bench.tell(&[query, "--format", "jsonl"]), "exit 0\n-- stdout\n{\"label\":1.0,\"values\":[2.0,4.0]}\n");
+}
+
+#[test]
+fn an_option_does_not_gainsay_a_name() {
+    let bench = Workbench::new();
+    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=users.csv,index_base=1"]), @r##"
+    exit 1
+    -- stderr
+    error: users.csv: option "index_base" is for libsvm, but this is CSV
+
+    hint: leave index_base out, or say with format= what the files are whatever their names say
     "##);
 }
 

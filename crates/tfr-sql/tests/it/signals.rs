@@ -177,6 +177,32 @@ fn bytes_under(dir: &Path) -> u64 {
         .sum()
 }
 
+#[test]
+fn what_a_killed_run_spilled_is_removed_by_the_next() {
+    let bench = Workbench::new();
+    let spill = bench.path().join("spill");
+    fs::create_dir(&spill).unwrap();
+    let sort = format!("SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM ({ENDLESS}) ORDER BY hash");
+    let arguments = [sort.as_str(), "--memory-limit", "16MiB", "--temp-dir", "spill"];
+    let mut child = bench.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    while bytes_under(&spill) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "the command ended");
+        std::thread::yield_now();
+    }
+    let next = || {
+        let told = bench.tell(&["SELECT 1 AS one", "--format", "csv", "--temp-dir", "spill"]);
+        assert_eq!(told, "exit 0\n-- stdout\none\n1\n");
+        fs::read_dir(&spill).unwrap().count()
+    };
+    // It lives.
+    assert_eq!(next(), 1);
+    assert!(child.try_wait().unwrap().is_none(), "the command ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(bytes_under(&spill) > 0);
+    assert_eq!(next(), 0);
+}
+
 fn leaves_nothing_spilled(signal: &str, code: i32) {
     let bench = Workbench::new();
     let spill = bench.path().join("spill");

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array as _, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int64Array, ListArray, StringArray, StructArray,
-    TimestampMicrosecondArray, UInt64Array,
+    Array as _, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int64Array, ListArray, NullArray, StringArray,
+    StructArray, TimestampMicrosecondArray, UInt64Array, UnionArray,
 };
-use arrow::datatypes::{DataType, Float32Type, Int8Type, Schema};
+use arrow::datatypes::{DataType, Field, Float32Type, Int8Type, Schema, UnionFields};
 use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
 use arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
@@ -138,6 +139,79 @@ fn csv_refuses_nested_columns_by_name() {
     assert!(bench.leftovers() == [PathBuf::from("types.parquet")], "{:?}", bench.leftovers());
     let text = "SELECT array_to_string(list, ';') AS list FROM 'types.parquet'";
     assert_eq!(bench.tell(&[text, "--out", "x.csv", "--quiet"]), "exit 0\n");
+}
+
+/// A column `x` of numbers or texts, in `union.arrow`.
+fn with_union(bench: &Workbench) {
+    let fields = UnionFields::try_new(
+        [0, 1, 2],
+        [
+            Field::new("null", DataType::Null, true),
+            Field::new("int", DataType::Int64, true),
+            Field::new("string", DataType::Utf8, true),
+        ],
+    );
+    let children: Vec<ArrayRef> = vec![
+        Arc::new(NullArray::new(1)),
+        Arc::new(Int64Array::from(vec![5])),
+        Arc::new(StringArray::from(vec!["it's"])),
+    ];
+    let union =
+        UnionArray::try_new(fields.unwrap(), vec![0, 1, 2].into(), Some(vec![0, 0, 0].into()), children).unwrap();
+    let batch = RecordBatch::try_from_iter([("x", Arc::new(union) as ArrayRef)]).unwrap();
+    let file = File::create(bench.path().join("union.arrow")).unwrap();
+    let mut writer = FileWriter::try_new(file, batch.schema().as_ref()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn unions_are_values_in_json_and_refused_elsewhere_with_a_way_out() {
+    let bench = Workbench::new();
+    with_union(&bench);
+    let all = "SELECT * FROM 'union.arrow'";
+    let lines = "{\"x\":null}\n{\"x\":5}\n{\"x\":\"it's\"}\n";
+    assert_eq!(bench.tell(&[all, "--out", "x.jsonl", "--quiet"]), "exit 0\n");
+    assert_eq!(fs::read_to_string(bench.path().join("x.jsonl")).unwrap(), lines);
+    assert_eq!(bench.tell(&[all, "--format", "jsonl"]), format!("exit 0\n-- stdout\n{lines}"));
+    assert_told!(bench.tell(&[all, "--out", "x.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: x.parquet: column "x": Parquet has no type for Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8))
+
+    hint: write .arrow or .jsonl instead, or select one type of it, union_extract(x, 'int'), and which one a row has, union_tag(x)
+    "##);
+    assert_told!(bench.tell(&[all, "--out", "x.csv"]), @r##"
+    exit 1
+    -- stderr
+    error: x.csv: a CSV cell holds one value, found column "x": Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8))
+
+    hint: write .json or .jsonl instead, or select one type of it, union_extract(x, 'int'), and which one a row has, union_tag(x)
+    "##);
+    assert_told!(bench.tell(&["SELECT [x] AS list FROM 'union.arrow'", "--out", "x.parquet"]), @r##"
+    exit 1
+    -- stderr
+    error: x.parquet: column "list": Parquet has no type for List(Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8)))
+
+    hint: write .arrow or .jsonl instead, or leave it out
+    "##);
+    // The way out.
+    let query = "SELECT union_extract(x, 'int') AS i, union_tag(x) AS tag FROM 'union.arrow'";
+    for out in ["x.parquet", "x.csv"] {
+        assert_eq!(bench.tell(&[query, "--out", out, "--quiet"]), "exit 0\n");
+    }
+    let (_, rows) = read_parquet(bench.path().join("x.parquet"));
+    assert_eq!(rows[0]["i"].as_ref(), &Int64Array::from(vec![None, Some(5), None]));
+    let told = bench.tell(&["SELECT INTERVAL '1 month' AS \"a b\"", "--out", "y.parquet"]);
+    assert_told!(told, @r##"
+    exit 1
+    -- stderr
+    error: y.parquet: column "a b": Parquet has no type for Interval(MonthDayNano)
+
+    hint: CAST("a b" AS VARCHAR) AS "a b"
+    "##);
+    let query = "SELECT CAST(\"a b\" AS VARCHAR) AS \"a b\" FROM (SELECT INTERVAL '1 month' AS \"a b\") t";
+    assert_eq!(bench.tell(&[query, "--out", "y.parquet", "--quiet"]), "exit 0\n");
 }
 
 #[test]
@@ -372,8 +446,9 @@ fn a_type_that_a_format_lacks_is_told() {
     assert_told!(bench.tell(&["SELECT INTERVAL '1 month 2 days' AS i", "--out", "x.parquet"]), @r##"
     exit 1
     -- stderr
-    error: x.parquet: cannot be written
-      cause: not supported: Attempting to write an Arrow interval type MonthDayNano to parquet that is not yet implemented
+    error: x.parquet: column "i": Parquet has no type for Interval(MonthDayNano)
+
+    hint: CAST(i AS VARCHAR) AS i
     "##);
     assert!(bench.leftovers().is_empty());
 }

@@ -101,7 +101,17 @@ fn the_first_difference_is_told() {
         (
             plain(),
             described(fields(DataType::Utf8, true)[..1].to_vec(), &MappingOptions::default()),
-            "is the mapping of column \"id\"",
+            "column \"name\" is missing, in the set it is Utf8",
+        ),
+        (
+            described(fields(DataType::Utf8, true)[1..].to_vec(), &MappingOptions::default()),
+            plain(),
+            "column \"id\" is Int64, not null, in the set it is missing",
+        ),
+        (
+            plain(),
+            described(fields(DataType::Utf8, true).into_iter().rev().collect(), &MappingOptions::default()),
+            "the order of columns is \"name\", \"id\", in the set it is \"id\", \"name\"",
         ),
         (
             plain(),
@@ -120,6 +130,17 @@ fn the_first_difference_is_told() {
             "the compression is gzip, in the set it is none",
         ),
         (plain(), partitioned(vec![dt()]), "partitioning is by dt (Utf8), in the set it is none"),
+        // Not that a column is there no more, which is in the directories.
+        (
+            plain(),
+            SetDescription {
+                partition_columns: Some(
+                    SchemaDescription::try_new(&Schema::new(fields(DataType::Utf8, true)[1..].to_vec())).unwrap(),
+                ),
+                ..described(fields(DataType::Utf8, true)[..1].to_vec(), &MappingOptions::default())
+            },
+            "partitioning is by name (Utf8), in the set it is none",
+        ),
         (
             partitioned(vec![dt()]),
             partitioned(vec![Field::new("dt", DataType::Date32, true)]),

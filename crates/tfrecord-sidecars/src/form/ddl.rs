@@ -242,7 +242,7 @@ fn reads(
 }
 
 /// The SQL name of a type, with the type that it names: of the same values, but not always the same.
-fn named(data_type: &DataType) -> Option<(String, DataType)> {
+pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
     use DataType as T;
 
     let (sql, named) = match data_type {

@@ -1,0 +1,178 @@
+//! [`TableUpload`]: a table file on its way to an object store.
+//!
+//! The file is written to the directory for temporary files, and uploaded when all of it is there. So a query that fails has
+//! begun no upload, what stands under the key is replaced in one step, and the length is known by which an upload is cut into
+//! parts.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::error::DataFusionError;
+use datafusion::object_store::multipart::{MultipartStore, PartId};
+use datafusion::object_store::path::Path;
+use datafusion::object_store::{
+    self, MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
+};
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::directory::Location;
+use datafusion_tfrecord::{ErrorKind, UploadStores};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tfrecord_shards::{RunId, SaveMode};
+use tokio::task::spawn_blocking;
+
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+
+/// What is not longer than this is put at once, and longer files in parts of this size.
+const PART: u64 = 8 << 20;
+
+/// Parts of an upload; S3 and Google Cloud Storage take 10,000.
+const MOST_PARTS: u64 = 9_000;
+
+/// Parts on their way at a time.
+const AT_ONCE: usize = 4;
+
+/// A table file that is written here first.
+pub struct TableUpload {
+    store: Arc<dyn ObjectStore>,
+    uploads: Arc<dyn MultipartStore>,
+    key: Path,
+    mode: SaveMode,
+    run: RunId,
+    /// The URL.
+    shown: PathBuf,
+    /// The file here.
+    file: PathBuf,
+    /// What is to be replaced.
+    before: Option<ObjectMeta>,
+}
+
+impl TableUpload {
+    /// Checks that the target may be written to. `file` is where the table is written first.
+    pub async fn begin(location: &Location, mode: SaveMode, file: PathBuf, context: &SessionContext) -> Result<Self> {
+        let url = location.object_store();
+        let shown = PathBuf::from(location.to_string());
+        // First, since a registry may build both on first use.
+        let store = context.runtime_env().object_store(url)?;
+        let config = context.copied_config();
+        let uploads = config.get_extension::<UploadStores>().and_then(|uploads| uploads.get(url));
+        let uploads = uploads.ok_or_else(|| {
+            let no_uploads = ErrorKind::NoUploads { url: location.to_string() };
+            DataFusionError::External(Box::new(datafusion_tfrecord::Error::from(no_uploads)))
+        })?;
+        let key = location.key().clone();
+        let before = match store.head(&key).await {
+            Ok(found) => Some(found),
+            Err(object_store::Error::NotFound { .. }) => None,
+            Err(error) => return Err(Error::Inspect { path: shown, source: io::Error::other(error) }),
+        };
+        if before.is_some() && mode != SaveMode::Overwrite {
+            return Err(Error::OutputExists { path: shown });
+        }
+        Ok(Self { store, uploads, key, mode, run: RunId::new(), shown, file, before })
+    }
+
+    /// Where the file is to be created, and what it is called in messages.
+    pub fn file(&self) -> (PathBuf, PathBuf) {
+        (self.file.clone(), self.shown.clone())
+    }
+
+    /// The run that writes the table.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Uploads the file, which is closed. After a signal, and after an error, nothing is left of it.
+    pub async fn publish(&self, interrupt: &mut Interrupt) -> Result<Result<(), ExitStatus>> {
+        let file = File::open(&self.file).map_err(|source| self.unread(source))?;
+        let len = file.metadata().map_err(|source| self.unread(source))?.len();
+        let file = Arc::new(file);
+        if len <= PART {
+            let content = self.read(&file, 0, len).await?;
+            return self.put(content).await.map(Ok);
+        }
+        let id = self.uploads.create_multipart(&self.key).await.map_err(|error| self.failed(error))?;
+        let sent = tokio::select! {
+            sent = self.send(&file, len, &id) => sent.map(Ok),
+            status = interrupt.received() => Ok(Err(status)),
+        };
+        let published = match sent {
+            // From here on it may be there at any moment.
+            Ok(Ok(parts)) => self.complete(&id, parts, len).await.map(Ok),
+            Ok(Err(status)) => Ok(Err(status)),
+            Err(error) => Err(error),
+        };
+        if !matches!(published, Ok(Ok(())))
+            && let Err(error) = self.uploads.abort_multipart(&self.key, &id).await
+        {
+            log::warn!(
+                "{}: an upload cannot be aborted, and waits for the bucket's rules: {error}",
+                self.shown.display()
+            );
+        }
+        published
+    }
+
+    /// All parts, in order.
+    async fn send(&self, file: &Arc<File>, len: u64, id: &MultipartId) -> Result<Vec<PartId>> {
+        let part = PART.max(len.div_ceil(MOST_PARTS));
+        let starts = (0..len.div_ceil(part)).map(|number| number * part);
+        let sends = starts.enumerate().map(|(number, start)| async move {
+            let content = self.read(file, start, part.min(len - start)).await?;
+            let sent = self.uploads.put_part(&self.key, id, number, PutPayload::from(content)).await;
+            sent.map_err(|error| self.failed(error))
+        });
+        stream::iter(sends).buffered(AT_ONCE).try_collect().await
+    }
+
+    async fn complete(&self, id: &MultipartId, parts: Vec<PartId>, len: u64) -> Result<()> {
+        // No upload is completed on a condition, so this is as late as can be.
+        if self.mode != SaveMode::Overwrite && self.store.head(&self.key).await.is_ok() {
+            return Err(Error::OutputExists { path: self.shown.clone() });
+        }
+        let Err(error) = self.uploads.complete_multipart(&self.key, id, parts).await else { return Ok(()) };
+        // If only the answer got lost, the store knows nothing of the upload when it is asked again.
+        let old = self.before.as_ref().map(|before| (&before.e_tag, &before.version, before.last_modified));
+        match self.store.head(&self.key).await {
+            Ok(found) if found.size == len && old != Some((&found.e_tag, &found.version, found.last_modified)) => {
+                Ok(())
+            }
+            _ => Err(self.failed(error)),
+        }
+    }
+
+    async fn put(&self, content: Bytes) -> Result<()> {
+        let mode = if self.mode == SaveMode::Overwrite { PutMode::Overwrite } else { PutMode::Create };
+        let put = self.store.put_opts(&self.key, content.clone().into(), PutOptions::from(mode)).await;
+        let Err(error) = put else { return Ok(()) };
+        // It is there nevertheless if only the answer got lost.
+        let found = async { self.store.get(&self.key).await?.bytes().await };
+        match (found.await, error) {
+            (Ok(found), _) if found == content => Ok(()),
+            (_, object_store::Error::AlreadyExists { .. }) => Err(Error::OutputExists { path: self.shown.clone() }),
+            (_, error) => Err(self.failed(error)),
+        }
+    }
+
+    async fn read(&self, file: &Arc<File>, start: u64, len: u64) -> Result<Bytes> {
+        let file = Arc::clone(file);
+        let read = spawn_blocking(move || {
+            let mut content = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+            file.read_exact_at(&mut content, start).map(|()| Bytes::from(content))
+        });
+        read.await.map_err(Error::stopped)?.map_err(|source| self.unread(source))
+    }
+
+    fn unread(&self, source: io::Error) -> Error {
+        Error::Read { path: self.file.clone(), source }
+    }
+
+    fn failed(&self, source: object_store::Error) -> Error {
+        Error::Publish { path: self.shown.clone(), source: io::Error::other(source) }
+    }
+}
