@@ -194,7 +194,7 @@ impl Frequent {
 fn block_at(position: u64) -> u64 {
     match position / MANY {
         0 => SAMPLED,
-        times => SAMPLED * 2 << times.ilog2(),
+        times => (SAMPLED * 2) << times.ilog2(),
     }
 }
 
