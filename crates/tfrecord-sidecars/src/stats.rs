@@ -5,7 +5,7 @@
 //! | records with and without the feature, values of each record: least, most, mean | exact |
 //! | numbers: least, greatest, mean, standard deviation, zeros, NaNs, infinities | exact, but for the rounding of float64 |
 //! | bytes: least, greatest and mean length | exact |
-//! | distinct values, most frequent values | exact up to [`EXACT_VALUES`] distinct ones, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32 |
+//! | distinct values, most frequent values | exact up to [`EXACT_VALUES`] distinct ones, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32, and from fewer of more than half a million |
 //! | median, quantiles, histograms | exact for some thousand values, then by rank within 1 % (KLL) |
 //!
 //! Mean and deviation are those of finite numbers, and NaNs are counted by themselves. Equal rows in equal parts give

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tfr_tests::{Run, Scratch, python, run, skip};
+use tfr_tests::{Run, Scratch, python, python_with_tfx, run, skip};
 
 use crate::came_back::Rules;
 
@@ -130,7 +130,16 @@ fn script(path: &str, input: &Value) -> Option<Value> {
 
 /// Runs a script with TensorFlow, or says why it is skipped.
 pub fn with_tensorflow(path: &str, arguments: impl FnOnce(&mut Command) -> &mut Command) -> Option<Run> {
-    match python(path) {
+    run_or_skip(python(path), arguments)
+}
+
+/// Runs a script with TensorFlow Data Validation and tfx_bsl, or says why it is skipped.
+pub fn with_tfx(path: &str, arguments: impl FnOnce(&mut Command) -> &mut Command) -> Option<Run> {
+    run_or_skip(python_with_tfx(path), arguments)
+}
+
+fn run_or_skip(script: Result<Command, String>, arguments: impl FnOnce(&mut Command) -> &mut Command) -> Option<Run> {
+    match script {
         Ok(mut command) => Some(run(arguments(&mut command)).success()),
         Err(reason) => {
             skip(&reason);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tfr_examples::trips_path;
 use tfr_tests::{S3Server, Scratch, repository, run, tfr_sql};
 
-use crate::checker::with_tensorflow;
+use crate::checker::{with_tensorflow, with_tfx};
 
 const ALL: &str = "tfds,tfmd,parse-fn,stats,index";
 
@@ -65,6 +65,40 @@ fn the_readers_of_each_read_the_table() {
         let read =
             with_tensorflow("tests/interop/check_sidecars.py", |command| command.arg(&source).arg(&out).arg(label));
         assert_eq!(read.unwrap().stdout.trim(), "[]", "{table}");
+    }
+}
+
+/// Its statistics are ours, and it decodes every value by the schema.
+#[test]
+fn tensorflow_extended_reads_the_table() {
+    let scratch = Scratch::default();
+    let made = with_tensorflow("tests/interop/sidecar_tables.py", |command| command.arg(scratch.path()));
+    if made.is_none() {
+        return;
+    }
+    let (source, out) = (scratch.join("flat.arrow"), scratch.join("shards"));
+    let arguments = ["--emit", "tfmd,stats", "--map", "label: index", "--shards", "3"];
+    run(&mut write(&format!("SELECT * FROM '{}'", source.display()), &out, &arguments)).success();
+    let read = with_tfx("tests/interop/check_tfx.py", |command| command.arg(&source).arg(&out).arg("label"));
+    let Some(read) = read else { return };
+    assert_eq!(read.stdout.trim(), "[]");
+}
+
+/// By both names that an index has.
+#[test]
+fn the_reader_for_pytorch_goes_by_the_index() {
+    let scratch = Scratch::default();
+    let out = scratch.join("shards");
+    run(&mut write(&rows(1000), &out, &["--emit", "index", "--shards", "3"])).success();
+    run(tfr_sql().args(["index", "--name", "tfindex"]).arg(&out)).success();
+    for suffix in [".tfrecord.idx", ".tfindex"] {
+        let read = with_tensorflow("tests/interop/check_index.py", |command| command.arg(&out).arg(suffix));
+        let Some(read) = read else { return };
+        let read: Value = serde_json::from_str(&read.stdout).unwrap();
+        let ids: Vec<u64> = (1..=1000).collect();
+        for way in ["by_workers", "from_anywhere"] {
+            assert_eq!(read[way], Value::from(ids.clone()), "{suffix} {way}");
+        }
     }
 }
 

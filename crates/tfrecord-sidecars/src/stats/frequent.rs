@@ -1,7 +1,7 @@
 //! [`Frequent`]: the values that are most frequent.
 //!
-//! Every value is counted while there are few. With more, values are counted that one in [`SAMPLED`] is taken of, at
-//! random places, in a map of bounded size from which the rarest half is dropped when it is full: the algorithm of Misra
+//! Every value is counted while there are few. With more, values are counted that one in [`SAMPLED`] is taken of, and of
+//! very many one in twice as many, at random places, in a map of bounded size from which the rarest half is dropped when it is full: the algorithm of Misra
 //! and Gries ("Finding repeated elements", 1982) with the bulk decrements of Anderson et al. ("A high-performance
 //! algorithm for identifying frequent items in data streams", 2017). A count is never too high but for the sampling, and
 //! too low by what has been taken off, at most.
@@ -18,6 +18,11 @@ pub const EXACT_VALUES: usize = 2048;
 
 /// Of values that are not counted exactly, one in so many is looked at.
 const SAMPLED: u64 = 32;
+
+/// From so many values on one in twice as many is looked at, and so on with every doubling. There are 16384 in the sample
+/// then, and half as many from each doubling: the standard error of a count, as a share of it, is at most
+/// `sqrt(1 / (16384 * share of the value))`.
+const MANY: u64 = 1 << 19;
 
 /// A value that is listed was seen so often at least: fewer are chance.
 const LEAST_SEEN: u64 = 8;
@@ -104,7 +109,7 @@ impl Frequent {
 
     /// The hashes of all values that were counted and not dropped.
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
-        self.counts.iter().map(|counted| counted.hash)
+        self.counts.hashes()
     }
 
     /// Counts a sample of `len` values, where there is a hash.
@@ -114,37 +119,35 @@ impl Frequent {
         hash: impl Fn(usize) -> Option<u64>,
         value: impl Fn(usize) -> Option<Value>,
     ) {
-        let end = self.position + len as u64;
-        for block in self.position / SAMPLED..end.div_ceil(SAMPLED) {
-            // One at random of each so many, whatever the batches.
-            let pick = block * SAMPLED + hash::word(block) % SAMPLED;
+        let (begin, end) = (self.position, self.position + len as u64);
+        while self.position < end {
+            // One at random of each so many, whatever the batches. Both are powers of two, and so no block is cut.
+            let block = block_at(self.position);
+            let start = self.position & !(block - 1);
+            let pick = start + (hash::word(start / SAMPLED) & (block - 1));
             if (self.position..end).contains(&pick)
-                && let Ok(at) = usize::try_from(pick - self.position)
+                && let Ok(at) = usize::try_from(pick - begin)
                 && let Some(hash) = hash(at)
             {
-                self.count_sampled(hash, || value(at));
+                self.count_sampled(hash, block, || value(at));
             }
+            self.position = (start + block).min(end);
         }
-        self.position = end;
     }
 
     /// Most values are seen once, and dropped: a value is made when it is seen again.
-    fn count_sampled(&mut self, hash: u64, value: impl FnOnce() -> Option<Value>) {
-        if !self.counts.add(hash, SAMPLED) {
-            self.counts.insert(hash, SAMPLED, None);
+    fn count_sampled(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) {
+        if !self.counts.add_valued(hash, weight, value) {
+            self.counts.insert(hash, weight, None);
             if self.is_full() {
                 self.drop_rarest();
             }
-        } else if let Some(known) = self.counts.value_mut(hash)
-            && known.is_none()
-        {
-            *known = value();
         }
     }
 
     /// Takes the median count off all counts: about half of the values are gone.
     pub(super) fn drop_rarest(&mut self) {
-        let mut counts: Vec<u64> = self.counts.iter().map(|counted| counted.count).collect();
+        let mut counts: Vec<u64> = self.counts.counts().collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable(middle);
         let median = (*median).max(1);
@@ -158,12 +161,8 @@ impl Frequent {
         self.incomplete |= other.incomplete;
         self.position += other.position;
         for counted in other.counts.iter() {
-            if !self.counts.add(counted.hash, counted.count) {
+            if !self.counts.add_valued(counted.hash, counted.count, || counted.value.cloned()) {
                 self.counts.insert(counted.hash, counted.count, counted.value.cloned());
-            } else if let Some(known) = self.counts.value_mut(counted.hash)
-                && known.is_none()
-            {
-                *known = counted.value.cloned();
             }
         }
         while self.is_full() {
@@ -179,7 +178,7 @@ impl Frequent {
     /// The most frequent values.
     pub(super) fn top(&self, most: usize) -> Vec<FrequentValue> {
         // Of a value that is listed at least half of the count is certain.
-        let least = if self.taken_off == 0 { 1 } else { self.taken_off.max(LEAST_SEEN * SAMPLED) };
+        let least = if self.taken_off == 0 { 1 } else { self.taken_off.max(LEAST_SEEN * block_at(self.position)) };
         let counted = self.counts.iter().filter(|counted| counted.count >= least);
         let mut top: Vec<_> =
             counted.filter_map(|counted| Some((counted.count, counted.hash, counted.value?))).collect();
@@ -188,6 +187,14 @@ impl Frequent {
         });
         top.truncate(most);
         top.into_iter().map(|(count, _, value)| FrequentValue { value: value.clone(), count }).collect()
+    }
+}
+
+/// Of how many values from here on one is looked at.
+fn block_at(position: u64) -> u64 {
+    match position / MANY {
+        0 => SAMPLED,
+        times => (SAMPLED * 2) << times.ilog2(),
     }
 }
 

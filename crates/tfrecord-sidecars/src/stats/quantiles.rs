@@ -9,11 +9,11 @@
 
 use super::hash;
 
+/// How many values the highest level may have, and so on downwards: each has two thirds of the one above it.
+const CAPACITIES: [usize; LEVELS + 2] = [HIGHEST, 682, 454, 302, 201, 134, 89, 59];
+
 /// Values of the highest level.
 const HIGHEST: usize = 1024;
-
-/// Each level below has this share of the one above it.
-const SHARE: (usize, usize) = (2, 3);
 
 /// Levels that are kept.
 const LEVELS: usize = 6;
@@ -24,8 +24,8 @@ pub(super) const EXACT: u64 = HIGHEST as u64 - 1;
 /// A sketch of numbers. By rank it is right within 1 %.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Quantiles {
-    /// From the lowest, of which a value stands for `1 << base`.
-    levels: Vec<Vec<f64>>,
+    /// From the lowest, of which a value stands for `1 << base`. The values are [keys](key).
+    levels: Vec<Vec<i64>>,
     base: u32,
     /// Values since the block of which one is taken began.
     in_block: u64,
@@ -108,14 +108,14 @@ impl Quantiles {
     fn weighted(&self) -> Vec<(f64, u64)> {
         let levels = self.levels.iter().zip(self.base..);
         let mut weighted: Vec<_> =
-            levels.flat_map(|(level, weight)| level.iter().map(move |value| (*value, 1_u64 << weight))).collect();
-        weighted.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+            levels.flat_map(|(level, weight)| level.iter().map(move |key| (*key, 1_u64 << weight))).collect();
+        weighted.sort_unstable();
         let mut below = 0;
-        for (_, weight) in &mut weighted {
-            below += *weight;
-            *weight = below;
-        }
-        weighted
+        let mut up_to = |weight| {
+            below += weight;
+            below
+        };
+        weighted.into_iter().map(|(key, weight)| (number(key), up_to(weight))).collect()
     }
 
     fn insert(&mut self, value: f64) {
@@ -124,8 +124,8 @@ impl Quantiles {
         }
         match self.levels.first_mut() {
             // Both zeros are one value.
-            Some(lowest) => lowest.push(value + 0.0),
-            None => self.levels.push(vec![value + 0.0]),
+            Some(lowest) => lowest.push(key(value + 0.0)),
+            None => self.levels.push(vec![key(value + 0.0)]),
         }
         if self.levels.first().is_some_and(|lowest| lowest.len() >= self.capacity(0)) {
             self.shrink();
@@ -134,9 +134,7 @@ impl Quantiles {
 
     /// How many values a level may have.
     fn capacity(&self, level: usize) -> usize {
-        let (part, whole) = SHARE;
-        let below = self.levels.len().saturating_sub(level + 1);
-        (0..below).fold(HIGHEST, |capacity, _| capacity * part / whole)
+        CAPACITIES.get(self.levels.len().saturating_sub(level + 1)).copied().unwrap_or(2)
     }
 
     /// Until no level has too many.
@@ -155,21 +153,24 @@ impl Quantiles {
 
     /// Hands every other value of a level to the next. One that is over stays.
     fn compact(&mut self, level: usize) {
-        let Some(values) = self.levels.get_mut(level) else { return };
-        let mut values = std::mem::take(values);
-        let coin = self.coin();
-        let over = if values.len() % 2 == 1 { values.pop() } else { None };
-        values.sort_unstable_by(f64::total_cmp);
-        let kept = values.into_iter().skip((coin & 1) as usize).step_by(2);
+        if level >= self.levels.len() {
+            return;
+        }
         if self.levels.len() == level + 1 {
             self.levels.push(Vec::new());
         }
-        if let Some(next) = self.levels.get_mut(level + 1) {
-            next.extend(kept);
+        let coin = self.coin();
+        let Some([values, next, ..]) = self.levels.get_mut(level..) else { return };
+        let over = if values.len() % 2 == 1 { values.pop() } else { None };
+        // The lowest has values as they came. Those above have sorted runs, which a stable sort merges.
+        if level == 0 {
+            values.sort_unstable()
+        } else {
+            values.sort()
         }
-        if let Some(values) = self.levels.get_mut(level) {
-            values.extend(over);
-        }
+        next.extend(values.iter().skip((coin & 1) as usize).step_by(2));
+        values.clear();
+        values.extend(over);
     }
 
     /// Gives the lowest level up.
@@ -189,6 +190,21 @@ impl Quantiles {
         self.coins += 1;
         hash::word(self.coins)
     }
+}
+
+/// A number as an integer of the same order, as [`f64::total_cmp`] has it: integers are sorted faster.
+fn key(number: f64) -> i64 {
+    in_order(number.to_bits() as i64)
+}
+
+/// The number of a [`key`].
+fn number(key: i64) -> f64 {
+    f64::from_bits(in_order(key) as u64)
+}
+
+/// Turns the bits of what is negative round, but for the sign, and back.
+fn in_order(bits: i64) -> i64 {
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
 #[cfg(test)]

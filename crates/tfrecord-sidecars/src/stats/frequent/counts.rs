@@ -1,5 +1,7 @@
 //! [`Counts`]: numbers by hashes, beside what has the hash.
 
+use std::collections::BTreeMap;
+
 use super::Value;
 
 /// From so many places on half of them may be taken, below a quarter.
@@ -14,16 +16,26 @@ const FEW_PLACES: usize = 64;
 pub(super) struct Counts {
     /// A power of two, or none.
     places: Vec<Place>,
-    /// Those at the same places.
-    values: Vec<Option<Value>>,
+    /// Those that hashes have, apart: most of a sample have none, and what is looked at for each stays small.
+    values: BTreeMap<u64, Value>,
     len: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     hash: u64,
-    /// None, if nothing is here.
-    count: u64,
+    /// Twice the count, and one more if there is a value. Zero, if nothing is here.
+    doubled: u64,
+}
+
+impl Place {
+    fn count(self) -> u64 {
+        self.doubled >> 1
+    }
+
+    fn has_value(self) -> bool {
+        self.doubled & 1 == 1
+    }
 }
 
 /// What is counted.
@@ -42,8 +54,22 @@ impl Counts {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Counted<'_>> {
-        let places = self.places.iter().zip(&self.values).filter(|(place, _)| place.count > 0);
-        places.map(|(place, value)| Counted { hash: place.hash, count: place.count, value: value.as_ref() })
+        self.taken().map(|place| {
+            let value = if place.has_value() { self.values.get(&place.hash) } else { None };
+            Counted { hash: place.hash, count: place.count(), value }
+        })
+    }
+
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.taken().map(|place| place.hash)
+    }
+
+    pub(super) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.taken().map(Place::count)
+    }
+
+    fn taken(&self) -> impl Iterator<Item = Place> + '_ {
+        self.places.iter().copied().filter(|place| place.doubled > 0)
     }
 
     /// Where a hash is, or the free place where it belongs. None if there is no place at all.
@@ -54,7 +80,7 @@ impl Counts {
         // Half of the places are free.
         while let Some(place) = self.places.get(at & mask)
             && place.hash != hash
-            && place.count > 0
+            && place.doubled > 0
         {
             at += 1;
         }
@@ -63,25 +89,36 @@ impl Counts {
 
     /// Whether a hash has a count.
     pub(super) fn has(&self, hash: u64) -> bool {
-        self.find(hash).and_then(|at| self.places.get(at)).is_some_and(|place| place.count > 0)
+        self.find(hash).and_then(|at| self.places.get(at)).is_some_and(|place| place.doubled > 0)
     }
 
     /// Adds to the count of a hash. False if it has none.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, weight: u64) -> bool {
         match self.find(hash).and_then(|at| self.places.get_mut(at)) {
-            Some(place) if place.count > 0 => {
-                place.count += weight;
+            Some(place) if place.doubled > 0 => {
+                place.doubled += weight * 2;
                 true
             }
             _ => false,
         }
     }
 
-    /// The value of a hash, where one may be put.
-    pub(super) fn value_mut(&mut self, hash: u64) -> Option<&mut Option<Value>> {
-        let at = self.find(hash).filter(|at| self.places.get(*at).is_some_and(|place| place.count > 0))?;
-        self.values.get_mut(at)
+    /// Adds to the count of a hash, and makes its value if it has none. False if it has no count.
+    pub(super) fn add_valued(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
+        match self.find(hash).and_then(|at| self.places.get_mut(at)) {
+            Some(place) if place.doubled > 0 => {
+                place.doubled += weight * 2;
+                if !place.has_value()
+                    && let Some(value) = value()
+                {
+                    place.doubled |= 1;
+                    self.values.insert(hash, value);
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Counts a hash that has no count yet.
@@ -91,11 +128,15 @@ impl Counts {
             let places = (self.places.len() * 2).max(FEW_PLACES);
             self.rebuild(places, Some);
         }
-        if let Some(at) = self.find(hash)
-            && let (Some(place), Some(known)) = (self.places.get_mut(at), self.values.get_mut(at))
-        {
-            *place = Place { hash, count };
-            *known = value;
+        self.put(Place { hash, doubled: count * 2 + u64::from(value.is_some()) });
+        if let Some(value) = value {
+            self.values.insert(hash, value);
+        }
+    }
+
+    fn put(&mut self, counted: Place) {
+        if let Some(place) = self.find(counted.hash).and_then(|at| self.places.get_mut(at)) {
+            *place = counted;
             self.len += 1;
         }
     }
@@ -106,12 +147,13 @@ impl Counts {
     }
 
     fn rebuild(&mut self, places: usize, other: impl Fn(u64) -> Option<u64>) {
-        let empty = Self { places: vec![Place::default(); places], values: vec![None; places], len: 0 };
-        let Self { places, values, .. } = std::mem::replace(self, empty);
-        let counted = places.into_iter().zip(values).filter(|(place, _)| place.count > 0);
-        for (place, value) in counted {
-            if let Some(count) = other(place.count) {
-                self.insert(place.hash, count, value);
+        let before = std::mem::replace(&mut self.places, vec![Place::default(); places]);
+        self.len = 0;
+        for place in before.into_iter().filter(|place| place.doubled > 0) {
+            match other(place.count()) {
+                Some(count) => self.put(Place { doubled: count * 2 + (place.doubled & 1), ..place }),
+                None if place.has_value() => _ = self.values.remove(&place.hash),
+                None => {}
             }
         }
     }

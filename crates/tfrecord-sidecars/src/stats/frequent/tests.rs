@@ -49,8 +49,8 @@ fn frequent_ones_among_many_are_found() {
     for (place, top) in top.iter().enumerate() {
         assert_eq!(top.value, Value::Int64(place as i64 + 1));
         let exact = values.iter().filter(|value| **value == place as u64 + 1).count() as f64;
-        // Of 1/128 of a million values, one in 32: two standard deviations are 13 %.
-        assert!((top.count as f64 / exact - 1.0).abs() < 0.15, "{top:?} of {exact}");
+        // Of 1/128 of a million values, one in 32 and then in 64: two standard deviations are 16 %.
+        assert!((top.count as f64 / exact - 1.0).abs() < 0.16, "{top:?} of {exact}");
     }
     assert_eq!(top.len(), 6);
 }
