@@ -12,13 +12,19 @@ use rayon::prelude::*;
 
 use super::key::{Prefix, SortKey};
 use super::load::fetch;
-use super::run::{ENTRY_LEN, Entry, FileEntry, FileRun, MemoryRun, OFFSET_BITS, Run, Sample, Sampling, Stored};
+use super::run::{
+    BLOCK_ENTRIES, ENTRY_LEN, Entry, EntryForm, FileEntry, FileRun, MemoryRun, OFFSET_BITS, Run, Sample, Sampling,
+    Stored,
+};
 use super::spill::SpillFile;
 use super::{EqualRecords, RecordSorter};
 use crate::error::{AtPath, ErrorKind, Result};
 
 /// Bytes that are gathered and written at a time.
 const WRITE_BYTES: u64 = 1 << 20;
+
+/// Entries that are written at a time: whole blocks, in less than [`WRITE_BYTES`].
+const WRITE_ENTRIES: usize = 256 * BLOCK_ENTRIES;
 
 /// Files of an input, at most. Each holds the records of a range of keys, if there are enough of them, so that it can go
 /// when these have been read, and its memory and place on disk serve for what is made of them.
@@ -42,6 +48,8 @@ pub struct SorterInput {
     copies: bool,
     /// One for each record in the buffers. Its room stays when records are spilled, as that of `pieces` does.
     entries: Vec<Entry>,
+    /// How much of that room has ever been filled. The rest takes no memory yet.
+    entries_filled: usize,
     buffers: Vec<RecordBuffer>,
     /// Bytes that the buffers hold on to.
     buffer_bytes: usize,
@@ -72,6 +80,7 @@ struct WrittenRun {
     records_at: u64,
     records_len: u64,
     entries: u64,
+    form: EntryForm,
     last: SortKey,
     samples: Vec<Sample>,
 }
@@ -99,6 +108,7 @@ impl SorterInput {
             sorter,
             copies,
             entries: Vec::new(),
+            entries_filled: 0,
             buffers: Vec::new(),
             buffer_bytes: 0,
             pieces: Vec::new(),
@@ -133,10 +143,6 @@ impl SorterInput {
         if self.buffers.len() as u64 >= 1 << (64 - OFFSET_BITS) || u32::try_from(rows).is_err() {
             self.spill()?;
         }
-        if self.entries.capacity() - self.entries.len() < keys.len() {
-            // Doubling would book, and clear, much that is not needed.
-            self.entries.reserve_exact(keys.len().max(self.entries.len() / 4));
-        }
         let buffer = (self.buffers.len() as u64) << OFFSET_BITS;
         let mut start = 0;
         self.entries.extend((0..).zip(keys).map(|(record, &SortKey { group, high, low })| {
@@ -145,6 +151,7 @@ impl SorterInput {
             start = end;
             entry
         }));
+        self.entries_filled = self.entries_filled.max(self.entries.len());
         self.buffer_bytes += records.capacity() + size_of::<RecordBuffer>();
         self.buffers.push(records);
         Ok(())
@@ -153,7 +160,7 @@ impl SorterInput {
     /// Bytes that the input holds on to. Spilling takes some MiB more the first time.
     pub fn memory(&self) -> usize {
         let pieces: usize = self.pieces.iter().map(Vec::capacity).sum();
-        self.buffer_bytes + self.entries.capacity() * size_of::<Entry>() + pieces
+        self.buffer_bytes + self.entries_filled * size_of::<Entry>() + pieces
     }
 
     /// Bytes that the input holds on to for its records: those of the buffers that [`spill`](Self::spill) hands back.
@@ -164,6 +171,7 @@ impl SorterInput {
     /// Gives back what is held for records to come.
     pub fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
+        self.entries_filled = self.entries.len();
         self.pieces = Vec::new();
     }
 
@@ -219,9 +227,10 @@ impl SorterInput {
         }
         let files: BTreeMap<usize, Arc<dyn SpillFile>> =
             self.files.into_iter().map(|(number, written)| (number, written.file.into())).collect();
-        for WrittenRun { file, records_at, records_len, entries, last, samples } in self.runs {
+        for WrittenRun { file, records_at, records_len, entries, form, last, samples } in self.runs {
             let file = RwLock::new(files.get(&file).cloned());
-            runs.push(Run::new(Stored::File(FileRun { file, records_at, records_len, last }), entries, samples));
+            let stored = FileRun { file, records_at, records_len, entries, form, last };
+            runs.push(Run::new(Stored::File(stored), entries, samples));
         }
         self.sorter.end_input(runs, rows, self.copies)
     }
@@ -289,9 +298,13 @@ impl SorterInput {
         let file = &mut written.file;
         let pieces = &mut self.pieces;
         let mut stretches: Vec<Stretch> = Vec::new();
+        let mut of_entries: Vec<Stretch> = Vec::new();
         let mut records_len = 0;
         let sorted = run.entries.get(range.clone()).unwrap_or_default();
-        for (number, entry) in range.zip(sorted) {
+        for (number, entry) in range.clone().zip(sorted) {
+            if (number - range.start).is_multiple_of(WRITE_ENTRIES) {
+                of_entries.push(Stretch { entries: number..range.end.min(number + WRITE_ENTRIES), start: records_len });
+            }
             let end = records_len + u64::from(entry.len);
             match stretches.last_mut() {
                 Some(last) if end - last.start <= WRITE_BYTES => last.entries.end = number + 1,
@@ -300,6 +313,7 @@ impl SorterInput {
             records_len = end;
         }
         let entries = sorted.len() as u64;
+        let form = EntryForm::of(sorted, run.counts.get(range).unwrap_or_default());
         let parallel = !self.copies;
         append(file, pieces, &stretches, parallel, |stretch, out| {
             let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
@@ -311,26 +325,28 @@ impl SorterInput {
             None
         })
         .and_then(|()| {
-            append(file, pieces, &stretches, parallel, |stretch, out| {
+            append(file, pieces, &of_entries, parallel, |stretch, out| {
                 let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
                 let counts = run.counts.get(stretch.entries.clone()).unwrap_or_default();
                 let counts = counts.iter().copied().chain(std::iter::repeat(1));
-                let mut end = stretch.start;
-                for (entry, count) in entries.iter().zip(counts) {
-                    end += u64::from(entry.len);
-                    FileEntry { key: entry.key(), count, end }.encode(out);
-                }
+                let mut start = stretch.start;
+                let entries = entries.iter().zip(counts).map(|(entry, count)| {
+                    let from = start;
+                    start += u64::from(entry.len);
+                    FileEntry { key: entry.key(), count, start: from, len: entry.len }
+                });
+                form.encode(entries, out);
                 None
             })
         })
         .at("write to a temporary file", path)?;
-        let len = records_len + entries * ENTRY_LEN as u64;
+        let len = records_len + form.len(entries);
         let records_at = written.len;
         written.len += len;
         let mut samples = self.sampling(len);
         sorted.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
         let samples = samples.finish();
-        self.runs.push(WrittenRun { file: number, records_at, records_len, entries, last, samples });
+        self.runs.push(WrittenRun { file: number, records_at, records_len, entries, form, last, samples });
         Ok(len)
     }
 }

@@ -4,11 +4,14 @@ use std::cmp::Ordering;
 use std::hint::black_box;
 
 use super::run::{Item, RunSet, Stored};
-use super::walk::Window;
+use super::walk::{Place, Window};
 use crate::error::Result;
 
 /// Bytes that are rather read than skipped.
 const GAP: u64 = 4 << 10;
+
+/// The place of a record that is not in a file.
+const IN_MEMORY: usize = usize::MAX;
 
 /// Bytes that two long records are compared by.
 const COMPARE_BYTES: usize = 64 << 10;
@@ -21,16 +24,16 @@ const FETCH: usize = 16;
 pub(super) struct LoadedRecords {
     /// As long as it ever was, which saves clearing it.
     bytes: Vec<u8>,
-    /// Where the frame of each item of the window is, if it is in a file and was asked for.
+    /// Where the frame of each item of the window is that was asked for, or [`IN_MEMORY`].
     at: Vec<usize>,
     wanted: Vec<u32>,
 }
 
 impl LoadedRecords {
     /// Reads the records of these places in the window's order.
-    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[(u64, u32)]) -> Result<()> {
+    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[Place]) -> Result<()> {
         self.wanted.clear();
-        self.wanted.extend(places.iter().map(|place| place.1));
+        self.wanted.extend(places.iter().map(|place| place.item));
         // Items stand by run, and in order within it, as their records do.
         if places.len() == window.items.len() {
             self.wanted.clear();
@@ -49,7 +52,12 @@ impl LoadedRecords {
         let mut filled = 0;
         let mut wanted = self.wanted.iter().map(|&number| (number, window.item(number))).peekable();
         while let Some((first_number, first)) = wanted.next() {
-            let Some(Stored::File(file)) = set.stored(&first) else { continue };
+            let Some(Stored::File(file)) = set.stored(&first) else {
+                if let Some(at) = self.at.get_mut(first_number as usize) {
+                    *at = IN_MEMORY;
+                }
+                continue;
+            };
             let mut end = first.place + u64::from(first.len);
             if let Some(at) = self.at.get_mut(first_number as usize) {
                 *at = filled;
@@ -72,15 +80,12 @@ impl LoadedRecords {
         Ok(())
     }
 
-    /// The frame of an item that has been loaded.
+    /// The frame of a record of the window that has been loaded.
     #[inline]
-    pub(super) fn frame<'a>(&'a self, set: &'a RunSet, number: u32, item: &Item) -> &'a [u8] {
-        match set.memory_frame(item) {
-            Some(frame) => frame,
-            None => {
-                let start = self.at.get(number as usize).copied().unwrap_or_default();
-                self.bytes.get(start..start + item.len as usize).unwrap_or_default()
-            }
+    pub(super) fn frame<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> &'a [u8] {
+        match self.at.get(place.item as usize) {
+            None | Some(&IN_MEMORY) => set.memory_frame(&window.item(place.item)).unwrap_or_default(),
+            Some(&start) => self.bytes.get(start..start + place.len as usize).unwrap_or_default(),
         }
     }
 
@@ -146,7 +151,7 @@ impl Comparison {
     }
 
     /// Sorts places of a window's order, which have the same key, by length, then bytes.
-    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [(u64, u32)]) -> Result<()> {
+    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [Place]) -> Result<()> {
         if places.len() < 2 {
             return Ok(());
         }
@@ -157,7 +162,7 @@ impl Comparison {
         let mut merged = Vec::with_capacity(low.len() + high.len());
         let (mut low, mut high) = (low.iter().copied().peekable(), high.iter().copied().peekable());
         while let (Some(one), Some(other)) = (low.peek(), high.peek()) {
-            let item = |place: &(u64, u32)| items.get(place.1 as usize).copied().unwrap_or_default();
+            let item = |place: &Place| items.get(place.item as usize).copied().unwrap_or_default();
             let next = match self.compare(set, &item(one), &item(other))? {
                 Ordering::Greater => high.next(),
                 Ordering::Less | Ordering::Equal => low.next(),

@@ -319,7 +319,7 @@ impl ChunkKeys {
         {
             let Self { next, window, .. } = &mut before;
             let rest = window.order.get(*next..).unwrap_or_default();
-            *next += rest.partition_point(|place| window.item(place.1).key() < from);
+            *next += rest.partition_point(|place| window.item(place.item).key() < from);
             if *next < window.order.len() {
                 return Ok(before);
             }
@@ -337,7 +337,7 @@ impl ChunkKeys {
             self.window.sort();
             self.next = 0;
         }
-        let item = self.window.order.get(self.next).map(|place| self.window.item(place.1)).unwrap_or_default();
+        let item = self.window.order.get(self.next).map(|place| self.window.item(place.item)).unwrap_or_default();
         let key = item.key();
         // Those with the same key are all in one window.
         let ties = if self.next > 0 && key == self.start.key { self.start.ties + 1 } else { 0 };

@@ -4,12 +4,12 @@ use std::mem;
 use std::ops::Range;
 
 use arrow_tfrecord::RecordBuffer;
-use tfrecord_framing::{Position, frame_len};
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, frame_len};
 
 use super::load::{Comparison, LoadedRecords, fetch};
 use super::plan::ShardPlan;
 use super::run::RunSet;
-use super::walk::{Walk, Window};
+use super::walk::{Place, Walk, Window};
 use crate::error::Result;
 use crate::sharding::Piece;
 
@@ -146,11 +146,11 @@ impl TaskRecords {
             let first = records;
             while self.rows < planned
                 && at < *until
-                && let Some(item) = window.order.get(at).map(|place| window.item(place.1))
-                && (records == 0 || filled + u64::from(item.len) <= most)
+                && let Some(place) = window.order.get(at)
+                && (records == 0 || filled + u64::from(place.len) <= most)
             {
-                filled += u64::from(item.len);
-                self.bytes += u64::from(item.len);
+                filled += u64::from(place.len);
+                self.bytes += u64::from(place.len);
                 self.rows += 1;
                 records += 1;
                 at += 1;
@@ -165,10 +165,9 @@ impl TaskRecords {
         }
         let places = window.order.get(*next..at).unwrap_or_default();
         let mut sound = true;
-        let frames = places.iter().map(|place| loaded.frame(set, place.1, &window.item(place.1)));
-        fetch(frames, |frame| {
-            let len = frame.first_chunk().map(|header| frame_len(header, Position::default()));
-            sound &= matches!(len, Some(Ok(len)) if len == frame.len());
+        let mut headers = SoundHeaders::default();
+        fetch(places.iter().map(|place| loaded.frame(set, window, place)), |frame| {
+            sound &= headers.is_sound(frame);
             block.records.push_frame(frame);
         });
         if !sound {
@@ -176,6 +175,36 @@ impl TaskRecords {
         }
         *next = at;
         Ok(block)
+    }
+}
+
+/// Headers that were found to be sound: many records have the same length.
+struct SoundHeaders([[u8; HEADER_LEN]; 256]);
+
+impl Default for SoundHeaders {
+    fn default() -> Self {
+        // The header of no record: none is that long.
+        Self([[0xff; HEADER_LEN]; 256])
+    }
+}
+
+impl SoundHeaders {
+    /// Whether a frame is as long as its header says, and the header has its checksum.
+    #[inline]
+    fn is_sound(&mut self, frame: &[u8]) -> bool {
+        let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
+        let len = header.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+        if len.checked_add((HEADER_LEN + FOOTER_LEN) as u64) != Some(frame.len() as u64) {
+            return false;
+        }
+        let Some(known) = self.0.get_mut(usize::from(header[0])) else { return false };
+        if known != header {
+            if frame_len(header, Position::default()).is_err() {
+                return false;
+            }
+            *known = *header;
+        }
+        true
     }
 }
 
@@ -203,10 +232,10 @@ impl Reading {
         let ties: Vec<_> = window.ties(true).collect();
         for tie in ties {
             let mut places = window.order.get(tie.clone()).unwrap_or_default().to_vec();
-            let bytes = places.iter().map(|place| window.item(place.1).len as usize).sum::<usize>();
+            let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes <= chunk_bytes {
                 loaded.load(set, window, &places)?;
-                let frame = |place: &(u64, u32)| loaded.frame(set, place.1, &window.item(place.1));
+                let frame = |place: &Place| loaded.frame(set, window, place);
                 places.sort_unstable_by(|one, other| frame(one).cmp(frame(other)));
             } else {
                 Comparison::default().sort(set, &window.items, &mut places)?;
@@ -222,7 +251,7 @@ impl Reading {
         // Chunks are not exactly of the length that they should have; a little rest would be a read of each run.
         let most = chunk_bytes as u64 * 3 / 2;
         let mut bytes = 0;
-        let len = |place: &(u64, u32)| u64::from(window.item(place.1).len);
+        let len = |place: &Place| u64::from(place.len);
         let places = window.order.get(*next..).unwrap_or_default();
         let fit = places.iter().map(len).take_while(|len| {
             bytes += len;

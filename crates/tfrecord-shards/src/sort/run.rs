@@ -12,19 +12,23 @@ use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::sharding::partition_point;
 
-/// Bytes of an entry in a file: group, count, both halves of the key, the end of the record, and a checksum,
-/// little-endian.
-pub(super) const ENTRY_LEN: usize = 32;
+/// Bytes of an entry in a file, little-endian: both halves of the key, and the length of the record.
+pub(super) const ENTRY_LEN: usize = 20;
 
-/// Bits of the end of a record, 256 TiB at most; 16 are left for the checksum.
-const END_BITS: u32 = 48;
-const END_MASK: u64 = (1 << END_BITS) - 1;
+/// With the group and the count, where these differ in a run.
+const FULL_ENTRY_LEN: usize = 28;
+
+/// Entries of a block, which has a checksum: about a page of a file. The last block of a run may have less.
+pub(super) const BLOCK_ENTRIES: usize = 128;
+
+/// Bytes behind the entries of a block: where its first record starts in the run, and the checksum.
+const BLOCK_END_LEN: usize = 12;
 
 /// Samples of a run, at most.
 const MAX_SAMPLES: u64 = 512;
 
-/// Entries that are read in one go rather than halved again: a page of a file.
-const SEEK_ENTRIES: u64 = 128;
+/// Entries that are read in one go rather than halved again.
+const SEEK_ENTRIES: u64 = BLOCK_ENTRIES as u64;
 
 /// Bytes of records and entries between samples, at least, if the run is long.
 const SAMPLE_BYTES: u64 = 64 << 10;
@@ -154,13 +158,15 @@ pub(super) struct MemoryRun {
     pub(super) buffers: Vec<RecordBuffer>,
 }
 
-/// Sorted records in a file: first all frames, then all entries.
+/// Sorted records in a file: first all frames, then all entries, in blocks.
 #[derive(Debug)]
 pub(super) struct FileRun {
     /// Nothing when it has been given back.
     pub(super) file: RwLock<Option<Arc<dyn SpillFile>>>,
     pub(super) records_at: u64,
     pub(super) records_len: u64,
+    pub(super) entries: u64,
+    pub(super) form: EntryForm,
     /// The last key.
     pub(super) last: SortKey,
 }
@@ -215,33 +221,109 @@ impl Run {
 pub(super) struct FileEntry {
     pub(super) key: SortKey,
     pub(super) count: u32,
-    /// Where the record ends in the run.
-    pub(super) end: u64,
+    /// Where the record starts in the run.
+    pub(super) start: u64,
+    /// Bytes of the frame.
+    pub(super) len: u32,
 }
 
-impl FileEntry {
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let first = u64::from(self.count) << 32 | u64::from(self.key.group);
-        let words = [first, self.key.high, self.key.low, self.end & END_MASK];
-        let last = words[3] | u64::from(checksum(words)) << END_BITS;
-        [words[0], words[1], words[2], last].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+/// How the entries of a run stand in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EntryForm {
+    /// All are of one group, and stand for one record each: neither is written.
+    Short { group: u32 },
+    /// With group and count.
+    Full,
+}
+
+impl EntryForm {
+    /// The shortest for these entries. `counts` are those of the entries, or none if they are one each.
+    pub(super) fn of(entries: &[Entry], counts: &[u32]) -> Self {
+        match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) if first.group == last.group && counts.iter().all(|count| *count == 1) => {
+                Self::Short { group: first.group }
+            }
+            _ => Self::Full,
+        }
     }
 
-    /// Nothing if the bytes are not those of an entry.
+    fn entry_len(self) -> usize {
+        match self {
+            Self::Short { .. } => ENTRY_LEN,
+            Self::Full => FULL_ENTRY_LEN,
+        }
+    }
+
+    fn block_len(self) -> usize {
+        BLOCK_ENTRIES * self.entry_len() + BLOCK_END_LEN
+    }
+
+    /// Bytes of a run's first so many entries: of whole blocks, or of all.
+    pub(super) fn len(self, entries: u64) -> u64 {
+        entries * self.entry_len() as u64 + entries.div_ceil(BLOCK_ENTRIES as u64) * BLOCK_END_LEN as u64
+    }
+
+    /// Adds entries, of which the first is the first of a block.
+    pub(super) fn encode(self, entries: impl Iterator<Item = FileEntry>, out: &mut Vec<u8>) {
+        let mut entries = entries.peekable();
+        while let Some(&FileEntry { start, .. }) = entries.peek() {
+            let block = out.len();
+            for FileEntry { key, count, len, .. } in entries.by_ref().take(BLOCK_ENTRIES) {
+                out.extend_from_slice([key.high.to_le_bytes(), key.low.to_le_bytes()].as_flattened());
+                out.extend_from_slice(&len.to_le_bytes());
+                if self == Self::Full {
+                    out.extend_from_slice([key.group.to_le_bytes(), count.to_le_bytes()].as_flattened());
+                }
+            }
+            out.extend_from_slice(&start.to_le_bytes());
+            // Finds a page of the file that was not written, too: that of zeros is not zero.
+            let checksum = crc32c::crc32c(out.get(block..).unwrap_or_default());
+            out.extend_from_slice(&checksum.to_le_bytes());
+        }
+    }
+
+    /// The entries of a block, in order. Nothing if the bytes are not those of a block.
     #[inline]
-    pub(super) fn decode(bytes: &[u8; ENTRY_LEN]) -> Option<Self> {
-        let [first, high, low, last] = bytes.as_chunks::<8>().0.first_chunk()?.map(u64::from_le_bytes);
-        let end = last & END_MASK;
-        let key = SortKey { group: first as u32, high, low };
-        let sound = (last >> END_BITS) as u16 == checksum([first, high, low, end]);
-        sound.then_some(Self { key, count: (first >> 32) as u32, end })
+    fn decode(self, block: &[u8], each: impl FnMut(FileEntry)) -> Option<()> {
+        let (checked, checksum) = block.split_last_chunk()?;
+        if crc32c::crc32c(checked) != u32::from_le_bytes(*checksum) {
+            return None;
+        }
+        let (entries, start) = checked.split_last_chunk()?;
+        let start = u64::from_le_bytes(*start);
+        match self {
+            Self::Short { group } => decode_entries::<ENTRY_LEN>(entries, start, |_| Some((group, 1)), each),
+            Self::Full => {
+                let rest = |entry: &[u8; FULL_ENTRY_LEN]| {
+                    let group = u32::from_le_bytes(bytes_at(entry, ENTRY_LEN)?);
+                    Some((group, u32::from_le_bytes(bytes_at(entry, ENTRY_LEN + 4)?)))
+                };
+                decode_entries(entries, start, rest, each)
+            }
+        }
     }
 }
 
-/// Half of a CRC, which finds a page of the file that was not written, or is somebody else's: that of zeros is not zero.
 #[inline]
-fn checksum(words: [u64; 4]) -> u16 {
-    crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened()) as u16
+fn decode_entries<const LEN: usize>(
+    entries: &[u8],
+    mut start: u64,
+    group_and_count: impl Fn(&[u8; LEN]) -> Option<(u32, u32)>,
+    mut each: impl FnMut(FileEntry),
+) -> Option<()> {
+    for entry in entries.as_chunks::<LEN>().0 {
+        let (high, low) = (u64::from_le_bytes(bytes_at(entry, 0)?), u64::from_le_bytes(bytes_at(entry, 8)?));
+        let len = u32::from_le_bytes(bytes_at(entry, 16)?);
+        let (group, count) = group_and_count(entry)?;
+        each(FileEntry { key: SortKey { group, high, low }, count, start, len });
+        start = start.checked_add(len.into())?;
+    }
+    Some(())
+}
+
+#[inline]
+fn bytes_at<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
+    bytes.get(at..)?.first_chunk().copied()
 }
 
 /// All runs, and where those of them are that are not in memory.
@@ -280,13 +362,13 @@ impl RunSet {
         let (mut found, mut start) = (first, 0);
         self.read_entries(file, first..entries.end, &mut raw, |entry| {
             if entry.key < *key {
-                (found, start) = (found + 1, entry.end);
+                (found, start) = (found + 1, entry.start + u64::from(entry.len));
             }
         })?;
         Ok((found, start))
     }
 
-    /// Reads some entries of a run.
+    /// Reads some entries of a run, with the blocks that they are in.
     fn read_entries(
         &self,
         file: &FileRun,
@@ -294,10 +376,26 @@ impl RunSet {
         raw: &mut Vec<u8>,
         mut each: impl FnMut(FileEntry),
     ) -> Result<()> {
-        raw.resize((entries.end - entries.start) as usize * ENTRY_LEN, 0);
-        self.read(file, raw, file.records_len + entries.start * ENTRY_LEN as u64)?;
-        for bytes in raw.as_chunks::<ENTRY_LEN>().0 {
-            each(FileEntry::decode(bytes).ok_or_else(|| self.damaged("a key has another checksum"))?);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let in_block = BLOCK_ENTRIES as u64;
+        let mut number = entries.start / in_block * in_block;
+        let place = file.form.len(number);
+        let len = (file.form.len(entries.end.next_multiple_of(in_block).min(file.entries)) - place) as usize;
+        if raw.len() < len {
+            raw.resize(len, 0);
+        }
+        let raw = raw.get_mut(..len).unwrap_or_default();
+        self.read(file, raw, file.records_len + place)?;
+        for block in raw.chunks(file.form.block_len()) {
+            let decoded = file.form.decode(block, |entry| {
+                if entries.contains(&number) {
+                    each(entry);
+                }
+                number += 1;
+            });
+            decoded.ok_or_else(|| self.damaged("keys have another checksum"))?;
         }
         Ok(())
     }
@@ -357,8 +455,8 @@ pub(super) struct Cursor {
     raw: Vec<u8>,
 }
 
-/// Entries that are decoded at a time: what stays in the second-level cache.
-const DECODE_ENTRIES: u64 = 4096;
+/// Entries that are decoded at a time, whole blocks: what stays in the second-level cache.
+const DECODE_ENTRIES: u64 = 32 * BLOCK_ENTRIES as u64;
 
 impl Cursor {
     /// At the first entry whose key is not less than `from`.
@@ -398,7 +496,7 @@ impl Cursor {
         let live = live && run.has_dropped();
         self.items.reserve(until.saturating_sub(self.next) as usize);
         while self.next < until {
-            let entries = self.next..until.min(self.next + DECODE_ENTRIES);
+            let entries = self.next..until.min((self.next / DECODE_ENTRIES + 1) * DECODE_ENTRIES);
             match &run.stored {
                 Stored::Memory(memory) => self.take_memory(memory, entries.start as usize..entries.end as usize),
                 Stored::File(file) => self.read_file(set, file, entries.clone())?,
@@ -439,12 +537,13 @@ impl Cursor {
         let Self { run, start, last, items, raw, .. } = self;
         let mut before = last.unwrap_or_default();
         let mut in_order = true;
-        set.read_entries(file, entries, raw, |FileEntry { key, count, end }| {
-            let len = end.checked_sub(*start).and_then(|len| u32::try_from(len).ok()).unwrap_or_default();
-            in_order &= key >= before && len > 0 && end <= file.records_len && count > 0;
+        set.read_entries(file, entries, raw, |entry| {
+            let FileEntry { key, count, start: place, len } = entry;
+            in_order &= key >= before && place == *start && len > 0 && count > 0;
             let SortKey { group, high, low } = key;
-            items.push(Item { group, run: *run, high, low, place: *start, len, count });
-            *start = end;
+            items.push(Item { group, run: *run, high, low, place, len, count });
+            *start = place.saturating_add(len.into());
+            in_order &= *start <= file.records_len;
             before = key;
         })?;
         *last = Some(before);

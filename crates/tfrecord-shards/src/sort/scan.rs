@@ -12,7 +12,7 @@ use super::input::SorterInput;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
 use super::run::{Item, RunSet};
-use super::walk::{Chunks, Walk, Window};
+use super::walk::{Chunks, KeySieve, Place, Walk, Window};
 use crate::error::Result;
 
 /// Parts that the chunks are scanned in, for each thread: enough for all threads to end at about the same time.
@@ -45,7 +45,14 @@ pub(super) fn count(chunks: &Chunks) -> Result<Vec<Tally>> {
 /// counts are of no use.
 pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
     let many = Mutex::new(Vec::new());
-    let begin = || Spread { chunks, copies, block: CopyBlock::default(), many: Vec::new(), loaded: Default::default() };
+    let begin = || Spread {
+        chunks,
+        copies,
+        block: CopyBlock::default(),
+        many: Vec::new(),
+        loaded: LoadedRecords::default(),
+        sieve: KeySieve::default(),
+    };
     let end = |mut spread: Spread<'_>| {
         many.lock().unwrap_or_else(PoisonError::into_inner).append(&mut spread.many);
         spread.block.flush(copies)
@@ -111,14 +118,18 @@ struct Spread<'a> {
     /// Records of which there are to be many copies, and how many.
     many: Vec<(Item, u64)>,
     loaded: LoadedRecords,
+    sieve: KeySieve,
 }
 
 impl Spread<'_> {
     fn window(&mut self, window: &mut Window) -> Result<()> {
-        window.sort();
         let stand_for_many = window.items.iter().any(|item| item.count > 1);
+        if !stand_for_many && window.are_keys_distinct(&mut self.sieve) {
+            return Ok(());
+        }
+        window.sort();
         let ties: Vec<Range<usize>> = if stand_for_many {
-            let alone = |at: &usize| window.order.get(*at).is_some_and(|place| window.item(place.1).count > 1);
+            let alone = |at: &usize| window.order.get(*at).is_some_and(|place| window.item(place.item).count > 1);
             let mut ties = window.ties(false).collect::<Vec<_>>();
             let mut next = 0;
             let mut gaps = Vec::new();
@@ -137,7 +148,7 @@ impl Spread<'_> {
         let mut batch_bytes = 0;
         for tie in ties {
             let places = window.order.get(tie.clone()).unwrap_or_default();
-            let bytes = places.iter().map(|place| window.item(place.1).len as usize).sum::<usize>();
+            let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes > self.chunks.chunk_bytes {
                 self.long(window, places.to_vec())?;
                 continue;
@@ -168,10 +179,7 @@ impl Spread<'_> {
         for tie in ties {
             let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
             rest = later;
-            let frame = |place: &(u64, u32)| {
-                let item = window.item(place.1);
-                (item.len, loaded.frame(set, place.1, &item))
-            };
+            let frame = |place: &Place| (place.len, loaded.frame(set, window, place));
             same.sort_unstable_by(|one, other| frame(one).cmp(&frame(other)));
             for equal in same.chunk_by(|one, next| frame(one) == frame(next)) {
                 let Some((item, copies)) = self.keep_first(window, equal) else { continue };
@@ -187,7 +195,7 @@ impl Spread<'_> {
     }
 
     /// A tie of records that are too long, or too many, to be loaded together.
-    fn long(&mut self, window: &Window, mut places: Vec<(u64, u32)>) -> Result<()> {
+    fn long(&mut self, window: &Window, mut places: Vec<Place>) -> Result<()> {
         let set = &*self.chunks.set;
         let mut comparison = Comparison::default();
         comparison.sort(set, &window.items, &mut places)?;
@@ -195,7 +203,7 @@ impl Spread<'_> {
         while let Some(first) = rest.first() {
             let mut equal = 1;
             while let Some(next) = rest.get(equal)
-                && comparison.compare(set, &window.item(first.1), &window.item(next.1))?.is_eq()
+                && comparison.compare(set, &window.item(first.item), &window.item(next.item))?.is_eq()
             {
                 equal += 1;
             }
@@ -207,15 +215,15 @@ impl Spread<'_> {
     }
 
     /// Of equal records the first stands for all. Tells it, and how many copies there are to be, if there are any.
-    fn keep_first(&self, window: &Window, equal: &[(u64, u32)]) -> Option<(Item, u64)> {
+    fn keep_first(&self, window: &Window, equal: &[Place]) -> Option<(Item, u64)> {
         let (first, others) = equal.split_first()?;
-        let first = window.item(first.1);
+        let first = window.item(first.item);
         let mut rows = u64::from(first.count);
         for place in others {
-            let item = window.item(place.1);
+            let item = window.item(place.item);
             rows += u64::from(item.count);
             if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
-                run.drop_entry(window.entry(place.1));
+                run.drop_entry(window.entry(place.item));
             }
         }
         (rows > 1).then_some((first, rows - 1))

@@ -81,10 +81,21 @@ pub(super) struct Window {
     pub(super) items: Vec<Item>,
     /// For each run: where its items begin, and the number of the first one's entry.
     parts: Vec<(usize, u64)>,
-    /// The records in order: what 64 bits tell of the key, and the number of the item.
-    pub(super) order: Vec<(u64, u32)>,
+    /// The records in order.
+    pub(super) order: Vec<Place>,
     /// The chunk that they are of.
     pub(super) chunk: usize,
+}
+
+/// A record in the order of a window, with what is asked for most: items lie in another order.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// What 64 bits tell of the key.
+    prefix: u64,
+    /// The number of the item.
+    pub(super) item: u32,
+    /// Bytes of the frame.
+    pub(super) len: u32,
 }
 
 impl Walk {
@@ -198,24 +209,29 @@ impl Window {
         let prefix = Prefix::new(first, last);
         let Self { items, order, .. } = self;
         order.clear();
-        order.extend((0..).zip(items.iter()).map(|(number, item)| (prefix.of(item.key()), number)));
+        let places = (0..).zip(items.iter());
+        order.extend(places.map(|(number, item)| Place { prefix: prefix.of(item.key()), item: number, len: item.len }));
         // Stable, since that sort makes use of the order which the parts have.
-        order.sort_by_key(|place| place.0);
-        let key = |place: &(u64, u32)| items.get(place.1 as usize).map(|item| (item.key(), item.len));
-        for same in order.chunk_by_mut(|one, next| one.0 == next.0) {
+        order.sort_by_key(|place| place.prefix);
+        let key = |place: &Place| items.get(place.item as usize).map(|item| (item.key(), item.len));
+        for same in order.chunk_by_mut(|one, next| one.prefix == next.prefix) {
             if same.len() > 1 {
                 same.sort_by_key(key);
             }
         }
     }
 
+    /// Whether no two records can have the same key. It is not found out where it would take long.
+    pub(super) fn are_keys_distinct(&self, seen: &mut KeySieve) -> bool {
+        seen.are_distinct(&self.items)
+    }
+
     /// The records in order that have the same key and, if asked for, the same length: two or more.
     pub(super) fn ties(&self, same_len: bool) -> impl Iterator<Item = Range<usize>> {
-        let same = move |one: &(u64, u32), next: &(u64, u32)| {
-            one.0 == next.0 && {
-                let (one, next) = (self.item(one.1), self.item(next.1));
-                one.key() == next.key() && (!same_len || one.len == next.len)
-            }
+        let same = move |one: &Place, next: &Place| {
+            one.prefix == next.prefix
+                && (!same_len || one.len == next.len)
+                && self.item(one.item).key() == self.item(next.item).key()
         };
         let mut start = 0;
         self.order.chunk_by(same).filter_map(move |same| {
@@ -223,5 +239,58 @@ impl Window {
             start = range.end;
             (same.len() > 1).then_some(range)
         })
+    }
+}
+
+/// Finds out whether any of many keys are equal, without sorting them.
+#[derive(Debug, Default)]
+pub(super) struct KeySieve {
+    /// A bit for each value of a hash: whether a key has it, and whether another has it, too.
+    once: Vec<u64>,
+    twice: Vec<u64>,
+    left: Vec<SortKey>,
+}
+
+impl KeySieve {
+    /// Bits of a hash for each key. One key in that many or so is looked at twice.
+    const BITS_PER_KEY: usize = 32;
+
+    fn are_distinct(&mut self, items: &[Item]) -> bool {
+        let Self { once, twice, left } = self;
+        let words = (items.len() * Self::BITS_PER_KEY).next_power_of_two().max(64) / 64;
+        let shift = 64 - (words * 64).trailing_zeros();
+        for bits in [&mut *once, &mut *twice] {
+            bits.clear();
+            bits.resize(words, 0);
+        }
+        // Fibonacci hashing, by the golden ratio: keys need not be hashes.
+        let hash = |item: &Item| (item.high ^ item.low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
+        let mut again = 0;
+        for item in items {
+            let hash = hash(item);
+            if let Some(word) = once.get_mut((hash / 64) as usize) {
+                let bit = 1 << (hash % 64);
+                if *word & bit != 0 {
+                    again += 1;
+                    if let Some(word) = twice.get_mut((hash / 64) as usize) {
+                        *word |= bit;
+                    }
+                }
+                *word |= bit;
+            }
+        }
+        if again > items.len() / 8 {
+            return false;
+        }
+        let is_left = |item: &&Item| {
+            let hash = hash(item);
+            twice.get((hash / 64) as usize).is_some_and(|word| word >> (hash % 64) & 1 == 1)
+        };
+        left.clear();
+        if again > 0 {
+            left.extend(items.iter().filter(is_left).map(Item::key));
+        }
+        left.sort_unstable();
+        left.windows(2).all(|pair| pair.first() != pair.last())
     }
 }

@@ -88,6 +88,9 @@ impl SpillFile for DiskFile {
     }
 }
 
+/// Bytes of each of five runs: 60 records of 20 bytes, as many entries, and the end of their block.
+const RUN_LEN: usize = 60 * 20 + 60 * 20 + 12;
+
 fn records() -> Vec<Record> {
     (0..300u32).map(|row| Record::hashed(&(row % 250).to_le_bytes(), |hash| hash, |_| 0)).collect()
 }
@@ -141,8 +144,7 @@ fn reads_fail() {
 
 #[test]
 fn files_are_cut_short() {
-    // The last run's entries reach up to 5 * 60 * (20 + 32) bytes.
-    for len in (0..300 * 52).step_by(97) {
+    for len in (0..5 * RUN_LEN).step_by(97) {
         let error = run(Disk::new(Fault::Truncate(len))).unwrap_err();
         let ErrorKind::Io { source, path, .. } = error.kind() else { panic!("{len}: {error:?}") };
         assert_eq!((source.kind(), path.as_path()), (io::ErrorKind::UnexpectedEof, Path::new("/scratch")));
@@ -155,9 +157,8 @@ fn files_are_cut_short() {
 fn a_bit_is_another_one() {
     let expected = expected();
     let lens = |shards: &[(PlannedShard, Vec<u8>)]| shards.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
-    // Five runs, of 60 records of 20 bytes and as many entries.
-    for at in (0..300 * 52).step_by(61) {
-        let in_run = at % (60 * 52);
+    for at in (0..5 * RUN_LEN).step_by(61) {
+        let in_run = at % RUN_LEN;
         let in_entry = in_run >= 60 * 20;
         match run(Disk::new(Fault::Flip(at))) {
             Ok(found) => {
