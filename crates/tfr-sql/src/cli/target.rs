@@ -10,7 +10,6 @@ use super::Misuse;
 
 /// Where the rows of a query go.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub enum Target {
     /// A directory of TFRecord shards, here or in an object store.
     Shards(WriteTarget),
