@@ -231,8 +231,15 @@ impl Locator {
         if guess == START || !known.begins(bytes, entry.start, entry.end) {
             return false;
         }
+        let value = entry.start + known.prefix.len();
+        if let Some(wanted) = known.slot
+            && let Some(slot) = short_list(bytes, value, entry.end)
+        {
+            self.slots[wanted * BLOCK_ROWS + row] = slot;
+            return true;
+        }
         let bytes = &bytes[..entry.end];
-        let Some(feature) = rest(bytes, entry.start + known.prefix.len()) else { return false };
+        let Some(feature) = rest(bytes, value) else { return false };
         if let Some(wanted) = known.slot {
             let Some(slot) = whole_list(bytes, feature) else { return false };
             self.slots[wanted * BLOCK_ROWS + row] = slot;
@@ -320,16 +327,38 @@ fn rest(bytes: &[u8], pos: usize) -> Option<usize> {
     delimited(bytes, pos).ok().filter(|message| message.end == bytes.len()).map(|message| message.start)
 }
 
+/// The slot of the feature whose length stands at `pos`, if its list takes all up to `end` and both lengths are of one byte;
+/// what is as usual is told by one comparison.
+#[inline]
+fn short_list(bytes: &[u8], pos: usize, end: usize) -> Option<Slot> {
+    const LENGTHS: u32 = 0x00ff_00ff;
+
+    let word = u32::from_le_bytes(*bytes.get(pos..)?.first_chunk()?);
+    // The lengths of the feature and of the list, with the tag of the list between.
+    let len = u32::try_from(end - pos).ok().filter(|len| (3..=0x80).contains(len))?;
+    if word & LENGTHS != (len - 1) | (len - 3) << 16 {
+        return None;
+    }
+    let kind = list_kind((word >> 8) as u8)?;
+    Some(Slot { start: pos + 3, len: len - 3, kind: Some(kind), spilled: false })
+}
+
+/// The kind of feature that a list with this tag is of.
+#[inline]
+fn list_kind(tag: u8) -> Option<FeatureKind> {
+    match tag {
+        0x0a => Some(FeatureKind::Bytes),
+        0x12 => Some(FeatureKind::Float),
+        0x1a => Some(FeatureKind::Int64),
+        _ => None,
+    }
+}
+
 /// The slot of the feature that begins at `pos`, if its list takes the rest of `bytes`.
 #[inline]
 fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
     let Some(tag) = bytes.get(pos) else { return Some(Slot::default()) };
-    let kind = match tag {
-        0x0a => FeatureKind::Bytes,
-        0x12 => FeatureKind::Float,
-        0x1a => FeatureKind::Int64,
-        _ => return None,
-    };
+    let kind = list_kind(*tag)?;
     let start = rest(bytes, pos + 1)?;
     Slot::new(start..bytes.len(), Some(kind), false)
 }
