@@ -61,7 +61,9 @@ async fn headers_are_as_others_read_them() {
     let root = corpus.join("").canonicalize().unwrap();
     let (mut sound, mut wrong) = (0, Vec::new());
     for (path, found) in headers(&corpus).await {
-        let path = Path::new(&path).strip_prefix(&root).unwrap().to_str().unwrap();
+        // The corpus may lie behind a link.
+        let path = Path::new(&path).canonicalize().unwrap();
+        let path = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let is_sound = kinds[path] == "ok";
         sound += usize::from(is_sound);
         if WITH_LONG_FRAMES.contains(&path) {
