@@ -14,19 +14,17 @@ use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 
 use crate::error::ErrorKind;
 
-/// Length of the first block: often enough for a few rows, or for the schema. Also of all blocks of a local file, which
-/// stay in the cache from the copy out of the page cache until they are decoded.
+/// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;
 
-/// Length of later blocks from a remote store, where a request takes about as long to begin as some megabytes take to
-/// arrive.
+/// Length of later blocks: a request to a remote store takes about as long to begin as some megabytes take to arrive.
 const MAX_LEN: u64 = 4 << 20;
 
 /// Reads a part of a file in blocks, from the second on one block ahead of its user.
 ///
 /// Every block is asked for under the condition that the file is still the one that was listed, as far as the store
 /// can tell. At most two blocks, 8 MiB, are held. A store that gives a file of this machine is asked once; the file is
-/// read directly then, into three blocks of memory that go round.
+/// read directly then, into at most three blocks of memory, 12 MiB, that go round.
 #[derive(Debug)]
 pub struct Blocks {
     store: Arc<dyn ObjectStore>,
