@@ -72,6 +72,8 @@ struct KnownFeature {
     /// The first bytes of it in one number, and which bits of the number they are.
     head: u128,
     head_mask: u128,
+    /// Its last bytes in one number, of one longer than that.
+    tail: u128,
     slot: Option<usize>,
     /// The feature that followed it.
     next: usize,
@@ -85,7 +87,26 @@ impl KnownFeature {
             (*head, *mask) = (*byte, u8::MAX);
         }
         let (head, head_mask) = (u128::from_le_bytes(head), u128::from_le_bytes(head_mask));
-        Self { prefix: prefix.into(), head, head_mask, slot, next }
+        let tail = prefix.last_chunk().map_or(0, |tail| u128::from_le_bytes(*tail));
+        Self { prefix: prefix.into(), head, head_mask, tail, slot, next }
+    }
+
+    /// Where the value of the entry at `start` begins, if that is of this feature and written the usual way. The same as
+    /// [`begins`](Self::begins) in a few steps, of which the caller checks that the entry reaches that far; none, too, for
+    /// the last entries of `bytes`.
+    #[inline]
+    fn value_of(&self, bytes: &[u8], start: usize) -> Option<usize> {
+        let head = u128::from_le_bytes(*bytes.get(start..)?.first_chunk()?);
+        if (head ^ self.head) & self.head_mask != 0 {
+            return None;
+        }
+        let value = start + self.prefix.len();
+        if self.prefix.len() > HEAD_LEN {
+            let tail = u128::from_le_bytes(*bytes.get(..value)?.last_chunk()?);
+            let between = self.prefix.len() <= 2 * HEAD_LEN || bytes.get(start..value)? == &*self.prefix;
+            return (tail == self.tail && between).then_some(value);
+        }
+        Some(value)
     }
 
     /// Whether the entry `bytes[pos..end]` is of this feature and written the usual way. What stands behind the entry
@@ -187,7 +208,7 @@ impl Locator {
         while pos < bytes.len() {
             let (features, end) = first_field(bytes, pos)?;
             match features {
-                Some(features) => self.features(&bytes[..features.end], features.start, row, &mut last)?,
+                Some(features) => self.features(records, features, row, &mut last)?,
                 None if self.only_examples && bytes[pos] == FIELD_2 => {
                     return Err(Malformed { at: pos, reason: HAS_FEATURE_LISTS });
                 }
@@ -198,17 +219,61 @@ impl Locator {
         Ok(())
     }
 
-    /// The entries of a `Features` message that begins at `pos` and ends with `bytes`.
-    fn features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
+    /// The entries of a `Features` message.
+    fn features(&mut self, records: &[u8], features: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
+        let bytes = &records[..features.end];
+        let mut pos = features.start;
+        while pos < bytes.len() {
+            if self.unwanted {
+                return self.some_features(bytes, pos, row, last);
+            }
+            pos = self.expected_entries(records, pos..bytes.len(), row, last);
+            if pos < bytes.len() {
+                let (entry, end) = first_field(bytes, pos)?;
+                pos = end;
+                if let Some(entry) = entry {
+                    self.entry(bytes, entry, row, last)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of the rest of a `Features` message, where most may be unwanted.
+    fn some_features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         while pos < bytes.len() {
             let (entry, end) = first_field(bytes, pos)?;
             pos = end;
             let Some(entry) = entry else { continue };
-            if !(self.unwanted && self.is_unwanted(bytes, &entry)) {
+            if !self.is_unwanted(bytes, &entry) {
                 self.entry(bytes, entry, row, last)?;
             }
         }
         Ok(())
+    }
+
+    /// Notes entries as long as each is of the feature that is expected next, wanted, and short, as nearly all are; and
+    /// tells where the first one begins that is not. What stands behind the entries lets the last of them be compared in
+    /// the same steps.
+    #[inline]
+    fn expected_entries(&mut self, records: &[u8], entries: Range<usize>, row: usize, last: &mut usize) -> usize {
+        let Range { start: mut pos, end } = entries;
+        let mut expected = self.known[*last].next;
+        while pos < end
+            && let Some([FIELD_1, len @ 0..0x80]) = records[pos..].first_chunk()
+        {
+            let known = &self.known[expected];
+            let entry_end = pos + 2 + usize::from(*len);
+            let Some(wanted) = known.slot.filter(|_| entry_end <= end) else { break };
+            let Some(value) = known.value_of(records, pos + 2).filter(|value| *value <= entry_end) else { break };
+            let Some(slot) = short_list(records, value, entry_end) else { break };
+            let next = known.next;
+            self.slots[wanted * BLOCK_ROWS + row] = slot;
+            *last = expected;
+            expected = next;
+            pos = entry_end;
+        }
+        pos
     }
 
     #[inline]

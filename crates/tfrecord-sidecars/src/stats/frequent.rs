@@ -1,10 +1,10 @@
 //! [`Frequent`]: the values that are most frequent.
 //!
 //! Every value is counted while there are few. With more, values are counted that one in [`SAMPLED`] is taken of, and of
-//! very many one in twice as many, at random places, in a map of bounded size from which the rarest half is dropped when it is full: the algorithm of Misra
-//! and Gries ("Finding repeated elements", 1982) with the bulk decrements of Anderson et al. ("A high-performance
-//! algorithm for identifying frequent items in data streams", 2017). A count is never too high but for the sampling, and
-//! too low by what has been taken off, at most.
+//! very many one in twice as many, at random places, in a map of bounded size from which the rarest half is dropped when
+//! it is full: the algorithm of Misra and Gries ("Finding repeated elements", 1982) with the bulk decrements of Anderson
+//! et al. ("A high-performance algorithm for identifying frequent items in data streams", 2017). A count is never too
+//! high but for the sampling, and too low by what has been taken off, at most.
 
 mod counts;
 
