@@ -12,6 +12,7 @@ import time
 class Figures:
     wall: float  # seconds
     cpu: float  # seconds, user and system, of the process and what it started
+    user: float  # of these, those that were not spent in the kernel
     rss: float  # MiB, at its peak
 
 
@@ -31,7 +32,7 @@ def once(command, environment):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise Failed(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{errors}")
-    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_utime, usage.ru_maxrss / 1024)
 
 
 def median(command, repeat, before=lambda: None, environment=None):
@@ -40,4 +41,4 @@ def median(command, repeat, before=lambda: None, environment=None):
     for _ in range(repeat):
         before()
         runs.append(once([str(part) for part in command], environment or {}))
-    return Figures(*(statistics.median(getattr(run, field) for run in runs) for field in ("wall", "cpu", "rss")))
+    return Figures(*(statistics.median(getattr(run, field) for run in runs) for field in ("wall", "cpu", "user", "rss")))

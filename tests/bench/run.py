@@ -80,10 +80,25 @@ class Bench:
         copy = self.work / "copy"
         decode = self.query(table, "decode the Parquet, no sink", f"EXPLAIN ANALYZE SELECT * FROM '{path}'")
         cp = self.take(table, "cp of the shards", ["cp", "-r", shards, copy], lambda: remove(copy))
+        synced = ["sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*', "sh", shards, copy]
+        synced = self.take(table, "cp of the shards, synced", synced, lambda: remove(copy))
         remove(copy)
         files = sorted(shards.glob("*.tfrecord"))
         crc = self.take(table, "CRC-32C of the shards", [self.python, HERE / "crc.py", *files])
-        return decode, cp, crc
+        return decode, cp, synced, crc
+
+    def at_once(self, table, query, one, two):
+        """What two threads gain, and what two processes of one thread each do, which share nothing but the machine."""
+        outs = [self.work / f"{table}.{copy}" for copy in ("first", "second")]
+        script = '"$@" --out "$FIRST" & first=$!; "$@" --out "$SECOND" && wait $first'
+        command = ["sh", "-c", script, "sh", self.command, "-q", query, "--threads", "1"]
+        environment = {"FIRST": str(outs[0]), "SECOND": str(outs[1])}
+        both = self.take(table, "to shards, twice at once", command, lambda: remove(*outs), environment)
+        remove(*outs)
+        if one and two and both:
+            print(f"| {table} | **2 threads over 1, wall** | **{one.wall / two.wall:.2f}** | | |", flush=True)
+            most = 2 * one.wall / both.wall
+            print(f"| {table} | **2 processes at once over 1, wall** | **{most:.2f}** | | |", flush=True)
 
     def convert(self, table):
         """Both ways of one table."""
@@ -91,11 +106,11 @@ class Bench:
         every, module = f"SELECT * FROM '{shards}'", self.work / f"{table}.py"
         one = self.query(table, "to shards, 1 thread", f"SELECT * FROM '{path}'", "--threads", "1", out=shards)
         two = self.query(table, "to shards, 2 threads", f"SELECT * FROM '{path}'", "--threads", "2", out=shards)
-        decode, cp, crc = self.floors(table, path, shards)
+        decode, cp, synced, crc = self.floors(table, path, shards)
         self.ratio(table, "to shards / (decode + cp), 1 thread", one, [decode, cp])
         self.ratio(table, "to shards / (decode + cp), 2 threads", two, [decode, cp])
-        if one and two:
-            print(f"| {table} | **2 threads over 1, wall** | **{one.wall / two.wall:.2f}** | | |", flush=True)
+        self.ratio(table, "to shards / (decode + cp, synced), 2 threads", two, [decode, synced])
+        self.at_once(table, f"SELECT * FROM '{path}'", one, two)
 
         read = self.query(table, "shards to Arrow, all columns", f"EXPLAIN ANALYZE {every}")
         self.ratio(table, "shards to Arrow / CRC-32C", read, [crc])
@@ -162,17 +177,22 @@ class Bench:
 
     def growth(self):
         """The same work on more of everything: it should cost in proportion to the bytes."""
-        out = self.work / "growth.shards"
         for scale in (1, 3, 10):
-            path = self.table(f"lineitem_ml@{scale}")
-            self.query(f"lineitem_ml@{scale}", "to shards", f"SELECT * FROM '{path}'", out=out)
-        path = self.table("lineitem_ml@1")
+            self.grow("scale factor", scale, f"lineitem_ml@{scale}")
         for shards in (4, 64, 1024):
-            name = f"to {shards} shards"
-            self.query("lineitem_ml@1", name, f"SELECT * FROM '{path}'", "--shards", str(shards), out=out)
+            self.grow("shards", shards, "lineitem_ml@1", "--shards", str(shards))
         for columns in (16, 400, 2000):
-            path = self.table(f"wide@{columns}")
-            self.query(f"wide@{columns}", "to shards", f"SELECT * FROM '{path}'", out=out)
+            self.grow("columns", columns, f"wide@{columns}")
+
+    def grow(self, axis, size, table, *options):
+        """One point of the chart: what it costs to make the shards, and how many bytes they are."""
+        path, out = self.table(table), self.work / "growth.shards"
+        figures = self.query(table, f"to shards, {axis} {size}", f"SELECT * FROM '{path}'", *options, out=out)
+        if figures:
+            size_of = sum(shard.stat().st_size for shard in out.rglob("*.tfrecord"))
+            self.rows[-1] |= {"axis": axis, "size": size, "bytes": size_of}
+            per_gb = figures.cpu * 1e9 / size_of
+            print(f"| {table} | **CPU s a GB of shards, {axis} {size}** | | **{per_gb:.2f}** | |", flush=True)
         remove(out)
 
     def start(self):
