@@ -152,7 +152,8 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
         false => RowFormat::Csv,
     });
     let mut progress = Some(Progress::watch(printer, Arc::clone(&query.physical)));
-    let mut batches = execute_stream(query.physical, context.task_ctx())?;
+    let task = session::task_context(context, query.physical.as_ref());
+    let mut batches = execute_stream(query.physical, task)?;
     let mut rows = RowWriter::new(format, batches.schema());
     while let Some(batch) = batches.next().await {
         let mut text = Vec::new();

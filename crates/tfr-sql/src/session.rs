@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use datafusion::execution::SessionStateBuilder;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use tfr_inputs::FilesFunction;
@@ -22,6 +24,13 @@ use crate::printer::{bytes, counted};
 
 /// Operators named when memory runs out. The compiler unwraps it, so nothing can fail at run time.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// Values of a batch, if its rows are wide: 8 MiB of numbers, which the last-level cache still holds when they are encoded row
+/// by row.
+const WIDE_BATCH_VALUES: usize = 1 << 20;
+
+/// Rows of a batch at least, however wide they are: it takes time to begin one.
+const LEAST_BATCH_ROWS: usize = 256;
 
 /// What the query may use.
 #[derive(Clone, Copy, Debug)]
@@ -101,4 +110,59 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     datafusion_tfrecord::functions::register(&mut state)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
+}
+
+/// The context to execute a plan in. Where its rows are wide, batches have fewer of them.
+pub fn task_context(context: &SessionContext, plan: &dyn ExecutionPlan) -> Arc<TaskContext> {
+    let state = context.state();
+    let rows = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
+    if rows >= state.config().batch_size() {
+        return context.task_ctx();
+    }
+    let config = state.config().clone().with_batch_size(rows);
+    Arc::new(TaskContext::from(&state).with_session_config(config))
+}
+
+/// The most values that a row of a step of the plan has, lists of any length counted as one.
+fn widest(plan: &dyn ExecutionPlan) -> usize {
+    plan.children().into_iter().map(|input| widest(input.as_ref())).fold(values(&plan.schema()), usize::max)
+}
+
+fn values(schema: &Schema) -> usize {
+    fn of(data_type: &DataType) -> usize {
+        match data_type {
+            DataType::Struct(fields) => fields.iter().map(|field| of(field.data_type())).fold(0, usize::saturating_add),
+            DataType::FixedSizeList(item, len) => {
+                of(item.data_type()).saturating_mul(usize::try_from(*len).unwrap_or_default())
+            }
+            _ => 1,
+        }
+    }
+    schema.fields().iter().map(|field| of(field.data_type())).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Field;
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    use super::*;
+
+    fn batch_rows(columns: usize, data_type: &DataType) -> usize {
+        let fields = (0..columns).map(|column| Field::new(column.to_string(), data_type.clone(), true));
+        let plan = EmptyExec::new(Arc::new(Schema::new(fields.collect::<Vec<_>>())));
+        let context = SessionContext::new();
+        task_context(&context, &plan).session_config().batch_size()
+    }
+
+    #[test]
+    fn batches_of_wide_rows_have_fewer() {
+        let default = SessionConfig::new().batch_size();
+        assert_eq!(batch_rows(0, &DataType::Int64), default);
+        assert_eq!(batch_rows(128, &DataType::Int64), default);
+        assert_eq!(batch_rows(2048, &DataType::Int64), 512);
+        assert_eq!(batch_rows(100_000, &DataType::Int64), LEAST_BATCH_ROWS);
+        let embedding = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Float32, true)), 1024);
+        assert_eq!(batch_rows(1, &embedding), 1024);
+    }
 }

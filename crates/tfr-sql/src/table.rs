@@ -39,7 +39,7 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, TableReport};
-use crate::session::Limits;
+use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use commit::TableCommit;
 use file::{FileStats, TableFile};
@@ -168,10 +168,11 @@ impl WriteTable<'_> {
         place: &Place,
     ) -> Result<Vec<FileStats>> {
         let partitions = plan.output_partitioning().partition_count();
+        let task = session::task_context(context, plan.as_ref());
         let streams: Vec<SendableRecordBatchStream> = match self.target.is_directory {
-            true => (0..partitions).map(|i| plan.execute(i, context.task_ctx())).collect::<Result<_, _>>()?,
-            false if partitions > 1 => vec![rotation::rotate(&plan, &context.task_ctx())?],
-            false => vec![execute_stream(plan, context.task_ctx())?],
+            true => (0..partitions).map(|i| plan.execute(i, Arc::clone(&task))).collect::<Result<_, _>>()?,
+            false if partitions > 1 => vec![rotation::rotate(&plan, &task)?],
+            false => vec![execute_stream(plan, task)?],
         };
         let total = streams.len();
         let encoder = Encoder {

@@ -23,7 +23,7 @@ use crate::printer::{Printer, bytes, grouped};
 use crate::progress::Progress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
-use crate::session::Limits;
+use crate::session::{self, Limits};
 
 /// A run that writes shards.
 pub struct WriteShards<'a> {
@@ -107,10 +107,11 @@ impl WriteShards<'_> {
         for warning in &warnings {
             self.printer.warning(warning);
         }
+        let task = session::task_context(context, commit.as_ref());
         let ended = {
             let _progress = Progress::watch(self.printer, Arc::clone(&commit) as _);
             tokio::select! {
-                written = collect(Arc::clone(&commit) as _, context.task_ctx()) => Ok(written),
+                written = collect(Arc::clone(&commit) as _, task) => Ok(written),
                 status = interrupt.received() => Err(status),
             }
         };
