@@ -11,7 +11,7 @@ use arrow_tfrecord::{
 };
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
-use datafusion_tfrecord::write::record_schema;
+use datafusion_tfrecord::write::{SidecarKind, record_schema};
 use datafusion_tfrecord::{SplitOptions, WriteOptions};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
 use tfrecord_shards::{ObjectNames, ShardName, Sharding, Splits};
@@ -87,7 +87,8 @@ impl fmt::Display for DryRun {
         let each = if options.partition_by.is_empty() { "" } else { " in each directory" };
         let Some(SplitOptions { splits, .. }) = &options.splits else {
             let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
-            return writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard());
+            writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard())?;
+            return self.beside(f);
         };
         for (index, (name, fraction)) in splits.iter().enumerate() {
             let label = if index == 0 { "shards" } else { "" };
@@ -95,11 +96,21 @@ impl fmt::Display for DryRun {
             let group = Group { plan: self, fraction, sharding, prefix: name };
             writeln!(f, "{label:8}{}{each}{order}: {} ...", group.shards(), group.first_shard())?;
         }
-        Ok(())
+        self.beside(f)
     }
 }
 
 impl DryRun {
+    /// Tells the files beside the shards, if any were asked for.
+    fn beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let emit = &self.options.emit;
+        let mut files: Vec<_> = emit.kinds().flat_map(|kind| kind.file_names().iter().copied()).collect();
+        if emit.has(SidecarKind::Index) {
+            files.push("<shard>.idx");
+        }
+        if files.is_empty() { Ok(()) } else { writeln!(f, "beside  {}", files.join(", ")) }
+    }
+
     /// Whether all rows are taken in before one is written.
     fn is_sorted(&self) -> bool {
         let WriteOptions { shuffle, splits, partition_by, sharding, .. } = &self.options;

@@ -46,6 +46,17 @@ impl SidecarKind {
             Self::Index => "index",
         }
     }
+
+    /// The names of its files, but for what depends on the rows or the shards: label files and indexes.
+    pub fn file_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Tfds => &[DATASET_INFO_NAME, FEATURES_NAME],
+            Self::Tfmd => &[SCHEMA_NAME],
+            Self::ParseFn => &[MODULE_NAME],
+            Self::Stats => &[STATS_NAME, PAGE_NAME],
+            Self::Index => &[],
+        }
+    }
 }
 
 impl fmt::Display for SidecarKind {

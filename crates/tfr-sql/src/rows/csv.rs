@@ -6,6 +6,7 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use memchr::{memchr, memchr3};
 
 /// Appends the names of the columns.
 pub fn write_header(schema: &Schema, out: &mut Vec<u8>) {
@@ -50,8 +51,10 @@ pub fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
 }
 
 fn write_cell(text: &str, out: &mut Vec<u8>) {
-    if !text.is_empty() && !text.contains([',', '"', '\n', '\r']) {
-        out.extend_from_slice(text.as_bytes());
+    let bytes = text.as_bytes();
+    let is_plain = memchr3(b',', b'"', b'\n', bytes).is_none() && memchr(b'\r', bytes).is_none();
+    if is_plain && !text.is_empty() {
+        out.extend_from_slice(bytes);
         return;
     }
     out.push(b'"');

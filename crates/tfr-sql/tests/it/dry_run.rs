@@ -40,6 +40,18 @@ fn the_plan_is_shown_and_nothing_is_made() {
     size    about 302.7 KiB to 390.6 KiB of records before compression
     shards  about 1 shard, at most 128.0 MiB each, in the query's order: part-00000-of-?????.tfrecord ...
     "##);
+    let more = ["--emit", "index,stats,tfds"];
+    assert_told!(bench.tell(&[&["SELECT id FROM 'many.parquet'", "--dry-run"], more.as_slice()].concat()), @r##"
+    exit 0
+    -- stdout
+    column  type   feature  class  nulls   read with
+    id      Int64  int64    exact  absent  tf.io.VarLenFeature(tf.int64)
+
+    rows    10,000 (exact, from the files' statistics)
+    size    175.8 KiB to 390.6 KiB of records before compression
+    shards  about 1 shard, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
+    beside  dataset_info.json, features.json, stats.pb, stats.html, <shard>.idx
+    "##);
     assert_told!(bench.tell(&["SELECT * FROM users", "--table", "users=users.csv,delimiter=;", "--dry-run"]), @r##"
     exit 0
     -- stdout
