@@ -1,9 +1,11 @@
 //! [`index`]: where each record of a file is, for readers that go to a record at once.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -16,6 +18,11 @@ use crate::input::{InputFile, Inputs};
 use crate::names::RunId;
 use crate::progress::Progress;
 use crate::stored::Input;
+
+pub(crate) use lines::IndexLines;
+
+/// Bytes of an index that are written at once.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// What index files are called. What is in them is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -150,15 +157,18 @@ impl NewIndex {
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{run}"));
         let mut index = Self { hidden: path.with_file_name(name), path, records: 0 };
-        let mut lines = BufWriter::new(File::create_new(&index.hidden).at("create", &index.hidden)?);
-        let mut start = 0;
+        let mut file = File::create_new(&index.hidden).at("create", &index.hidden)?;
+        let mut lines = IndexLines::with_capacity(WRITE_BYTES + IndexLines::LONGEST);
         hop(input, progress, |len| {
-            writeln!(lines, "{start} {len}").at("write", &index.path)?;
-            start += len;
+            lines.push(len);
             index.records += 1;
+            if lines.text().len() >= WRITE_BYTES {
+                file.write_all(lines.text()).at("write", &index.path)?;
+                lines.clear();
+            }
             Ok(())
         })?;
-        lines.flush().at("write", &index.path)?;
+        file.write_all(lines.text()).at("write", &index.path)?;
         Ok(index)
     }
 

@@ -1,6 +1,5 @@
 //! [`Sidecar`]: a file beside the shards that tells another reader of the set.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -10,7 +9,7 @@ use arrow_tfrecord::RecordBuffer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::index::IndexName;
+use crate::index::{IndexLines, IndexName};
 use crate::local::lock_set;
 use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
 use crate::names::{MANIFEST_NAME, RunId};
@@ -20,9 +19,6 @@ const INDEX_BUFFER_LEN: usize = 32 << 10;
 
 /// Bytes of a file that are read at once.
 const READ_LEN: usize = 64 << 10;
-
-/// Two numbers of up to 20 digits, and what stands behind each.
-const LONGEST_LINE: usize = 42;
 
 /// A file beside the shards that tells another reader of the set, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,26 +107,18 @@ impl StagedIndex {
 
 /// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find. The file is open only
 /// while lines are added, so that it takes no handle for as long as the shard does.
+#[derive(Debug)]
 pub(crate) struct IndexWriter {
     path: PathBuf,
-    lines: Vec<u8>,
-    digits: itoa::Buffer,
-    /// Where the next record starts.
-    start: u64,
+    lines: IndexLines,
     bytes: u64,
     crc32c: u32,
 }
 
-impl fmt::Debug for IndexWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexWriter").field("path", &self.path).field("start", &self.start).finish_non_exhaustive()
-    }
-}
-
 impl IndexWriter {
     pub(crate) fn new(path: PathBuf) -> Self {
-        let lines = Vec::with_capacity(INDEX_BUFFER_LEN + LONGEST_LINE);
-        Self { path, lines, digits: itoa::Buffer::new(), start: 0, bytes: 0, crc32c: 0 }
+        let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + IndexLines::LONGEST);
+        Self { path, lines, bytes: 0, crc32c: 0 }
     }
 
     /// Adds some of the records of a buffer.
@@ -138,14 +126,9 @@ impl IndexWriter {
         let mut record_start = framed.record_start(records.start);
         for record in records {
             let record_end = framed.record_end(record);
-            let len = (record_end - record_start) as u64;
-            self.lines.extend_from_slice(self.digits.format(self.start).as_bytes());
-            self.lines.push(b' ');
-            self.lines.extend_from_slice(self.digits.format(len).as_bytes());
-            self.lines.push(b'\n');
-            self.start += len;
+            self.lines.push((record_end - record_start) as u64);
             record_start = record_end;
-            if self.lines.len() >= INDEX_BUFFER_LEN {
+            if self.lines.text().len() >= INDEX_BUFFER_LEN {
                 self.flush()?;
             }
         }
@@ -155,9 +138,10 @@ impl IndexWriter {
     fn flush(&mut self) -> Result<File> {
         let opened = OpenOptions::new().create(true).append(true).open(&self.path);
         let mut file = opened.at("write", &self.path)?;
-        file.write_all(&self.lines).at("write", &self.path)?;
-        self.bytes += self.lines.len() as u64;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, &self.lines);
+        let text = self.lines.text();
+        file.write_all(text).at("write", &self.path)?;
+        self.bytes += text.len() as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, text);
         self.lines.clear();
         Ok(file)
     }

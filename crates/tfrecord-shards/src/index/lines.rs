@@ -1,0 +1,114 @@
+//! [`IndexLines`]: the text of an index.
+
+/// The lines of an index, one for each record: where its frame starts, and how long it is.
+///
+/// Starts grow by little, so of most the last four digits are new.
+#[derive(Debug, Default)]
+pub(crate) struct IndexLines {
+    text: Vec<u8>,
+    /// Where the next record starts.
+    start: u64,
+    /// The digits of `start` but for the last four, of which number they are, and how many.
+    high: u64,
+    high_text: [u8; HIGH_DIGITS],
+    high_len: usize,
+}
+
+/// Digits of the greatest number but for the last four.
+const HIGH_DIGITS: usize = 16;
+
+/// What the last four digits of a number are a remainder of.
+const LOW: u64 = 10_000;
+
+impl IndexLines {
+    /// Room for a line: two numbers of up to 20 digits, and what stands behind each.
+    pub(crate) const LONGEST: usize = 42;
+
+    /// Lines with room for so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { text: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// The text since it was last cleared.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Forgets the text, and not where the next record starts.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+    }
+
+    /// Adds a record whose frame has `len` bytes.
+    pub(crate) fn push(&mut self, len: u64) {
+        let (high, low) = (self.start / LOW, self.start % LOW);
+        if high == 0 || len >= LOW {
+            self.push_any(len);
+        } else {
+            if high != self.high {
+                self.set_high(high);
+            }
+            let zeros = usize::from(len < 1000) + usize::from(len < 100) + usize::from(len < 10);
+            // Four digits, a space, one to four digits, a line end.
+            let numbers = u128::from(four_digits(low)) | u128::from(b' ') << 32;
+            let numbers = numbers | u128::from(four_digits(len) >> (8 * zeros)) << 40;
+            let numbers = numbers | u128::from(b'\n') << (72 - 8 * zeros);
+            // Copied in one width; what is too much is cut off.
+            let end = self.text.len() + self.high_len;
+            self.text.extend_from_slice(&self.high_text);
+            self.text.truncate(end);
+            self.text.extend_from_slice(&numbers.to_le_bytes());
+            self.text.truncate(end + 10 - zeros);
+        }
+        self.start += len;
+    }
+
+    fn push_any(&mut self, len: u64) {
+        let mut digits = itoa::Buffer::new();
+        self.text.extend_from_slice(digits.format(self.start).as_bytes());
+        self.text.push(b' ');
+        self.text.extend_from_slice(digits.format(len).as_bytes());
+        self.text.push(b'\n');
+    }
+
+    #[cold]
+    fn set_high(&mut self, high: u64) {
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(high).as_bytes();
+        if let Some(place) = self.high_text.get_mut(..text.len()) {
+            place.copy_from_slice(text);
+        }
+        (self.high, self.high_len) = (high, text.len());
+    }
+}
+
+/// The digits of a number below [`LOW`], with leading zeros, the first one in the lowest byte.
+fn four_digits(number: u64) -> u32 {
+    let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
+    u32::from_le_bytes([digit(1000), digit(100), digit(10), digit(1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_records_of_all_lengths() {
+        let mut lines = IndexLines::default();
+        let (mut expected, mut start) = (String::new(), 0);
+        let short = (0..3000_u64).map(|i| i * i % 1201);
+        let long = [9, 10, 99, 100, 999, 1000, 9999, 10_000, 99_999, 1 << 40, 1 << 62, 7, 1 << 63, 123];
+        for len in short.clone().chain(long).chain(short) {
+            lines.push(len);
+            writeln!(expected, "{start} {len}").unwrap();
+            start += len;
+        }
+        assert_eq!(str::from_utf8(lines.text()).unwrap(), expected);
+        assert!(expected.lines().all(|line| line.len() < IndexLines::LONGEST));
+        lines.clear();
+        lines.push(5);
+        assert_eq!(lines.text(), format!("{start} 5\n").as_bytes());
+    }
+}
