@@ -3,6 +3,7 @@
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import tensorflow as tf
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
@@ -20,8 +21,8 @@ def as_list(column):
     if pa.types.is_list(column.type):
         return column.cast(pa.list_(value_type))
     values = column.cast(value_type)
-    lengths = pa.array(values.is_valid()).cast(pa.int32())
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pa.compute.cumulative_sum(lengths)])
+    lengths = values.is_valid().cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values.drop_null())
 
 
