@@ -90,7 +90,7 @@ class Bench:
     def at_once(self, table, query, one, two):
         """What two threads gain, and what two processes of one thread each do, which share nothing but the machine."""
         outs = [self.work / f"{table}.{copy}" for copy in ("first", "second")]
-        script = '"$@" --out "$FIRST" & first=$!; "$@" --out "$SECOND" && wait $first'
+        script = '"$@" --out "$FIRST" & first=$!; "$@" --out "$SECOND"; second=$?; wait $first && exit $second'
         command = ["sh", "-c", script, "sh", self.command, "-q", query, "--threads", "1"]
         environment = {"FIRST": str(outs[0]), "SECOND": str(outs[1])}
         both = self.take(table, "to shards, twice at once", command, lambda: remove(*outs), environment)
@@ -206,7 +206,7 @@ def main():
     parser.add_argument("--command", type=pathlib.Path, default=REPOSITORY / "target/release/tfr-sql",
                         help="the program to measure [default: target/release/tfr-sql]")
     parser.add_argument("--work", type=pathlib.Path, default=REPOSITORY / "target/bench",
-                        help="where tables and shards go: about 20 GB [default: target/bench]")
+                        help="where tables and shards go: about 20 GB, for growth 32 [default: target/bench]")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each job, of which the median is taken [default: 3]")
     parser.add_argument("--peers", type=pathlib.Path, help="a Python with tensorflow, and maybe tfx_bsl and pyspark")
     arguments = parser.parse_args()
