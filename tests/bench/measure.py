@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import random
 import shlex
 import statistics
 import subprocess
@@ -35,10 +36,33 @@ def once(command, environment):
     return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_utime, usage.ru_maxrss / 1024)
 
 
-def median(command, repeat, before=lambda: None, environment=None):
-    """The medians over some runs; `before` makes way for each."""
-    runs = []
+class Job:
+    def __init__(self, command, before=lambda: None, environment=None):
+        self.command = [str(part) for part in command]
+        self.before = before  # makes way for each run
+        self.environment = environment or {}
+
+
+def in_turns(jobs, repeat):
+    """The medians over some runs of each job, by name; a `Failed` where it cannot be run here.
+
+    The jobs take turns, each time in another order: what memory and disk cost may change from one minute to the next, and
+    a ratio of two jobs should be of the same minutes.
+    """
+    runs, failed = {name: [] for name in jobs}, {}
+    order, random_order = list(jobs), random.Random(repeat)
     for _ in range(repeat):
-        before()
-        runs.append(once([str(part) for part in command], environment or {}))
-    return Figures(*(statistics.median(getattr(run, field) for run in runs) for field in ("wall", "cpu", "user", "rss")))
+        random_order.shuffle(order)
+        for name in order:
+            if name in failed:
+                continue
+            jobs[name].before()
+            try:
+                runs[name].append(once(jobs[name].command, jobs[name].environment))
+            except (Failed, FileNotFoundError) as error:
+                failed[name] = error
+    return {name: failed.get(name) or median(runs[name]) for name in jobs}
+
+
+def median(runs):
+    return Figures(*(statistics.median(getattr(run, field.name) for run in runs) for field in dataclasses.fields(Figures)))

@@ -52,21 +52,29 @@ class Bench:
         subprocess.run([self.python, HERE / "tables.py", tables, name], check=True)
         return tables / (name if name == "small" else f"{name}.parquet")
 
-    def take(self, table, job, command, before=lambda: None, environment=None):
-        """Measures a job; None if it cannot be run here."""
-        try:
-            figures = measure.median(command, self.repeat, before, environment)
-        except (measure.Failed, FileNotFoundError) as error:
-            print(f"{table} | {job} | not measured: {error}", file=sys.stderr)
-            return None
-        self.rows.append({"table": table, "job": job, **vars(figures)})
-        print(f"| {table} | {job} | {figures.wall:.2f} | {figures.cpu:.2f} | {figures.rss:.0f} |", flush=True)
+    def in_turns(self, table, jobs):
+        """Measures jobs that are compared; None for one that cannot be run here."""
+        figures = measure.in_turns(jobs, self.repeat)
+        for job, figure in figures.items():
+            if isinstance(figure, Exception):
+                print(f"{table} | {job} | not measured: {figure}", file=sys.stderr)
+                figures[job] = None
+                continue
+            self.rows.append({"table": table, "job": job, **vars(figure)})
+            print(f"| {table} | {job} | {figure.wall:.2f} | {figure.cpu:.2f} | {figure.rss:.0f} |", flush=True)
         return figures
 
-    def query(self, table, job, query, *options, out=None):
+    def take(self, table, job, command, before=lambda: None, environment=None):
+        """Measures a job by itself."""
+        return self.in_turns(table, {job: measure.Job(command, before, environment)})[job]
+
+    def job(self, query, *options, out=None):
         target = ["--out", out] if out else []
         before = (lambda: remove(out)) if out else (lambda: None)
-        return self.take(table, job, [self.command, "-q", query, *target, *options], before)
+        return measure.Job([self.command, "-q", query, *target, *options], before)
+
+    def query(self, table, job, query, *options, out=None):
+        return self.in_turns(table, {job: self.job(query, *options, out=out)})[job]
 
     def ratio(self, table, name, value, floor):
         if value is None or floor is None or None in floor:
@@ -75,17 +83,27 @@ class Bench:
         self.rows.append({"table": table, "ratio": name, "value": ratio})
         print(f"| {table} | **{name}** | | **{ratio:.2f}** | |", flush=True)
 
-    def floors(self, table, path, shards):
-        """What no tool can do without: decoding the table, copying the shards, summing them."""
-        copy = self.work / "copy"
-        decode = self.query(table, "decode the Parquet, no sink", f"EXPLAIN ANALYZE SELECT * FROM '{path}'")
-        cp = self.take(table, "cp of the shards", ["cp", "-r", shards, copy], lambda: remove(copy))
-        synced = ["sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*', "sh", shards, copy]
-        synced = self.take(table, "cp of the shards, synced", synced, lambda: remove(copy))
-        remove(copy)
+    def to_shards(self, table, query, shards):
+        """Writing shards, and what no tool can do without: decoding the table, copying the shards, summing them."""
+        copy, beside = self.work / "copy", self.work / f"{table}.turn"
+        # What is copied and summed while its turn comes.
+        subprocess.run([self.command, "-q", query, "--out", shards, "--mode", "overwrite"], check=True)
         files = sorted(shards.glob("*.tfrecord"))
-        crc = self.take(table, "CRC-32C of the shards", [self.python, HERE / "crc.py", *files])
-        return decode, cp, synced, crc
+        clear = lambda: remove(copy, beside)
+        synced = ["sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*', "sh", shards, copy]
+        names = ["to shards, 1 thread", "to shards, 2 threads", "decode the Parquet, no sink", "cp of the shards",
+                 "cp of the shards, synced", "CRC-32C of the shards"]
+        jobs = [
+            measure.Job([self.command, "-q", query, "--out", beside, "--threads", "1"], clear),
+            measure.Job([self.command, "-q", query, "--out", beside, "--threads", "2"], clear),
+            self.job(f"EXPLAIN ANALYZE {query}"),
+            measure.Job(["cp", "-r", shards, copy], clear),
+            measure.Job(synced, clear),
+            measure.Job([self.python, HERE / "crc.py", *files]),
+        ]
+        figures = self.in_turns(table, dict(zip(names, jobs)))
+        clear()
+        return [figures[name] for name in names]
 
     def at_once(self, table, query, one, two):
         """What two threads gain, and what two processes of one thread each do, which share nothing but the machine."""
@@ -104,13 +122,12 @@ class Bench:
         """Both ways of one table."""
         path, shards, back = self.table(table), self.work / f"{table}.shards", self.work / f"{table}.back.parquet"
         every, module = f"SELECT * FROM '{shards}'", self.work / f"{table}.py"
-        one = self.query(table, "to shards, 1 thread", f"SELECT * FROM '{path}'", "--threads", "1", out=shards)
-        two = self.query(table, "to shards, 2 threads", f"SELECT * FROM '{path}'", "--threads", "2", out=shards)
-        decode, cp, synced, crc = self.floors(table, path, shards)
+        query = f"SELECT * FROM '{path}'"
+        one, two, decode, cp, synced, crc = self.to_shards(table, query, shards)
         self.ratio(table, "to shards / (decode + cp), 1 thread", one, [decode, cp])
         self.ratio(table, "to shards / (decode + cp), 2 threads", two, [decode, cp])
         self.ratio(table, "to shards / (decode + cp, synced), 2 threads", two, [decode, synced])
-        self.at_once(table, f"SELECT * FROM '{path}'", one, two)
+        self.at_once(table, query, one, two)
 
         read = self.query(table, "shards to Arrow, all columns", f"EXPLAIN ANALYZE {every}")
         self.ratio(table, "shards to Arrow / CRC-32C", read, [crc])
@@ -122,7 +139,7 @@ class Bench:
 
         self.read_by_peers(table, shards, module, read)
         zipped = self.work / f"{table}.gzip"
-        compressed = self.query(table, "to shards, gzip", f"SELECT * FROM '{path}'", "--compression", "gzip", out=zipped)
+        compressed = self.query(table, "to shards, gzip", query, "--compression", "gzip", out=zipped)
         files = sorted(shards.glob("*.tfrecord"))
         gzip = self.take(table, "gzip -6 of the shards", ["sh", "-c", 'cat "$@" | gzip -6 >/dev/null', "sh", *files])
         self.ratio(table, "to shards, gzip / (gzip -6 + to shards)", compressed, [gzip, two])
@@ -167,9 +184,12 @@ class Bench:
         """A global shuffle of more than fits into the memory that it may use."""
         files, out = self.table("small"), self.work / "small.shards"
         query = f"SELECT * FROM '{files}'"
-        plain = self.query("small", "to shards", query, out=out)
-        limit = ("--memory-limit", "512MiB")
-        shuffled = self.query("small", "to shards, shuffled in 512 MiB", query, "--shuffle", *limit, out=out)
+        shuffle = ("--shuffle", "--seed", "7", "--memory-limit", "512MiB")
+        jobs = {
+            "to shards": self.job(query, out=out),
+            "to shards, shuffled in 512 MiB": self.job(query, *shuffle, out=out),
+        }
+        plain, shuffled = self.in_turns("small", jobs).values()
         if plain and shuffled:
             print(f"| small | **shuffled / plain, wall** | **{shuffled.wall / plain.wall:.2f}** | | |", flush=True)
         self.ratio("small", "shuffled / plain", shuffled, [plain])

@@ -107,10 +107,11 @@ const TEMPLATE_WIDTH: usize = 48;
 /// copied whole, and what it writes beyond its length is overwritten by what follows.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
+    /// With the lengths for a value of no bytes.
     bytes: [u8; TEMPLATE_WIDTH],
+    /// All ones where a length stands, to which that of the value is to be added: entry, feature, list, value.
+    lengths: [u8; TEMPLATE_WIDTH],
     len: usize,
-    /// The four lengths for a value of no bytes: entry, feature, list, value.
-    lengths: [u8; 4],
     longest: usize,
 }
 
@@ -134,8 +135,11 @@ impl Template {
         let pos = put_header(&mut bytes, pos, FIELD_2, feature_len);
         let pos = put_header(&mut bytes, pos, kind.tag(), list_len);
         let len = put_header(&mut bytes, pos, FIELD_1, 0);
-        let lengths = [entry_len as u8, feature_len as u8, list_len as u8, 0];
-        Some(Self { bytes, len, lengths, longest })
+        let mut lengths = [0; TEMPLATE_WIDTH];
+        for at in [1, len - 5, len - 3, len - 1] {
+            lengths[at] = u8::MAX;
+        }
+        Some(Self { bytes, lengths, len, longest })
     }
 
     /// The longest value whose lengths all fit in one byte.
@@ -148,14 +152,12 @@ impl Template {
     /// position of the value.
     #[inline]
     pub(crate) fn put(&self, out: &mut [u8], pos: usize, value_len: usize) -> usize {
-        let out = &mut out[pos..pos + TEMPLATE_WIDTH];
-        out.copy_from_slice(&self.bytes);
         let value_len = value_len as u8;
-        let [entry, feature, list, value] = self.lengths;
-        out[1] = entry + value_len;
-        out[self.len - 5] = feature + value_len;
-        out[self.len - 3] = list + value_len;
-        out[self.len - 1] = value + value_len;
+        let mut bytes = self.bytes;
+        for (byte, length) in bytes.iter_mut().zip(&self.lengths) {
+            *byte = byte.wrapping_add(length & value_len);
+        }
+        out[pos..pos + TEMPLATE_WIDTH].copy_from_slice(&bytes);
         pos + self.len
     }
 }

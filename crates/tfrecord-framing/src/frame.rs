@@ -1,5 +1,6 @@
 //! One frame: its lengths, sealing it in place, and checking its header.
 
+use crate::crc::masked_crc32c_of_len;
 use crate::{ErrorKind, Position, Result, masked_crc32c};
 
 /// Bytes of a frame before its payload: the length (u64) and the length's masked CRC (u32).
@@ -37,9 +38,9 @@ pub(crate) const OVERHEAD: usize = HEADER_LEN + FOOTER_LEN;
 pub fn seal_record(frame: &mut [u8]) {
     let Some((header, rest)) = frame.split_first_chunk_mut::<HEADER_LEN>() else { return };
     let Some((payload, footer)) = rest.split_last_chunk_mut::<FOOTER_LEN>() else { return };
-    let len = (payload.len() as u64).to_le_bytes();
-    header[..8].copy_from_slice(&len);
-    header[8..].copy_from_slice(&masked_crc32c(&len).to_le_bytes());
+    let len = payload.len() as u64;
+    header[..8].copy_from_slice(&len.to_le_bytes());
+    header[8..].copy_from_slice(&masked_crc32c_of_len(len).to_le_bytes());
     *footer = masked_crc32c(payload).to_le_bytes();
 }
 
@@ -110,12 +111,8 @@ impl Header {
     #[inline]
     pub(crate) fn parse(bytes: &[u8; HEADER_LEN]) -> Self {
         let [l0, l1, l2, l3, l4, l5, l6, l7, c0, c1, c2, c3] = *bytes;
-        let len = [l0, l1, l2, l3, l4, l5, l6, l7];
-        Self {
-            len: u64::from_le_bytes(len),
-            found_crc: u32::from_le_bytes([c0, c1, c2, c3]),
-            expected_crc: masked_crc32c(&len),
-        }
+        let len = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
+        Self { len, found_crc: u32::from_le_bytes([c0, c1, c2, c3]), expected_crc: masked_crc32c_of_len(len) }
     }
 
     /// Whether the length matches its checksum.

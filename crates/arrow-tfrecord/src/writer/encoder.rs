@@ -217,6 +217,7 @@ fn append_rows(
     let mut start = rows.start;
     while start < rows.end {
         let (block, bound) = block(cells, lists, start..rows.end);
+        cells.iter().for_each(|column| column.touch(block.clone()));
         let mut spare = out.spare(bound);
         for row in block.clone() {
             let frame = spare.start();
