@@ -32,7 +32,7 @@ impl FeatureKind {
 }
 
 /// Bytes of `value` as a varint: 1 to 10.
-#[inline]
+#[inline(always)]
 pub(crate) fn varint_len(value: u64) -> usize {
     // Seven bits a byte: ceil(bits / 7) without a division, exact for 1 to 64 bits.
     let bits = 64 - (value | 1).leading_zeros() as usize;
@@ -41,13 +41,13 @@ pub(crate) fn varint_len(value: u64) -> usize {
 
 /// Writes `value` as a varint at `pos` and returns the position behind it. There must be [`MAX_VARINT_LEN`] bytes, and
 /// more of them may be written than the varint has.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_varint(out: &mut [u8], pos: usize, value: u64) -> usize {
     put_varint_of_len(out, pos, value, varint_len(value))
 }
 
 /// The same for a value whose [`varint_len`] is known to be `len`.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_varint_of_len(out: &mut [u8], pos: usize, value: u64, len: usize) -> usize {
     /// The bit that says that another byte follows, in each of eight bytes.
     const MORE: u64 = 0x8080_8080_8080_8080;
@@ -78,7 +78,7 @@ pub(crate) fn fill_varint(out: &mut [u8], mut value: u64) {
 
 /// Writes a tag and a length at `pos` and returns the position behind them. There must be [`MAX_VARINT_LEN`] bytes
 /// behind the tag.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_header(out: &mut [u8], pos: usize, tag: u8, len: usize) -> usize {
     out[pos] = tag;
     put_varint(out, pos + 1, len as u64)
@@ -91,7 +91,7 @@ pub(crate) fn field_len(len: usize) -> usize {
 }
 
 /// Copies `bytes` to `pos` and returns the position behind them.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_bytes(out: &mut [u8], pos: usize, bytes: &[u8]) -> usize {
     let end = pos + bytes.len();
     out[pos..end].copy_from_slice(bytes);
@@ -143,14 +143,14 @@ impl Template {
     }
 
     /// The longest value whose lengths all fit in one byte.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
     /// Writes everything before a value of `value_len` bytes, at most [`longest`](Self::longest), and returns the
     /// position of the value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&self, out: &mut [u8], pos: usize, value_len: usize) -> usize {
         let value_len = value_len as u8;
         let mut bytes = self.bytes;

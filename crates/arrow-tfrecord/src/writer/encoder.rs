@@ -175,12 +175,7 @@ impl BoundBatch<'_> {
         let columns = || self.columns.iter().zip(self.encoder.features.iter());
         let cells = columns().filter(|(_, feature)| !feature.in_steps);
         let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
-        let put_features = |out: &mut [u8], mut end: usize, row: usize| {
-            for column in &cells {
-                end = column.put(out, end, row);
-            }
-            end
-        };
+        let put_features = |out: &mut [u8], pos: usize, row: usize| put_features(&cells, out, pos, row);
         // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
         let mut length_len = 1;
         match self.encoder.mapping.record_type() {
@@ -203,6 +198,16 @@ impl BoundBatch<'_> {
             }),
         }
     }
+}
+
+/// Writes the features of `row`, and returns the position behind them.
+#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
+fn put_features(cells: &[Cells<'_>], out: &mut [u8], pos: usize, row: usize) -> usize {
+    let mut end = pos;
+    for column in cells {
+        end = column.put(out, end, row);
+    }
+    end
 }
 
 /// Appends a record for each of `rows`. `put` writes its payload at a position, and returns the position behind it.

@@ -83,9 +83,15 @@ impl IndexLines {
 }
 
 /// The digits of a number below [`LOW`], with leading zeros, the first one in the lowest byte.
+///
+/// Two numbers of two digits are divided side by side, by multiplications that are exact for so small ones.
+#[inline]
 fn four_digits(number: u64) -> u32 {
-    let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
-    u32::from_le_bytes([digit(1000), digit(100), digit(10), digit(1)])
+    let number = number as u32;
+    let hundreds = (number * 10_486) >> 20;
+    let pairs = hundreds | (number - hundreds * 100) << 16;
+    let tens = (pairs * 103) >> 10 & 0x000f_000f;
+    (tens | (pairs - tens * 10) << 8) | u32::from_le_bytes(*b"0000")
 }
 
 #[cfg(test)]
@@ -93,6 +99,13 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
+
+    #[test]
+    fn digits_of_all_numbers() {
+        for number in 0..LOW {
+            assert_eq!(four_digits(number).to_le_bytes(), *format!("{number:04}").as_bytes());
+        }
+    }
 
     #[test]
     fn lines_of_records_of_all_lengths() {

@@ -13,7 +13,7 @@ const MAX_WIDTH: usize = 4096;
 const KNOWN: usize = 256;
 
 /// Adds those of the values that have a hash, and lists those among the frequent ones that have a value to list.
-#[inline]
+#[inline(always)]
 pub(super) fn count_each(
     distinct: &mut Distinct,
     frequent: Option<&mut Frequent>,
@@ -49,6 +49,7 @@ fn sample_from_here(distinct: &mut Distinct, frequent: &mut Frequent) {
 }
 
 /// Integers that are close to each other, counted in their order from the least on.
+#[inline(always)]
 pub(super) fn count_narrow(values: &[i64], range: Option<(i64, i64)>) -> Option<(i64, Vec<u32>)> {
     let (least, greatest) = range?;
     let width = usize::try_from(greatest.checked_sub(least)?).ok()?;
@@ -79,16 +80,17 @@ pub(super) trait Key: Copy + PartialEq {
     /// That of no value.
     const NONE: Self;
 
-    /// All its bits in so many.
-    fn folded(self) -> u64;
+    /// A number of which the lowest bits depend on all of its bits.
+    fn mixed(self) -> u64;
 }
 
 /// Of floats, without NaNs: their bits.
 impl Key for u32 {
     const NONE: Self = Self::MAX;
 
-    fn folded(self) -> u64 {
-        self.into()
+    #[inline(always)]
+    fn mixed(self) -> u64 {
+        u64::from(self).wrapping_mul(hash::GOLDEN_RATIO).rotate_left(KNOWN.ilog2())
     }
 }
 
@@ -97,12 +99,14 @@ impl Key for u128 {
     /// It would be of a length that there is not.
     const NONE: Self = Self::MAX;
 
-    fn folded(self) -> u64 {
-        self as u64 ^ ((self >> 64) as u64).rotate_left(32)
+    #[inline(always)]
+    fn mixed(self) -> u64 {
+        hash::product(self)
     }
 }
 
 /// Counts values while they are few; tells how many that are. Values that came before are known by their keys.
+#[inline(always)]
 pub(super) fn count_known<K: Key>(
     distinct: &mut Distinct,
     frequent: &mut Frequent,
@@ -117,8 +121,7 @@ pub(super) fn count_known<K: Key>(
     let mut all_known = [none; KNOWN];
     let mut done = keys.len();
     for (at, key) in keys.enumerate() {
-        let place = key.folded().wrapping_mul(hash::GOLDEN_RATIO) >> (64 - KNOWN.ilog2());
-        let Some(known) = all_known.get_mut(place as usize) else { continue };
+        let Some(known) = all_known.get_mut(key.mixed() as usize % KNOWN) else { continue };
         if known.key == key {
             known.count += 1;
             continue;

@@ -27,7 +27,7 @@ impl Default for Distinct {
 
 impl Distinct {
     /// Adds a value by its hash.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, hash: u64) {
         // Of the other bits the place of the first one, from the lowest on, which more processors find fast; a one
         // behind them all is the end.

@@ -110,7 +110,7 @@ impl FeatureStatistics {
         self.present += present as u64;
         self.missing += (bound.num_rows() - present) as u64;
         if let Some(values) = &mut self.values {
-            values.update(&bound.values());
+            add_values(values, &bound.values());
         }
     }
 
@@ -341,17 +341,33 @@ impl ByteLengths {
         }
         self.total += total;
     }
+
+    /// The same for lengths that views have in front.
+    #[inline(always)]
+    fn add_views(&mut self, views: &[u128]) {
+        let (mut least, mut greatest, mut total) = (u32::MAX, 0, 0);
+        for length in views.iter().map(|view| *view as u32) {
+            (least, greatest, total) = (least.min(length), greatest.max(length), total + u64::from(length));
+        }
+        if !views.is_empty() {
+            self.range = widened(self.range, Some((least.into(), greatest.into())));
+        }
+        self.total += total;
+    }
+}
+
+/// Adds values. Everything called for each of them is compiled into this function, for the processors of today too.
+#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
+fn add_values(statistics: &mut ValueStatistics, values: &FeatureValues<'_>) {
+    match values {
+        FeatureValues::Int64(values) => statistics.add_ints(values),
+        FeatureValues::Float(values) => statistics.add_floats(values),
+        FeatureValues::Bytes(values) => statistics.add_bytes(values),
+    }
 }
 
 impl ValueStatistics {
-    fn update(&mut self, values: &FeatureValues<'_>) {
-        match values {
-            FeatureValues::Int64(values) => self.add_ints(values),
-            FeatureValues::Float(values) => self.add_floats(values),
-            FeatureValues::Bytes(values) => self.add_bytes(values),
-        }
-    }
-
+    #[inline(always)]
     fn add_ints(&mut self, values: &[i64]) {
         let Content::Numbers(numbers) = &mut self.content else { return };
         let range = numbers.moments.add_ints(values);
@@ -378,6 +394,7 @@ impl ValueStatistics {
         count_each(&mut self.distinct, self.frequent.as_mut(), 0..values.len(), hash, value);
     }
 
+    #[inline(always)]
     fn add_floats(&mut self, values: &[f32]) {
         let Content::Numbers(numbers) = &mut self.content else { return };
         numbers.moments.add_floats(values);
@@ -394,6 +411,7 @@ impl ValueStatistics {
         count_each(&mut self.distinct, self.frequent.as_mut(), counted..values.len(), hash, value);
     }
 
+    #[inline(always)]
     fn add_bytes(&mut self, values: &FeatureBytes<'_>) {
         let Content::Bytes(lengths) = &mut self.content else { return };
         let listed = |value: &&[u8]| value.len() <= MAX_LISTED_BYTES;
@@ -404,7 +422,7 @@ impl ValueStatistics {
             count_each(&mut self.distinct, self.frequent.as_mut(), 0..values.len(), hash, value);
             return;
         };
-        lengths.add(views.iter().map(|view| u64::from(*view as u32)));
+        lengths.add_views(&views);
         let hash = |at| views.get(at).and_then(|view| hash::view(*view).or_else(|| hash(at)));
         let counted = match &mut self.frequent {
             Some(frequent) => count_known(&mut self.distinct, frequent, views.iter().copied(), hash, value),

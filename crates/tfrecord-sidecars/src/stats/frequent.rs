@@ -24,6 +24,9 @@ const SAMPLED: u64 = 32;
 /// `sqrt(1 / (16384 * share of the value))`.
 const MANY: u64 = 1 << 19;
 
+/// So many values of a sample are counted together.
+const AT_ONCE: usize = 32;
+
 /// A value that is listed was seen so often at least: fewer are chance.
 const LEAST_SEEN: u64 = 8;
 
@@ -120,18 +123,30 @@ impl Frequent {
         value: impl Fn(usize) -> Option<Value>,
     ) {
         let (begin, end) = (self.position, self.position + len as u64);
+        // Some at a time: their places have left the cache since the last batch, and are fetched side by side.
+        let mut picked = [(0, 0, 0); AT_ONCE];
         while self.position < end {
-            // One at random of each so many, whatever the batches. Both are powers of two, and so no block is cut.
-            let block = block_at(self.position);
-            let start = self.position & !(block - 1);
-            let pick = start + (hash::word(start / SAMPLED) & (block - 1));
-            if (self.position..end).contains(&pick)
-                && let Ok(at) = usize::try_from(pick - begin)
-                && let Some(hash) = hash(at)
+            let mut picks = 0;
+            while self.position < end
+                && let Some(place) = picked.get_mut(picks)
             {
-                self.count_sampled(hash, block, || value(at));
+                // One at random of each so many, whatever the batches. Both are powers of two, and so no block is cut.
+                let block = block_at(self.position);
+                let start = self.position & !(block - 1);
+                let pick = start + (hash::word(start / SAMPLED) & (block - 1));
+                if (self.position..end).contains(&pick)
+                    && let Ok(at) = usize::try_from(pick - begin)
+                    && let Some(hash) = hash(at)
+                {
+                    self.counts.fetch(hash);
+                    *place = (at, hash, block);
+                    picks += 1;
+                }
+                self.position = (start + block).min(end);
             }
-            self.position = (start + block).min(end);
+            for (at, hash, block) in picked.iter().take(picks) {
+                self.count_sampled(*hash, *block, || value(*at));
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The finalizer of MurmurHash3: a permutation of all words, so that different numbers have different hashes.
 /// Source: `fmix64` in <https://github.com/aappleby/smhasher/blob/master/src/MurmurHash3.cpp>.
-#[inline]
+#[inline(always)]
 pub(super) fn word(word: u64) -> u64 {
     let mut mixed = word.wrapping_add(GOLDEN_RATIO);
     mixed ^= mixed >> 33;
@@ -21,8 +21,11 @@ pub(super) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
 const SHORT: usize = 12;
 
-/// Of short values by their bytes and their length, of all others XXH3.
-#[inline]
+/// Values of so many bytes at most have one that takes no branch either: three times 16 bytes, which may overlap.
+const MEDIUM: usize = 48;
+
+/// Of short values and those of medium length by their bytes and their length, of all others XXH3.
+#[inline(always)]
 pub(super) fn bytes(bytes: &[u8]) -> u64 {
     let len = bytes.len();
     let number =
@@ -33,26 +36,53 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
         8..=SHORT => four(0) | four(4) << 32 | four(len - 4) << (8 * (len - 4)),
         4..8 => four(0) | four(len - 4) << (8 * (len - 4)),
         0..4 => bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte)),
+        16..=MEDIUM => return medium(bytes),
         _ => return xxh3_64(bytes),
     };
     short(padded | (len as u128) << 96)
 }
 
 /// The hash of the value of a view, if the view holds it: the hash of the same [`bytes`].
-#[inline]
+#[inline(always)]
 pub(super) fn view(view: u128) -> Option<u64> {
     (view as u32 as usize <= SHORT).then(|| short(view.rotate_right(32)))
 }
 
-/// The bytes, padded with zeros, and their number behind them.
-///
-/// A product of which both halves are used, as wyhash has it, and then as a [`word`].
+/// The sum of three products, as XXH3 has it for such lengths, but always of three.
+#[inline(always)]
+fn medium(bytes: &[u8]) -> u64 {
+    let sixteen = |place: usize| bytes.get(place..place + 16).and_then(|bytes| bytes.try_into().ok());
+    let part = |place: usize| sixteen(place).map(u128::from_le_bytes).unwrap_or_default();
+    let last = bytes.len() - 16;
+    let sum = product_with(part(0), SECRETS[0]).wrapping_add(product_with(part(last.min(16)), SECRETS[1]));
+    word(sum.wrapping_add(product_with(part(last), SECRETS[2])) ^ bytes.len() as u64)
+}
+
+/// The two halves of the product of the two halves: of different numbers seldom the same.
+#[inline(always)]
+pub(super) fn product(number: u128) -> u64 {
+    product_with(number, SECRETS[0])
+}
+
 /// Source: `_wymix` in <https://github.com/wangyi-fudan/wyhash/blob/master/wyhash.h>.
-#[inline]
-fn short(padded: u128) -> u64 {
-    let (low, high) = (padded as u64 ^ 0x2d35_8dcc_aa6c_78a5, (padded >> 64) as u64 ^ 0x8bb8_4b93_962e_acc9);
+#[inline(always)]
+fn product_with(number: u128, [low_secret, high_secret]: [u64; 2]) -> u64 {
+    let (low, high) = (number as u64 ^ low_secret, (number >> 64) as u64 ^ high_secret);
     let product = u128::from(low) * u128::from(high);
-    word(product as u64 ^ (product >> 64) as u64)
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Odd, and half of their bits ones: those of wyhash, and behind them those of its first versions.
+const SECRETS: [[u64; 2]; 3] = [
+    [0x2d35_8dcc_aa6c_78a5, 0x8bb8_4b93_962e_acc9],
+    [0x4b33_a62e_d433_d4a3, 0x4d5a_2da5_1de1_aa47],
+    [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db],
+];
+
+/// The bytes, padded with zeros, and their number behind them.
+#[inline(always)]
+fn short(padded: u128) -> u64 {
+    word(product(padded))
 }
 
 #[cfg(test)]
@@ -60,6 +90,20 @@ mod tests {
     use arrow_array::StringViewArray;
 
     use super::*;
+
+    /// A bit that differs gives another hash, wherever it is.
+    #[test]
+    fn every_bit_counts() {
+        for len in 1..=64 {
+            let bytes: Vec<u8> = (0..len).collect();
+            let mut hashes = std::collections::BTreeSet::from([super::bytes(&bytes)]);
+            for bit in 0..usize::from(len) * 8 {
+                let mut other = bytes.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(hashes.insert(super::bytes(&other)), "bit {bit} of {len} bytes");
+            }
+        }
+    }
 
     /// Of all lengths that are short, and some that are not.
     #[test]

@@ -55,6 +55,7 @@ impl<T: PartialOrd + Copy> Range<T> {
 
 impl Moments {
     /// Adds numbers, and tells the least and the greatest of them.
+    #[inline(always)]
     pub(super) fn add_ints(&mut self, values: &[i64]) -> Option<(i64, i64)> {
         let mut all = None;
         let mut numbers = [0.0; BLOCK];
@@ -76,6 +77,7 @@ impl Moments {
         all.map(|range| (range.least, range.greatest))
     }
 
+    #[inline(always)]
     pub(super) fn add_floats(&mut self, values: &[f32]) {
         let mut numbers = [0.0; BLOCK];
         for block in values.chunks(BLOCK) {
@@ -104,13 +106,14 @@ impl Moments {
     }
 
     /// Adds finite numbers.
+    #[inline(always)]
     fn add_block(&mut self, values: &[f64]) -> Option<Range<f64>> {
         let first = *values.first()?;
         let (mut sums, mut zeros) = ([0.0; LANES], [0_u64; LANES]);
         let (mut least, mut greatest) = ([first; LANES], [first; LANES]);
-        let chunks = values.chunks_exact(LANES);
+        let (chunks, rest) = values.as_chunks::<LANES>();
         // A number at a time what is over, in the first lane.
-        for value in chunks.remainder() {
+        for value in rest {
             let ([sum, ..], [zeros, ..], [least, ..], [greatest, ..]) =
                 (&mut sums, &mut zeros, &mut least, &mut greatest);
             *sum += *value;
@@ -189,6 +192,7 @@ impl Moments {
 }
 
 /// Integers as floats, as many, and whether they are all exact.
+#[inline(always)]
 fn to_floats(values: &[i64], numbers: &mut [f64]) -> bool {
     // From -2^50 to 2^50 they are what a float64 between 2^52 and 2^53 has behind its exponent, and so may be converted
     // many at a time, for which processors have no instruction otherwise.
@@ -205,10 +209,11 @@ fn to_floats(values: &[i64], numbers: &mut [f64]) -> bool {
     small
 }
 
+#[inline(always)]
 fn sum(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
-    let chunks = values.chunks_exact(LANES);
-    let rest: f64 = chunks.remainder().iter().map(|value| term(*value)).sum();
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let rest: f64 = rest.iter().map(|value| term(*value)).sum();
     for chunk in chunks {
         for (lane, value) in lanes.iter_mut().zip(chunk) {
             *lane += term(*value);

@@ -1,6 +1,7 @@
 //! [`Counts`]: numbers by hashes, beside what has the hash.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 
 use super::Value;
 
@@ -85,6 +86,13 @@ impl Counts {
             at += 1;
         }
         Some(at & mask)
+    }
+
+    /// Reads where the count of a hash is, so that it will not be waited for.
+    #[inline]
+    pub(super) fn fetch(&self, hash: u64) {
+        let place = self.places.len().checked_sub(1).and_then(|mask| self.places.get(hash as usize & mask));
+        black_box(place.map(|place| place.hash));
     }
 
     /// Whether a hash has a count.
