@@ -5,7 +5,9 @@
 /// Starts grow by little, so of most the last four digits are new.
 #[derive(Debug, Default)]
 pub(crate) struct IndexLines {
+    /// Longer than what is filled.
     text: Vec<u8>,
+    filled: usize,
     /// Where the next record starts.
     start: u64,
     /// The digits of `start` but for the last four, of which number they are, and how many.
@@ -26,21 +28,24 @@ impl IndexLines {
 
     /// Lines with room for so many bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { text: Vec::with_capacity(bytes), ..Self::default() }
+        Self { text: vec![0; bytes], ..Self::default() }
     }
 
     /// The text since it was last cleared.
     pub(crate) fn text(&self) -> &[u8] {
-        &self.text
+        self.text.get(..self.filled).unwrap_or_default()
     }
 
     /// Forgets the text, and not where the next record starts.
     pub(crate) fn clear(&mut self) {
-        self.text.clear();
+        self.filled = 0;
     }
 
     /// Adds a record whose frame has `len` bytes.
     pub(crate) fn push(&mut self, len: u64) {
+        if self.text.len() < self.filled + Self::LONGEST {
+            self.text.resize(2 * self.filled + Self::LONGEST, 0);
+        }
         let (high, low) = (self.start / LOW, self.start % LOW);
         if high == 0 || len >= LOW {
             self.push_any(len);
@@ -53,22 +58,30 @@ impl IndexLines {
             let numbers = u128::from(four_digits(low)) | u128::from(b' ') << 32;
             let numbers = numbers | u128::from(four_digits(len) >> (8 * zeros)) << 40;
             let numbers = numbers | u128::from(b'\n') << (72 - 8 * zeros);
-            // Copied in one width; what is too much is cut off.
-            let end = self.text.len() + self.high_len;
-            self.text.extend_from_slice(&self.high_text);
-            self.text.truncate(end);
-            self.text.extend_from_slice(&numbers.to_le_bytes());
-            self.text.truncate(end + 10 - zeros);
+            // Copied in one width; what is too much is written over.
+            let high_text = self.high_text;
+            self.put(&high_text, self.high_len);
+            self.put(&numbers.to_le_bytes(), 10 - zeros);
         }
         self.start += len;
     }
 
     fn push_any(&mut self, len: u64) {
         let mut digits = itoa::Buffer::new();
-        self.text.extend_from_slice(digits.format(self.start).as_bytes());
-        self.text.push(b' ');
-        self.text.extend_from_slice(digits.format(len).as_bytes());
-        self.text.push(b'\n');
+        for (number, behind) in [(self.start, b" "), (len, b"\n")] {
+            let number = digits.format(number).as_bytes();
+            self.put(number, number.len());
+            self.put(behind, 1);
+        }
+    }
+
+    /// Writes `bytes`, of which so many count. There is room for a line.
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8], len: usize) {
+        if let Some(place) = self.text.get_mut(self.filled..self.filled + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        self.filled += len;
     }
 
     #[cold]
