@@ -89,21 +89,23 @@ class Bench:
         # What is copied and summed while its turn comes.
         subprocess.run([self.command, "-q", query, "--out", shards, "--mode", "overwrite"], check=True)
         files = sorted(shards.glob("*.tfrecord"))
-        clear = lambda: remove(copy, beside)
+        write = [self.command, "-q", query, "--out", beside]
         synced = ["sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*', "sh", shards, copy]
-        names = ["to shards, 1 thread", "to shards, 2 threads", "decode the Parquet, no sink", "cp of the shards",
-                 "cp of the shards, synced", "CRC-32C of the shards"]
-        jobs = [
-            measure.Job([self.command, "-q", query, "--out", beside, "--threads", "1"], clear),
-            measure.Job([self.command, "-q", query, "--out", beside, "--threads", "2"], clear),
-            self.job(f"EXPLAIN ANALYZE {query}"),
-            measure.Job(["cp", "-r", shards, copy], clear),
-            measure.Job(synced, clear),
-            measure.Job([self.python, HERE / "crc.py", *files]),
-        ]
-        figures = self.in_turns(table, dict(zip(names, jobs)))
+
+        def clear():
+            remove(copy, beside)
+
+        jobs = {
+            "to shards, 1 thread": measure.Job([*write, "--threads", "1"], clear),
+            "to shards, 2 threads": measure.Job([*write, "--threads", "2"], clear),
+            "decode the Parquet, no sink": self.job(f"EXPLAIN ANALYZE {query}"),
+            "cp of the shards": measure.Job(["cp", "-r", shards, copy], clear),
+            "cp of the shards, synced": measure.Job(synced, clear),
+            "CRC-32C of the shards": measure.Job([self.python, HERE / "crc.py", *files]),
+        }
+        figures = self.in_turns(table, jobs)
         clear()
-        return [figures[name] for name in names]
+        return figures.values()
 
     def at_once(self, table, query, one, two):
         """What two threads gain, and what two processes of one thread each do, which share nothing but the machine."""

@@ -190,14 +190,15 @@ impl<'a> Cells<'a> {
             }
         }
 
+        let data_of = |data: &'a [u8], start: usize, end: usize| data.get(start..end).unwrap_or_default();
         match (&self.values, self.index) {
-            (CellValues::Int64(values), None) => lines(&values[rows]),
-            (CellValues::Float(values), None) => lines(&values[rows]),
+            (CellValues::Int64(values), None) => lines(values.get(rows).unwrap_or_default()),
+            (CellValues::Float(values), None) => lines(values.get(rows).unwrap_or_default()),
             (CellValues::Bytes(BytesCells::Offsets32(offsets, data)), None) => {
-                lines(&data[offsets[rows.start] as usize..offsets[rows.end] as usize]);
+                lines(data_of(data, offsets[rows.start] as usize, offsets[rows.end] as usize));
             }
             (CellValues::Bytes(BytesCells::Offsets64(offsets, data)), None) => {
-                lines(&data[offsets[rows.start] as usize..offsets[rows.end] as usize]);
+                lines(data_of(data, offsets[rows.start] as usize, offsets[rows.end] as usize));
             }
             _ => {}
         }
