@@ -82,7 +82,7 @@ impl ShardFiller {
             self.close_before(usize::MAX)?;
         }
         self.wait(0)?;
-        Ok(self.staged)
+        Ok(std::mem::take(&mut self.staged))
     }
 
     /// Waits until no more than so many shards are being closed.
@@ -93,5 +93,14 @@ impl ShardFiller {
             self.staged.push(oldest.wait()??);
         }
         Ok(())
+    }
+}
+
+impl Drop for ShardFiller {
+    fn drop(&mut self) {
+        // Shards that are not wanted any more are gone with the filler, not some time later: the process may end before.
+        for shard in self.closing.drain(..) {
+            shard.end(&self.pool);
+        }
     }
 }

@@ -38,4 +38,12 @@ impl<T: Send + 'static> Job<T> {
             Err(_) => Err(ErrorKind::Failed.into()),
         }
     }
+
+    /// Waits until the work is done with what it has, whatever comes of it. Not from a thread of the pool, which could wait
+    /// for itself.
+    pub(crate) fn end(self, pool: &ThreadPool) {
+        if pool.current_thread_index().is_none() {
+            let _unwanted = self.0.recv();
+        }
+    }
 }

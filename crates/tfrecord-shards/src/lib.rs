@@ -77,6 +77,7 @@ mod staging;
 mod stored;
 mod survey;
 mod target;
+mod uncached;
 mod verify;
 mod writer;
 
@@ -102,7 +103,7 @@ pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use schema::{FieldDescription, SchemaDescription};
 pub use shard_writer::{ShardStats, ShardWriter};
 pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
-pub use sidecar::{Sidecar, SidecarEntry, StagedIndex, put_sidecars};
+pub use sidecar::{IndexFile, Sidecar, SidecarEntry, StagedIndex, put_sidecars};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use stored::{FileStore, Input, StoredFiles};
 pub use target::{Preflight, check, guarded, preflight};

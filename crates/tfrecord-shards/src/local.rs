@@ -17,7 +17,8 @@ use crate::leftovers::leftovers;
 use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::shard_writer::ShardStats;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{IndexFile, Sidecar};
+use crate::uncached::{UncachedFile, UncachedStreams};
 use crate::{staging, target};
 
 pub(crate) use self::store::{lock_set, remove_empty};
@@ -96,6 +97,7 @@ struct StagedSet {
     /// The lock that says that this run lives.
     _lock: File,
     phase: Mutex<Phase>,
+    uncached: Arc<UncachedStreams>,
     removal: Removal,
 }
 
@@ -163,6 +165,7 @@ impl LocalCommit {
             claim: Mutex::default(),
             _lock: lock,
             phase: Mutex::new(Phase::Staging { open: 0 }),
+            uncached: Arc::default(),
             removal: Removal::default(),
         };
         // Again, now that others can see this run: of two that write inside the same target, at least one sees the other.
@@ -223,12 +226,14 @@ impl LocalCommit {
         let file = File::create_new(&path).at("create", &path)?;
         *open += 1;
         drop(phase);
+        let file = UncachedFile::new(file, self.set.uncached.begin());
         Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
     }
 
     /// Where the index of a shard is to be written, to be published with the shard.
-    pub fn index_path(&self, partition: u32, sequence: u32) -> PathBuf {
-        self.set.dir.join(staging::index_name(partition, sequence))
+    pub fn index_file(&self, partition: u32, sequence: u32) -> IndexFile {
+        let path = self.set.dir.join(staging::index_name(partition, sequence));
+        IndexFile::uncached(path, Arc::clone(&self.set.uncached))
     }
 
     /// Publishes a set of these shards, or adds them to the set that is there; every [`ShardFile`] sealed or dropped before.
@@ -318,9 +323,11 @@ impl LocalCommit {
 }
 
 /// A shard being written to the staging directory. As long as it is open, the directory stays.
+///
+/// Its bytes go past the page cache, some MiB at a time, where the file system lets them.
 #[derive(Debug)]
 pub struct ShardFile {
-    file: File,
+    file: UncachedFile,
     name: String,
     partition: u32,
     sequence: u32,
@@ -343,10 +350,10 @@ impl ShardFile {
     ///
     /// # Errors
     /// When that fails, or the file is not as long as its writer has counted.
-    pub fn seal(self, stats: ShardStats) -> Result<StagedShard> {
+    pub fn seal(mut self, stats: ShardStats) -> Result<StagedShard> {
         let path = self.path();
         self.file.sync_all().at("sync", &path)?;
-        let found = self.file.metadata().at("inspect", &path)?.len();
+        let found = self.file.len().at("inspect", &path)?;
         if found != stats.file_bytes {
             return Err(ErrorKind::ShardLength { path, expected: stats.file_bytes, found }.into());
         }

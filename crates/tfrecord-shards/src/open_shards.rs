@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -16,6 +15,7 @@ use crate::group::ShardPlace;
 use crate::local::{LocalCommit, ShardFile};
 use crate::shard_writer::{ShardStats, ShardWriter};
 use crate::sharding::Piece;
+use crate::sidecar::IndexFile;
 
 /// Where shards are made: a staging directory, or whatever else takes their bytes.
 pub trait ShardSinks {
@@ -38,7 +38,7 @@ pub trait ShardSinks {
     ///
     /// # Errors
     /// When there is no place for it.
-    fn index_path(&self, partition: u32, sequence: u32) -> Result<Option<PathBuf>> {
+    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
         let _ = (partition, sequence);
         Ok(None)
     }
@@ -151,8 +151,8 @@ impl<S: ShardSinks> OpenShards<S> {
             let sink = create(&self.sinks, self.partition, sequence)?;
             let writer = ShardWriter::new(sink, self.compression, self.level);
             let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
-            let writer = match self.sinks.index_path(self.partition, sequence)? {
-                Some(path) => writer.with_index(path),
+            let writer = match self.sinks.index_file(self.partition, sequence)? {
+                Some(index) => writer.with_index(index),
                 None => writer,
             };
             self.open.insert(shard, OpenShard(writer));

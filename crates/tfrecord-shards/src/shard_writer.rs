@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
-use std::path::PathBuf;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -11,7 +10,7 @@ use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, gzip_me
 use crate::error::Result;
 use crate::manifest::{OFFSET_INTERVAL, RecordOffset};
 use crate::sharding::partition_point;
-use crate::sidecar::{IndexWriter, StagedIndex};
+use crate::sidecar::{IndexFile, IndexWriter, StagedIndex};
 
 /// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
 const DIRECT_LEN: usize = 64 << 10;
@@ -125,9 +124,9 @@ impl<W: Write> ShardWriter<W> {
     /// Writes the index of the shard to a file, too, which is made if need be and must be empty: where each record starts,
     /// and how long it is with its frame. Only an uncompressed shard has one.
     #[must_use]
-    pub fn with_index(mut self, path: impl Into<PathBuf>) -> Self {
+    pub fn with_index(mut self, file: impl Into<IndexFile>) -> Self {
         if let Encoding::None { .. } = &self.encoding {
-            self.index = Some(IndexWriter::new(path.into()));
+            self.index = Some(IndexWriter::new(file.into()));
         }
         self
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::index::{IndexLines, IndexName};
 use crate::local::lock_set;
 use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
 use crate::names::{MANIFEST_NAME, RunId};
+use crate::uncached::{UncachedFile, UncachedStreams};
 
 /// Lines of an index that are kept back, in bytes, before they are written.
 const INDEX_BUFFER_LEN: usize = 32 << 10;
@@ -105,20 +107,49 @@ impl StagedIndex {
     }
 }
 
-/// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find. The file is open only
-/// while lines are added, so that it takes no handle for as long as the shard does.
+/// Where the index of a shard is to be written.
+#[derive(Debug)]
+pub struct IndexFile {
+    path: PathBuf,
+    streams: Option<Arc<UncachedStreams>>,
+}
+
+impl From<PathBuf> for IndexFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, streams: None }
+    }
+}
+
+impl IndexFile {
+    /// A file that goes past the page cache if there is a stream for it.
+    pub(crate) fn uncached(path: PathBuf, streams: Arc<UncachedStreams>) -> Self {
+        Self { path, streams: Some(streams) }
+    }
+}
+
+/// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find.
 #[derive(Debug)]
 pub(crate) struct IndexWriter {
     path: PathBuf,
+    /// Nothing when no line has been written.
+    sink: Option<IndexSink>,
+    streams: Option<Arc<UncachedStreams>>,
     lines: IndexLines,
     bytes: u64,
     crc32c: u32,
 }
 
+#[derive(Debug)]
+enum IndexSink {
+    Uncached(UncachedFile),
+    /// The file is open only while lines are added, so that it takes no handle for as long as the shard does.
+    Reopened,
+}
+
 impl IndexWriter {
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(IndexFile { path, streams }: IndexFile) -> Self {
         let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + IndexLines::LONGEST);
-        Self { path, lines, bytes: 0, crc32c: 0 }
+        Self { path, sink: None, streams, lines, bytes: 0, crc32c: 0 }
     }
 
     /// Adds some of the records of a buffer.
@@ -135,22 +166,40 @@ impl IndexWriter {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<File> {
-        let opened = OpenOptions::new().create(true).append(true).open(&self.path);
-        let mut file = opened.at("write", &self.path)?;
+    fn flush(&mut self) -> Result<()> {
         let text = self.lines.text();
-        file.write_all(text).at("write", &self.path)?;
         self.bytes += text.len() as u64;
         self.crc32c = crc32c::crc32c_append(self.crc32c, text);
+        let sink = match self.sink.take() {
+            Some(sink) => sink,
+            None => match self.streams.take().and_then(|streams| streams.begin()) {
+                Some(stream) => IndexSink::Uncached(UncachedFile::new(open_to_append(&self.path)?, Some(stream))),
+                None => IndexSink::Reopened,
+            },
+        };
+        match self.sink.insert(sink) {
+            IndexSink::Uncached(file) => file.write_all(text),
+            IndexSink::Reopened => open_to_append(&self.path)?.write_all(text),
+        }
+        .at("write", &self.path)?;
         self.lines.clear();
-        Ok(file)
+        Ok(())
     }
 
     /// Writes what is left, and syncs the file.
     pub(crate) fn finish(mut self) -> Result<StagedIndex> {
-        self.flush()?.sync_all().at("sync", &self.path)?;
+        self.flush()?;
+        match &mut self.sink {
+            Some(IndexSink::Uncached(file)) => file.sync_all(),
+            Some(IndexSink::Reopened) | None => open_to_append(&self.path)?.sync_all(),
+        }
+        .at("sync", &self.path)?;
         Ok(StagedIndex { path: self.path, file_bytes: self.bytes, crc32c: self.crc32c })
     }
+}
+
+fn open_to_append(path: &Path) -> Result<File> {
+    OpenOptions::new().create(true).append(true).open(path).at("write", path)
 }
 
 /// Writes files beside the shards in `dir`, each in the place of one of its name, and lists them in the `manifest`, if

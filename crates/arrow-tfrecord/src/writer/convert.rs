@@ -60,7 +60,13 @@ fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
     if len <= MAX_INLINE {
         return &view.to_byte_slice()[4..][..len];
     }
-    let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+    behind_view(*view, data)
+}
+
+/// The bytes that a view which does not hold them is of.
+#[inline]
+pub(super) fn behind_view(view: u128, data: &[Buffer]) -> &[u8] {
+    let (len, buffer, offset) = (view as u32 as usize, (view >> 64) as u32 as usize, (view >> 96) as usize);
     &data[buffer][offset..offset + len]
 }
 

@@ -7,7 +7,7 @@ use arrow_buffer::NullBuffer;
 
 use super::bind::{BoundColumn, Spans};
 use super::column::WireNull;
-use super::convert::{BytesValues, Values};
+use super::convert::{BytesValues, MAX_INLINE, Values, behind_view};
 use crate::mapping::FeatureMapping;
 
 /// One feature of a [`BoundBatch`](crate::BoundBatch): what each row's record has of it.
@@ -108,6 +108,15 @@ impl<'a> FeatureBytes<'a> {
     pub fn views(&self) -> Option<Cow<'a, [u128]>> {
         match self.values {
             BytesValues::Views { views, .. } => Some(picked(views, &self.positions)),
+            _ => None,
+        }
+    }
+
+    /// The value of one of these [views](Self::views), if the view does not hold it: if it has more than 12 bytes.
+    #[inline]
+    pub fn behind_view(&self, view: u128) -> Option<&'a [u8]> {
+        match self.values {
+            BytesValues::Views { data, .. } if view as u32 as usize > MAX_INLINE => Some(behind_view(view, data)),
             _ => None,
         }
     }

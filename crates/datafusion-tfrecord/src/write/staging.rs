@@ -1,11 +1,10 @@
 //! [`Staging`]: where the shards of a run are until it is published, and what takes their bytes.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter};
+use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter};
 
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
@@ -84,10 +83,10 @@ impl ShardSinks for Sinks {
         }
     }
 
-    fn index_path(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<PathBuf>> {
+    fn index_file(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
         match self {
-            Self::Local { commit, indexed } => Ok(indexed.then(|| commit.index_path(partition, sequence))),
-            Self::Uploads(sinks) => sinks.index_path(),
+            Self::Local { commit, indexed } => Ok(indexed.then(|| commit.index_file(partition, sequence))),
+            Self::Uploads(sinks) => sinks.index_file(),
         }
     }
 

@@ -8,10 +8,10 @@ pub(crate) struct IndexLines {
     /// Longer than what is filled.
     text: Vec<u8>,
     filled: usize,
-    /// Where the next record starts.
-    start: u64,
-    /// The digits of `start` but for the last four, of which number they are, and how many.
+    /// The last four digits of where the next record starts, and those before.
+    low: u64,
     high: u64,
+    /// The digits of `high`, and how many they are: none of zero.
     high_text: [u8; HIGH_DIGITS],
     high_len: usize,
 }
@@ -46,29 +46,27 @@ impl IndexLines {
         if self.text.len() < self.filled + Self::LONGEST {
             self.text.resize(2 * self.filled + Self::LONGEST, 0);
         }
-        let (high, low) = (self.start / LOW, self.start % LOW);
-        if high == 0 || len >= LOW {
+        if self.high_len == 0 || len >= LOW {
             self.push_any(len);
         } else {
-            if high != self.high {
-                self.set_high(high);
-            }
             let zeros = usize::from(len < 1000) + usize::from(len < 100) + usize::from(len < 10);
-            // Four digits, a space, one to four digits, a line end.
-            let numbers = u128::from(four_digits(low)) | u128::from(b' ') << 32;
-            let numbers = numbers | u128::from(four_digits(len) >> (8 * zeros)) << 40;
-            let numbers = numbers | u128::from(b'\n') << (72 - 8 * zeros);
+            let start = u64::from(four_digits(self.low)) | u64::from(b' ') << 32;
+            let digits = u64::from(four_digits(len) >> (8 * zeros)) | u64::from(b'\n') << (32 - 8 * zeros);
             // Copied in one width; what is too much is written over.
             let high_text = self.high_text;
             self.put(&high_text, self.high_len);
-            self.put(&numbers.to_le_bytes(), 10 - zeros);
+            self.put(&start.to_le_bytes(), 5);
+            self.put(&digits.to_le_bytes(), 5 - zeros);
         }
-        self.start += len;
+        self.low += len;
+        if self.low >= LOW {
+            self.carry();
+        }
     }
 
     fn push_any(&mut self, len: u64) {
         let mut digits = itoa::Buffer::new();
-        for (number, behind) in [(self.start, b" "), (len, b"\n")] {
+        for (number, behind) in [(self.high * LOW + self.low, b" "), (len, b"\n")] {
             let number = digits.format(number).as_bytes();
             self.put(number, number.len());
             self.put(behind, 1);
@@ -85,13 +83,15 @@ impl IndexLines {
     }
 
     #[cold]
-    fn set_high(&mut self, high: u64) {
+    fn carry(&mut self) {
+        self.high += self.low / LOW;
+        self.low %= LOW;
         let mut digits = itoa::Buffer::new();
-        let text = digits.format(high).as_bytes();
+        let text = digits.format(self.high).as_bytes();
         if let Some(place) = self.high_text.get_mut(..text.len()) {
             place.copy_from_slice(text);
         }
-        (self.high, self.high_len) = (high, text.len());
+        self.high_len = text.len();
     }
 }
 

@@ -25,7 +25,7 @@ fn stage(commit: &LocalCommit, tag: &str) -> Vec<StagedShard> {
         let records = encode(&ids(first..first + 3000));
         let file = commit.create_shard(0, sequence).unwrap();
         let shard = ShardWriter::new(file, Compression::None, Level::default());
-        let mut shard = shard.with_index(commit.index_path(0, sequence));
+        let mut shard = shard.with_index(commit.index_file(0, sequence));
         // In two pieces, the second of which fills more than one buffer of lines.
         shard.append(&records, 0..10).unwrap();
         shard.append(&records, 10..records.len()).unwrap();

@@ -416,14 +416,17 @@ impl ValueStatistics {
         let Content::Bytes(lengths) = &mut self.content else { return };
         let listed = |value: &&[u8]| value.len() <= MAX_LISTED_BYTES;
         let value = |at| values.get(at).filter(listed).map(|value| Value::Bytes(value.into()));
-        let hash = |at| values.get(at).map(hash::bytes);
         let Some(views) = values.views() else {
             lengths.add(values.iter().map(|value| value.len() as u64));
+            let hash = |at| values.get(at).map(hash::bytes);
             count_each(&mut self.distinct, self.frequent.as_mut(), 0..values.len(), hash, value);
             return;
         };
         lengths.add_views(&views);
-        let hash = |at| views.get(at).and_then(|view| hash::view(*view).or_else(|| hash(at)));
+        let hash = |at: usize| {
+            let view = *views.get(at)?;
+            hash::view(view).or_else(|| values.behind_view(view).map(hash::bytes))
+        };
         let counted = match &mut self.frequent {
             Some(frequent) => count_known(&mut self.distinct, frequent, views.iter().copied(), hash, value),
             None => 0,

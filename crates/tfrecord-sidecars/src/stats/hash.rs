@@ -37,6 +37,11 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
         4..8 => four(0) | four(len - 4) << (8 * (len - 4)),
         0..4 => bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte)),
         16..=MEDIUM => return medium(bytes),
+        13..16 => {
+            let eight = |place: usize| bytes.get(place..place + 8).and_then(|eight| eight.try_into().ok());
+            let part = |place: usize| u128::from(eight(place).map(u64::from_le_bytes).unwrap_or_default());
+            return word(product(part(0) | part(len - 8) << 64) ^ len as u64);
+        }
         _ => return xxh3_64(bytes),
     };
     short(padded | (len as u128) << 96)

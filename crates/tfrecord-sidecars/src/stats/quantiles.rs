@@ -10,13 +10,13 @@
 use super::hash;
 
 /// How many values the highest level may have, and so on downwards: each has two thirds of the one above it.
-const CAPACITIES: [usize; LEVELS + 2] = [HIGHEST, 682, 454, 302, 201, 134, 89, 59];
+const CAPACITIES: [usize; LEVELS + 2] = [HIGHEST, 960, 640, 426, 284, 189, 126];
 
 /// Values of the highest level.
-const HIGHEST: usize = 1024;
+const HIGHEST: usize = 1440;
 
 /// Levels that are kept.
-const LEVELS: usize = 6;
+const LEVELS: usize = 5;
 
 /// Up to so many values, all are kept.
 pub(super) const EXACT: u64 = HIGHEST as u64 - 1;
@@ -36,25 +36,45 @@ pub(super) struct Quantiles {
 
 impl Quantiles {
     /// Adds `len` values. A NaN is none.
+    #[inline(always)]
     pub(super) fn update(&mut self, len: usize, value: impl Fn(usize) -> f64) {
-        let len = len as u64;
         let mut at = 0;
         while at < len {
-            let (block, mut left) = (1 << self.base, len - at);
+            let left = (len - at) as u64;
+            if self.base == 0 {
+                at += self.insert_all(left, |offset| value(at + offset as usize)) as usize;
+                continue;
+            }
+            // A power of two: a division would cost more than all the rest.
+            let block = 1_u64 << self.base;
             if self.in_block == 0 {
-                self.pick = if block == 1 { 0 } else { self.coin() % block };
+                self.pick = self.coin() & (block - 1);
             }
-            left = left.min(block - self.in_block);
-            if (self.in_block..self.in_block + left).contains(&self.pick) {
-                let position = at + self.pick - self.in_block;
-                let value = usize::try_from(position).map_or(f64::NAN, &value);
-                self.in_block = (self.in_block + left) % block;
-                self.insert(value);
-            } else {
-                self.in_block = (self.in_block + left) % block;
+            let left = left.min(block - self.in_block);
+            let picked = self.pick.wrapping_sub(self.in_block);
+            self.in_block = (self.in_block + left) & (block - 1);
+            if picked < left {
+                self.insert(value(at + picked as usize));
             }
-            at += left;
+            at += left as usize;
         }
+    }
+
+    /// Adds so many values, or as many as the lowest level has room for, and tells how many.
+    #[inline(always)]
+    fn insert_all(&mut self, most: u64, value: impl Fn(u64) -> f64) -> u64 {
+        if self.levels.is_empty() {
+            self.levels.push(Vec::new());
+        }
+        let capacity = self.capacity(0);
+        let Some(lowest) = self.levels.first_mut() else { return most };
+        let taken = most.min(capacity.saturating_sub(lowest.len()).max(1) as u64);
+        // Both zeros are one value.
+        lowest.extend((0..taken).map(value).filter(|value| !value.is_nan()).map(|value| key(value + 0.0)));
+        if lowest.len() >= capacity {
+            self.shrink();
+        }
+        taken
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -118,18 +138,9 @@ impl Quantiles {
         weighted.into_iter().map(|(key, weight)| (number(key), up_to(weight))).collect()
     }
 
+    #[inline]
     fn insert(&mut self, value: f64) {
-        if value.is_nan() {
-            return;
-        }
-        match self.levels.first_mut() {
-            // Both zeros are one value.
-            Some(lowest) => lowest.push(key(value + 0.0)),
-            None => self.levels.push(vec![key(value + 0.0)]),
-        }
-        if self.levels.first().is_some_and(|lowest| lowest.len() >= self.capacity(0)) {
-            self.shrink();
-        }
+        self.insert_all(1, |_| value);
     }
 
     /// How many values a level may have.

@@ -8,7 +8,6 @@
 
 use std::io::{self, Write};
 use std::mem;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
-use tfrecord_shards::{ShardGroup, ShardPlace, ShardStats, StagedShard, StagedUpload};
+use tfrecord_shards::{IndexFile, ShardGroup, ShardPlace, ShardStats, StagedShard, StagedUpload};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -300,8 +299,8 @@ impl UploadSinks {
     }
 
     /// Where the index of a shard is kept until it is put beside the shard.
-    pub(crate) fn index_path(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
-        self.set.index_file()
+    pub(crate) fn index_file(&self) -> tfrecord_shards::Result<Option<IndexFile>> {
+        Ok(self.set.index_file()?.map(IndexFile::from))
     }
 
     fn create(

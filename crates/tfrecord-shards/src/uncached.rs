@@ -1,0 +1,373 @@
+//! [`UncachedFile`]: a new file whose bytes go to the disk past the page cache.
+//!
+//! A shard is synced before it is staged, so its bytes reach the disk while the run waits, and a set is as a rule larger
+//! than what its reader wants kept in memory. Written the usual way each byte is copied into a page of the cache, which has
+//! to be found and cleared first; that was a quarter of a conversion's CPU time, and more where memory is short. It pushed
+//! other files out of the cache, and counted against the memory limit of a container.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+
+/// What addresses, places and lengths of direct writes are multiples of: the largest logical block of usual disks, and a
+/// page (open(2), "`O_DIRECT`").
+const ALIGNMENT: usize = 4096;
+
+/// Bytes of a write. Longer ones were not faster on the disks tried.
+const BUFFER_LEN: usize = 2 << 20;
+
+/// Buffers of a file: one that is filled, one that is written and one that waits for that.
+const BUFFERS: usize = 3;
+
+/// Files that are written so at a time, for each processor and at most: for a shard and its index, and those that are being
+/// finished. More streams do not make a disk faster, and each has its buffers.
+const STREAMS_PER_PROCESSOR: usize = 4;
+const MAX_STREAMS: usize = 32;
+
+/// What the files of a set that go past the cache share: their number is bounded, and their buffers go on to the next.
+#[derive(Debug)]
+pub(crate) struct UncachedStreams(Mutex<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Streams that may still be begun.
+    left: usize,
+    spare: Vec<Buffer>,
+}
+
+impl Default for UncachedStreams {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let left = (STREAMS_PER_PROCESSOR * processors).min(MAX_STREAMS);
+        Self(Mutex::new(Shared { left, spare: Vec::new() }))
+    }
+}
+
+impl UncachedStreams {
+    /// A stream to a new file, if there may be one more.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
+        let shared = &mut *self.shared();
+        shared.left = shared.left.checked_sub(1)?;
+        let buffer = shared.spare.pop().unwrap_or_default();
+        Some(UncachedStream { buffer, writer: None, streams: Arc::clone(self) })
+    }
+
+    fn buffer(&self) -> Buffer {
+        self.shared().spare.pop().unwrap_or_default()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new file. Where the file system lets it, a thread of its own writes past the page cache what fills a buffer; what is too
+/// little for one, and every byte elsewhere, is written as usual.
+#[derive(Debug)]
+pub(crate) struct UncachedFile {
+    file: Arc<File>,
+    /// Nothing where bytes are written as they come.
+    stream: Option<UncachedStream>,
+}
+
+impl UncachedFile {
+    /// A file that is empty.
+    pub(crate) fn new(file: File, stream: Option<UncachedStream>) -> Self {
+        Self { file: Arc::new(file), stream }
+    }
+
+    /// Writes what has been collected, and syncs the file.
+    pub(crate) fn sync_all(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync_all()
+    }
+
+    /// The bytes that the file has, without those that are collected.
+    pub(crate) fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+impl Write for UncachedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(stream) = &mut self.stream else { return self.file.as_ref().write(bytes) };
+        let taken = stream.buffer.fill(bytes);
+        if stream.buffer.is_full() && !stream.hand_on(&self.file)? {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    /// Hands everything to the system. What comes after is written as usual, for its place is not aligned.
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.take().map_or(Ok(()), |stream| stream.finish(&self.file))
+    }
+}
+
+/// Buffers on their way to a file.
+#[derive(Debug)]
+pub(crate) struct UncachedStream {
+    buffer: Buffer,
+    writer: Option<Writer>,
+    streams: Arc<UncachedStreams>,
+}
+
+/// The thread that writes buffers. It ends when there is none to come, or with the first error.
+#[derive(Debug)]
+struct Writer {
+    full: Sender<Buffer>,
+    empty: Receiver<Buffer>,
+    /// Buffers that are filled, written or waiting.
+    buffers: usize,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl UncachedStream {
+    /// Hands the buffer to the thread and takes another one, or returns false: nothing can be written past the cache here.
+    fn hand_on(&mut self, file: &Arc<File>) -> io::Result<bool> {
+        if self.writer.is_none() {
+            self.writer = Writer::start(file);
+        }
+        let Some(writer) = &mut self.writer else { return Ok(false) };
+        let next = if writer.buffers < BUFFERS {
+            writer.buffers += 1;
+            Some(self.streams.buffer())
+        } else {
+            writer.empty.recv().ok()
+        };
+        if let Some(next) = next
+            && writer.full.send(std::mem::replace(&mut self.buffer, next)).is_ok()
+        {
+            return Ok(true);
+        }
+        // It has ended, so it has failed.
+        self.end_writer()?;
+        Err(io::Error::other("the thread that writes the file has ended"))
+    }
+
+    fn finish(mut self, file: &File) -> io::Result<()> {
+        if self.writer.is_some() {
+            self.end_writer()?;
+            set_uncached(file, false)?;
+        }
+        let mut file = file;
+        file.write_all(self.buffer.filled())
+    }
+
+    /// Waits until everything that was handed on is written.
+    fn end_writer(&mut self) -> io::Result<()> {
+        let Some(Writer { full, empty, thread, .. }) = self.writer.take() else { return Ok(()) };
+        drop(full);
+        let written = thread.join();
+        self.streams.shared().spare.extend(empty.try_iter());
+        written.unwrap_or_else(|_| Err(io::Error::other("the thread that writes the file has panicked")))
+    }
+}
+
+impl Drop for UncachedStream {
+    fn drop(&mut self) {
+        // Whoever gives a file up does not ask whether the rest of it could be written.
+        let _unwanted = self.end_writer();
+        let shared = &mut *self.streams.shared();
+        shared.left += 1;
+        shared.spare.push(std::mem::take(&mut self.buffer).cleared());
+    }
+}
+
+impl Writer {
+    /// None where a file cannot be written so, or a thread cannot be had.
+    fn start(file: &Arc<File>) -> Option<Self> {
+        set_uncached(file, true).ok()?;
+        let (full, to_write) = channel::<Buffer>();
+        let (written, empty) = channel();
+        let target = Arc::clone(file);
+        let write = move || {
+            for buffer in to_write {
+                write_blocks(&target, buffer.filled())?;
+                // Nobody asks for it when there is no more to fill.
+                let _unwanted = written.send(buffer.cleared());
+            }
+            Ok(())
+        };
+        match thread::Builder::new().name("write shard".to_owned()).spawn(write) {
+            Ok(thread) => Some(Self { full, empty, buffers: 1, thread }),
+            Err(_) => {
+                set_uncached(file, false).ok()?;
+                None
+            }
+        }
+    }
+}
+
+/// Writes whole blocks, past the cache as long as the file system does not mind.
+fn write_blocks(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                if !written.is_multiple_of(ALIGNMENT) {
+                    set_uncached(file, false)?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) && set_uncached(file, false)? => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// From now on the cache is passed, or not. Tells whether that is a change.
+#[cfg(target_os = "linux")]
+fn set_uncached(file: &File, uncached: bool) -> io::Result<bool> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+    let before = fcntl_getfl(file)?;
+    let mut flags = before;
+    flags.set(OFlags::DIRECT, uncached);
+    fcntl_setfl(file, flags)?;
+    Ok(flags != before)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_uncached(_: &File, uncached: bool) -> io::Result<bool> {
+    if uncached { Err(io::ErrorKind::Unsupported.into()) } else { Ok(false) }
+}
+
+/// [`BUFFER_LEN`] bytes, of which the first has an aligned address.
+#[derive(Debug)]
+struct Buffer {
+    /// Never grows, which would move it.
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        let mut bytes = Vec::<u8>::with_capacity(ALIGNMENT + BUFFER_LEN);
+        // Should it not be told, the system refuses the write, which is then done as usual.
+        let start = Some(bytes.as_ptr().align_offset(ALIGNMENT)).filter(|start| *start < ALIGNMENT).unwrap_or(0);
+        bytes.resize(start, 0);
+        Self { bytes, start }
+    }
+}
+
+impl Buffer {
+    /// Takes as much as there is room for, and tells how much.
+    fn fill(&mut self, bytes: &[u8]) -> usize {
+        let room = BUFFER_LEN - self.filled().len();
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.bytes.extend_from_slice(taken);
+        taken.len()
+    }
+
+    fn filled(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    fn is_full(&self) -> bool {
+        self.filled().len() == BUFFER_LEN
+    }
+
+    fn cleared(mut self) -> Self {
+        self.bytes.truncate(self.start);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::iter::repeat_with;
+
+    use super::*;
+
+    fn streams(left: usize) -> Arc<UncachedStreams> {
+        Arc::new(UncachedStreams(Mutex::new(Shared { left, spare: Vec::new() })))
+    }
+
+    /// Bytes that repeat nowhere where blocks or buffers do.
+    fn bytes(len: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let next = repeat_with(|| {
+            state = state.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+            (state >> 24) as u8
+        });
+        next.take(len).collect()
+    }
+
+    #[test]
+    fn files_of_any_length_hold_what_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let streams = streams(1);
+        for (number, len) in
+            [0, 1, BUFFER_LEN - 1, BUFFER_LEN, BUFFER_LEN + 1, 9 * BUFFER_LEN + 4097].into_iter().enumerate()
+        {
+            let expected = bytes(len);
+            let path = dir.path().join(number.to_string());
+            let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams.begin());
+            for piece in expected.chunks(100_001) {
+                file.write_all(piece).unwrap();
+            }
+            file.sync_all().unwrap();
+            assert_eq!(file.len().unwrap(), len as u64);
+            assert!(fs::read(&path).unwrap() == expected, "{len} bytes");
+        }
+        // Each used what the one before had left.
+        assert_eq!(streams.shared().spare.len(), BUFFERS);
+    }
+
+    #[test]
+    fn what_is_written_after_a_flush_follows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let expected = bytes(4 * BUFFER_LEN);
+        let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams(1).begin());
+        for piece in expected.chunks(3 * BUFFER_LEN / 2 + 1) {
+            file.write_all(piece).unwrap();
+            file.flush().unwrap();
+        }
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn streams_are_bounded_and_given_back() {
+        let streams = streams(2);
+        let (first, second) = (streams.begin(), streams.begin());
+        assert!(first.is_some() && second.is_some() && streams.begin().is_none());
+        drop(first);
+        assert!(streams.begin().is_some());
+    }
+
+    #[test]
+    fn an_error_of_the_thread_reaches_the_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "").unwrap();
+        // Not open for writing.
+        let mut file = UncachedFile::new(File::open(&path).unwrap(), streams(1).begin());
+        let bytes = bytes(BUFFER_LEN);
+        let failed = (0..4 * BUFFERS).find_map(|_| file.write_all(&bytes).err());
+        assert_eq!(failed.unwrap().raw_os_error(), Some(Errno::BADF.raw_os_error()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn where_the_cache_cannot_be_passed_bytes_are_written_as_usual() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert!(set_uncached(&full, true).is_err());
+        let mut file = UncachedFile::new(full, streams(1).begin());
+        let failed = file.write_all(&bytes(BUFFER_LEN)).unwrap_err();
+        assert_eq!(failed.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+
+        let null = File::options().write(true).open("/dev/null").unwrap();
+        let mut file = UncachedFile::new(null, streams(1).begin());
+        file.write_all(&bytes(3 * BUFFER_LEN / 2)).unwrap();
+        assert!(file.stream.is_none());
+    }
+}
