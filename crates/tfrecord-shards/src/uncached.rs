@@ -17,16 +17,28 @@ use rustix::io::Errno;
 /// page (open(2), "`O_DIRECT`").
 const ALIGNMENT: usize = 4096;
 
-/// Bytes of a write. Longer ones were not faster on the disks tried.
-const BUFFER_LEN: usize = 2 << 20;
+/// How files are written so, and how many at a time.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    /// Bytes of a write.
+    buffer_len: usize,
+    /// Buffers of a file: one that is filled, one that is written, and maybe one that waits for that.
+    buffers: usize,
+}
 
-/// Buffers of a file: one that is filled, one that is written and one that waits for that.
-const BUFFERS: usize = 3;
+/// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
+const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Files that are written so at a time, for each processor and at most: for a shard and its index, and those that are being
-/// finished. More streams do not make a disk faster, and each has its buffers.
-const STREAMS_PER_PROCESSOR: usize = 4;
-const MAX_STREAMS: usize = 32;
+/// Of files beyond these, which are filled side by side.
+const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
+
+/// Files that are written in large buffers at a time, for each processor and at most: a shard and its index, and those that
+/// are being finished.
+const LARGE_PER_PROCESSOR: usize = 4;
+const MAX_LARGE: usize = 32;
+
+/// Files beside them that are written in small ones: their buffers take 64 MiB.
+const MAX_SMALL: usize = 64;
 
 /// What the files of a set that go past the cache share: their number is bounded, and their buffers go on to the next.
 #[derive(Debug)]
@@ -34,7 +46,14 @@ pub(crate) struct UncachedStreams(Mutex<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Streams that may still be begun.
+    large: Pool,
+    small: Pool,
+}
+
+/// Streams of a class that may still be begun, and buffers that none has.
+#[derive(Debug)]
+struct Pool {
+    class: Class,
     left: usize,
     spare: Vec<Buffer>,
 }
@@ -42,26 +61,39 @@ struct Shared {
 impl Default for UncachedStreams {
     fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let left = (STREAMS_PER_PROCESSOR * processors).min(MAX_STREAMS);
-        Self(Mutex::new(Shared { left, spare: Vec::new() }))
+        Self::new((LARGE_PER_PROCESSOR * processors).min(MAX_LARGE), MAX_SMALL)
     }
 }
 
 impl UncachedStreams {
+    fn new(large: usize, small: usize) -> Self {
+        let pool = |class, left| Pool { class, left, spare: Vec::new() };
+        Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small) }))
+    }
+
     /// A stream to a new file, if there may be one more.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
         let shared = &mut *self.shared();
-        shared.left = shared.left.checked_sub(1)?;
-        let buffer = shared.spare.pop().unwrap_or_default();
-        Some(UncachedStream { buffer, writer: None, streams: Arc::clone(self) })
-    }
-
-    fn buffer(&self) -> Buffer {
-        self.shared().spare.pop().unwrap_or_default()
+        let pool = [&mut shared.large, &mut shared.small].into_iter().find(|pool| pool.left > 0)?;
+        pool.left -= 1;
+        let (class, buffer) = (pool.class, pool.buffer());
+        Some(UncachedStream { class, buffer, writer: None, streams: Arc::clone(self) })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn pool(&mut self, class: Class) -> &mut Pool {
+        if class.buffer_len == LARGE.buffer_len { &mut self.large } else { &mut self.small }
+    }
+}
+
+impl Pool {
+    fn buffer(&mut self) -> Buffer {
+        self.spare.pop().unwrap_or_else(|| Buffer::new(self.class.buffer_len))
     }
 }
 
@@ -111,6 +143,7 @@ impl Write for UncachedFile {
 /// Buffers on their way to a file.
 #[derive(Debug)]
 pub(crate) struct UncachedStream {
+    class: Class,
     buffer: Buffer,
     writer: Option<Writer>,
     streams: Arc<UncachedStreams>,
@@ -133,9 +166,9 @@ impl UncachedStream {
             self.writer = Writer::start(file);
         }
         let Some(writer) = &mut self.writer else { return Ok(false) };
-        let next = if writer.buffers < BUFFERS {
+        let next = if writer.buffers < self.class.buffers {
             writer.buffers += 1;
-            Some(self.streams.buffer())
+            Some(self.streams.shared().pool(self.class).buffer())
         } else {
             writer.empty.recv().ok()
         };
@@ -163,7 +196,7 @@ impl UncachedStream {
         let Some(Writer { full, empty, thread, .. }) = self.writer.take() else { return Ok(()) };
         drop(full);
         let written = thread.join();
-        self.streams.shared().spare.extend(empty.try_iter());
+        self.streams.shared().pool(self.class).spare.extend(empty.try_iter());
         written.unwrap_or_else(|_| Err(io::Error::other("the thread that writes the file has panicked")))
     }
 }
@@ -172,9 +205,11 @@ impl Drop for UncachedStream {
     fn drop(&mut self) {
         // Whoever gives a file up does not ask whether the rest of it could be written.
         let _unwanted = self.end_writer();
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::new(0)).cleared();
         let shared = &mut *self.streams.shared();
-        shared.left += 1;
-        shared.spare.push(std::mem::take(&mut self.buffer).cleared());
+        let pool = shared.pool(self.class);
+        pool.left += 1;
+        pool.spare.push(buffer);
     }
 }
 
@@ -239,28 +274,28 @@ fn set_uncached(_: &File, uncached: bool) -> io::Result<bool> {
     if uncached { Err(io::ErrorKind::Unsupported.into()) } else { Ok(false) }
 }
 
-/// [`BUFFER_LEN`] bytes, of which the first has an aligned address.
+/// Bytes of which the first has an aligned address.
 #[derive(Debug)]
 struct Buffer {
     /// Never grows, which would move it.
     bytes: Vec<u8>,
     start: usize,
-}
-
-impl Default for Buffer {
-    fn default() -> Self {
-        let mut bytes = Vec::<u8>::with_capacity(ALIGNMENT + BUFFER_LEN);
-        // Should it not be told, the system refuses the write, which is then done as usual.
-        let start = Some(bytes.as_ptr().align_offset(ALIGNMENT)).filter(|start| *start < ALIGNMENT).unwrap_or(0);
-        bytes.resize(start, 0);
-        Self { bytes, start }
-    }
+    /// Room behind the start.
+    len: usize,
 }
 
 impl Buffer {
+    fn new(len: usize) -> Self {
+        let mut bytes = Vec::<u8>::with_capacity(ALIGNMENT + len);
+        // Should it not be told, the system refuses the write, which is then done as usual.
+        let start = Some(bytes.as_ptr().align_offset(ALIGNMENT)).filter(|start| *start < ALIGNMENT).unwrap_or(0);
+        bytes.resize(start, 0);
+        Self { bytes, start, len }
+    }
+
     /// Takes as much as there is room for, and tells how much.
     fn fill(&mut self, bytes: &[u8]) -> usize {
-        let room = BUFFER_LEN - self.filled().len();
+        let room = self.len - self.filled().len();
         let taken = bytes.get(..room).unwrap_or(bytes);
         self.bytes.extend_from_slice(taken);
         taken.len()
@@ -271,7 +306,7 @@ impl Buffer {
     }
 
     fn is_full(&self) -> bool {
-        self.filled().len() == BUFFER_LEN
+        self.filled().len() == self.len
     }
 
     fn cleared(mut self) -> Self {
@@ -287,8 +322,10 @@ mod tests {
 
     use super::*;
 
-    fn streams(left: usize) -> Arc<UncachedStreams> {
-        Arc::new(UncachedStreams(Mutex::new(Shared { left, spare: Vec::new() })))
+    const BUFFER_LEN: usize = LARGE.buffer_len;
+
+    fn streams(large: usize) -> Arc<UncachedStreams> {
+        Arc::new(UncachedStreams::new(large, 0))
     }
 
     /// Bytes that repeat nowhere where blocks or buffers do.
@@ -304,22 +341,23 @@ mod tests {
     #[test]
     fn files_of_any_length_hold_what_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let streams = streams(1);
-        for (number, len) in
-            [0, 1, BUFFER_LEN - 1, BUFFER_LEN, BUFFER_LEN + 1, 9 * BUFFER_LEN + 4097].into_iter().enumerate()
-        {
-            let expected = bytes(len);
-            let path = dir.path().join(number.to_string());
-            let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams.begin());
-            for piece in expected.chunks(100_001) {
-                file.write_all(piece).unwrap();
+        for (class, streams) in [(LARGE, UncachedStreams::new(1, 0)), (SMALL, UncachedStreams::new(0, 1))] {
+            let streams = Arc::new(streams);
+            let len = class.buffer_len;
+            for len in [0, 1, len - 1, len, len + 1, 9 * len + 4097] {
+                let expected = bytes(len);
+                let path = dir.path().join(format!("{}-{len}", class.buffers));
+                let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams.begin());
+                for piece in expected.chunks(100_001) {
+                    file.write_all(piece).unwrap();
+                }
+                file.sync_all().unwrap();
+                assert_eq!(file.len().unwrap(), len as u64);
+                assert!(fs::read(&path).unwrap() == expected, "{len} bytes");
             }
-            file.sync_all().unwrap();
-            assert_eq!(file.len().unwrap(), len as u64);
-            assert!(fs::read(&path).unwrap() == expected, "{len} bytes");
+            // Each used what the one before had left.
+            assert_eq!(streams.shared().pool(class).spare.len(), class.buffers);
         }
-        // Each used what the one before had left.
-        assert_eq!(streams.shared().spare.len(), BUFFERS);
     }
 
     #[test]
@@ -337,11 +375,12 @@ mod tests {
 
     #[test]
     fn streams_are_bounded_and_given_back() {
-        let streams = streams(2);
-        let (first, second) = (streams.begin(), streams.begin());
-        assert!(first.is_some() && second.is_some() && streams.begin().is_none());
+        let streams = Arc::new(UncachedStreams::new(1, 1));
+        let (first, second) = (streams.begin().unwrap(), streams.begin().unwrap());
+        assert_eq!((first.buffer.len, second.buffer.len), (LARGE.buffer_len, SMALL.buffer_len));
+        assert!(streams.begin().is_none());
         drop(first);
-        assert!(streams.begin().is_some());
+        assert_eq!(streams.begin().unwrap().buffer.len, LARGE.buffer_len);
     }
 
     #[test]
@@ -352,7 +391,7 @@ mod tests {
         // Not open for writing.
         let mut file = UncachedFile::new(File::open(&path).unwrap(), streams(1).begin());
         let bytes = bytes(BUFFER_LEN);
-        let failed = (0..4 * BUFFERS).find_map(|_| file.write_all(&bytes).err());
+        let failed = (0..4 * LARGE.buffers).find_map(|_| file.write_all(&bytes).err());
         assert_eq!(failed.unwrap().raw_os_error(), Some(Errno::BADF.raw_os_error()));
     }
 
