@@ -2,8 +2,8 @@
 //!
 //! A shard is synced before it is staged, so its bytes reach the disk while the run waits, and a set is as a rule larger
 //! than what its reader wants kept in memory. Written the usual way each byte is copied into a page of the cache, which has
-//! to be found and cleared first; that was a quarter of a conversion's CPU time, and more where memory is short. It pushed
-//! other files out of the cache, and counted against the memory limit of a container.
+//! to be found and cleared first; that was a seventh of a conversion's CPU time, and half where fresh memory is dear. It
+//! pushed other files out of the cache, and counted against the memory limit of a container.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -38,6 +38,7 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
         0..4 => bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte)),
         16..=MEDIUM => return medium(bytes),
         13..16 => {
+            // Two times eight bytes, which overlap.
             let eight = |place: usize| bytes.get(place..place + 8).and_then(|eight| eight.try_into().ok());
             let part = |place: usize| u128::from(eight(place).map(u64::from_le_bytes).unwrap_or_default());
             return word(product(part(0) | part(len - 8) << 64) ^ len as u64);
