@@ -63,6 +63,7 @@
 //! The crate is synchronous and knows nothing of SQL, files or shards; `tfrecord-shards` and `datafusion-tfrecord`
 //! stand on it.
 
+mod compact;
 mod error;
 mod mapping;
 mod options;
@@ -74,6 +75,7 @@ mod vocabulary;
 mod wire;
 mod writer;
 
+pub use compact::CompactForm;
 pub use error::{Error, ErrorKind, Result};
 pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};

@@ -89,6 +89,7 @@ impl RecordBuffer {
     }
 
     /// Room for `additional` bytes behind the last record. What it holds is of no meaning.
+    #[inline]
     pub(crate) fn spare(&mut self, additional: usize) -> Spare<'_> {
         let needed = self.filled + additional;
         if self.bytes.len() < needed {
@@ -113,6 +114,7 @@ impl Spare<'_> {
     }
 
     /// The bytes up to `end` are one more record.
+    #[inline]
     pub(crate) fn push_record(&mut self, end: usize) {
         *self.filled = end;
         self.ends.push(end);

@@ -111,6 +111,8 @@ pub(crate) struct Template {
     bytes: [u8; TEMPLATE_WIDTH],
     /// All ones where a length stands, to which that of the value is to be added: entry, feature, list, value.
     lengths: [u8; TEMPLATE_WIDTH],
+    /// All ones where there is a byte of the template at all.
+    within: [u8; TEMPLATE_WIDTH],
     len: usize,
     longest: usize,
 }
@@ -139,13 +141,33 @@ impl Template {
         for at in [1, len - 5, len - 3, len - 1] {
             lengths[at] = u8::MAX;
         }
-        Some(Self { bytes, lengths, len, longest })
+        let mut within = [0; TEMPLATE_WIDTH];
+        within[..len].fill(u8::MAX);
+        Some(Self { bytes, lengths, within, len, longest })
     }
 
     /// The longest value whose lengths all fit in one byte.
     #[inline(always)]
     pub(crate) fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// Bytes before the value.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The length of the value, if what stands here is what the template [writes](Self::put) before it.
+    #[inline(always)]
+    pub(crate) fn value_len(&self, found: &[u8; TEMPLATE_WIDTH]) -> Option<usize> {
+        let value_len = found[self.len - 1];
+        let mut differs = 0;
+        let expected = self.bytes.iter().zip(&self.lengths).map(|(byte, length)| byte.wrapping_add(length & value_len));
+        for ((found, expected), within) in found.iter().zip(expected).zip(&self.within) {
+            differs |= (found ^ expected) & within;
+        }
+        (differs == 0 && usize::from(value_len) <= self.longest).then_some(usize::from(value_len))
     }
 
     /// Writes everything before a value of `value_len` bytes, at most [`longest`](Self::longest), and returns the
@@ -187,6 +209,12 @@ mod tests {
         let end = template.put(&mut out, 0, 1);
         assert_eq!(&out[..end], b"\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01");
         assert_eq!(template.longest() + 9, 127);
+        assert_eq!((template.len(), template.value_len(&out)), (end, Some(1)));
+        for at in 0..end {
+            let mut other = out;
+            other[at] ^= 4;
+            assert_eq!(template.value_len(&other), None, "byte {at}");
+        }
         assert!(Template::new(&"n".repeat(40), FeatureKind::Int64).is_none());
     }
 }

@@ -38,10 +38,26 @@ pub(crate) const OVERHEAD: usize = HEADER_LEN + FOOTER_LEN;
 pub fn seal_record(frame: &mut [u8]) {
     let Some((header, rest)) = frame.split_first_chunk_mut::<HEADER_LEN>() else { return };
     let Some((payload, footer)) = rest.split_last_chunk_mut::<FOOTER_LEN>() else { return };
-    let len = payload.len() as u64;
+    *header = frame_header(payload.len());
+    *footer = masked_crc32c(payload).to_le_bytes();
+}
+
+/// What stands before a payload of so many bytes: the length and its checksum.
+///
+/// ```
+/// use tfrecord_framing::{HEADER_LEN, frame_header, seal_record};
+///
+/// let mut frame = [0; 12 + 7 + 4];
+/// seal_record(&mut frame);
+/// assert_eq!(frame_header(7), frame[..HEADER_LEN]);
+/// ```
+#[inline]
+pub fn frame_header(payload_len: usize) -> [u8; HEADER_LEN] {
+    let len = payload_len as u64;
+    let mut header = [0; HEADER_LEN];
     header[..8].copy_from_slice(&len.to_le_bytes());
     header[8..].copy_from_slice(&masked_crc32c_of_len(len).to_le_bytes());
-    *footer = masked_crc32c(payload).to_le_bytes();
+    header
 }
 
 /// Appends one frame to `out`, whose payload is what `fill` appends.

@@ -64,7 +64,7 @@ pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownC
 pub use crc::{CrcPolicy, UnknownCrcPolicy, mask_crc, masked_crc32c, unmask_crc};
 pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
-pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, frame_len, seal_record};
+pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, frame_header, frame_len, seal_record};
 pub use reader::RecordReader;
 pub use records::{Frames, Records};
 pub use scanner::{Damage, DamageKind, RecordScanner};

@@ -11,38 +11,44 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_tfrecord::RecordBuffer;
+use arrow_array::{ArrayRef, Float32Array, RecordBatch, StringArray, UInt64Array};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
-use tfrecord_framing::append_record;
 use tfrecord_shards::Sharding;
 use tfrecord_shards::sort::{EqualRecords, RecordSorter, SortKey, SorterOptions, TempDirSpill};
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What a table writer hands over at a time.
-const BUFFER_BYTES: usize = 2 << 20;
+const BUFFER_ROWS: u64 = 20_000;
 
 /// Keys and records of an input.
 type Input = Vec<(Vec<SortKey>, RecordBuffer)>;
 
-/// So many records of 130 framed bytes on average, each different from the others, in two inputs.
+/// So many Examples of five features and 100 framed bytes or so, each different from the others, in two inputs.
 fn inputs(rows: u64, distinct: u64) -> [Input; 2] {
     let mut inputs = [Vec::new(), Vec::new()];
-    let mut frame = Vec::new();
-    let (mut keys, mut records) = (Vec::new(), RecordBuffer::default());
-    for row in 0..rows {
-        let number = row % distinct;
-        frame.clear();
-        append_record(&mut frame, |out| {
-            out.extend_from_slice(&number.to_le_bytes());
-            out.resize(out.len() + 96 + (number * 7 % 21) as usize, 7);
-            Ok::<_, std::convert::Infallible>(())
-        })
+    let mut first = 0;
+    let mut encoder = None;
+    while first < rows {
+        let numbers: Vec<u64> = (first..rows.min(first + BUFFER_ROWS)).map(|row| row % distinct).collect();
+        first += BUFFER_ROWS;
+        let kinds = ["alpha", "beta", "gamma", "delta"];
+        let hash = |number: &u64| xxh3_64(&number.to_le_bytes());
+        let batch = RecordBatch::try_from_iter([
+            ("id", Arc::new(UInt64Array::from(numbers.clone())) as ArrayRef),
+            ("user", Arc::new(numbers.iter().map(|number| Some(hash(number) >> 24)).collect::<UInt64Array>())),
+            ("label", Arc::new(numbers.iter().map(|number| Some(hash(number) & 1)).collect::<UInt64Array>())),
+            ("price", Arc::new(numbers.iter().map(|number| Some(hash(number) as f32)).collect::<Float32Array>())),
+            ("kind", Arc::new(numbers.iter().map(|number| Some(kinds[*number as usize % 4])).collect::<StringArray>())),
+        ])
         .unwrap();
-        keys.push(SortKey::new(0, xxh3_128_with_seed(&frame[12..frame.len() - 4], 1)));
-        records.push_frame(&frame);
-        if records.bytes().len() >= BUFFER_BYTES || row + 1 == rows {
-            inputs[row as usize / 17_000 % 2].push((std::mem::take(&mut keys), std::mem::take(&mut records)));
-        }
+        let encoder = encoder.get_or_insert_with(|| {
+            Encoder::new(Arc::new(Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap()))
+        });
+        let mut records = RecordBuffer::default();
+        encoder.encode(&batch, &mut records).unwrap();
+        let keys = (0..records.len()).map(|record| SortKey::shuffled(0, records.payload(record), 1)).collect();
+        inputs[(first / BUFFER_ROWS % 2) as usize].push((keys, records));
     }
     inputs
 }
@@ -66,9 +72,9 @@ fn sort(inputs: [Input; 2], memory: usize, sharding: Sharding) -> Steps {
             let mut sorted = sorter.input();
             scope.spawn(move |_| {
                 for (keys, records) in input {
-                    sorted.push(&keys, records).unwrap();
+                    sorted.push(&keys, &records).unwrap();
                     if sorted.memory() > memory {
-                        drop(sorted.spill().unwrap());
+                        sorted.spill().unwrap();
                     }
                 }
                 sorted.finish().unwrap();
@@ -131,6 +137,7 @@ fn steps() {
     let spilled = std::env::var("SPILL").ok().and_then(|bytes| bytes.parse().ok()).unwrap_or(192usize << 20);
     let count = Sharding::Count(NonZeroUsize::new(16).unwrap());
     let cases = [
+        ("memory", usize::MAX, rows, count),
         ("memory", usize::MAX, rows, count),
         ("spilled", spilled, rows, count),
         ("spilled, 128 MiB shards", spilled, rows, Sharding::default()),

@@ -34,7 +34,7 @@
 //! records.push_frame(&frame(b"first"));
 //! records.push_frame(&frame(b"second"));
 //! records.push_frame(&frame(b"third"));
-//! input.push(&[SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], records)?;
+//! input.push(&[SortKey::new(0, 7), SortKey::new(1, 9), SortKey::new(1, 8)], &records)?;
 //! if input.memory() > 64 << 20 {
 //!     input.spill()?;
 //! }
@@ -55,6 +55,7 @@
 //! then bytes.
 
 mod input;
+mod kept;
 mod key;
 mod load;
 mod plan;
@@ -65,12 +66,15 @@ mod spill;
 mod walk;
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arrow_tfrecord::{CompactForm, RecordBuffer};
 
 use crate::error::{ErrorKind, Result};
 use crate::sharding::Sharding;
 
-use run::{Run, RunSet};
+use run::{Run, RunSet, Stored};
 use scan::{Copies, Tally};
 use walk::Chunks;
 
@@ -79,6 +83,12 @@ pub use key::SortKey;
 pub use plan::{PlannedShard, ShardPlan};
 pub use read::{SortedBlock, TaskRecords};
 pub use spill::{SpillFile, SpillStats, SpillStore, TempDirSpill};
+
+/// Bytes of a chunk that is sorted in the caches, about.
+const CACHED_CHUNK_BYTES: usize = 2 << 20;
+
+/// Bytes of a chunk for each run, at least, if so much may be read at a time: what is read in one go.
+const READ_BYTES: usize = 128 << 10;
 
 /// What becomes of equal records: those whose group, key and bytes are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +125,8 @@ impl SorterOptions {
         self
     }
 
-    /// Sets how many framed bytes are read back and sorted at a time, about; a single record may be longer.
+    /// Sets how many bytes are read back and sorted at a time, at most, about; a single record may be longer. There are
+    /// fewer where few runs have been spilled.
     #[must_use]
     pub fn with_chunk_bytes(mut self, bytes: usize) -> Self {
         self.chunk_bytes = bytes.max(1);
@@ -139,6 +150,12 @@ pub struct RecordSorter(Arc<Shared>);
 struct Shared {
     options: SorterOptions,
     state: Mutex<State>,
+    /// Records come that cannot all be held as they are.
+    has_spilled: AtomicBool,
+    /// In which records are kept from then on: that of the first of them.
+    form: OnceLock<CompactForm>,
+    /// Slabs that are to be used again.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 #[derive(Debug, Default)]
@@ -155,7 +172,8 @@ struct State {
 impl RecordSorter {
     /// A sorter without inputs yet.
     pub fn new(options: SorterOptions) -> Self {
-        Self(Arc::new(Shared { options, state: Mutex::default() }))
+        let (state, has_spilled, form, spare) = Default::default();
+        Self(Arc::new(Shared { options, state, has_spilled, form, spare }))
     }
 
     /// One more input. Every input must be [finished](SorterInput::finish) before the sorter is.
@@ -168,6 +186,39 @@ impl RecordSorter {
     fn copies(&self) -> SorterInput {
         self.state().inputs += 1;
         SorterInput::new(self.clone(), true)
+    }
+
+    /// Gives back some of the memory that is spare: kept, after it has been spilled, for records to come. Tells how many
+    /// bytes, none if there are none.
+    pub fn drop_spare(&self) -> usize {
+        self.take_spare().map_or(0, |slab| slab.len())
+    }
+
+    fn take_spare(&self) -> Option<Vec<u8>> {
+        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keeps slabs, and tells how many bytes these are.
+    fn put_spare(&self, slabs: impl Iterator<Item = Vec<u8>>) -> usize {
+        let mut spare = self.0.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = spare.len();
+        spare.extend(slabs);
+        spare.iter().skip(before).map(Vec::len).sum()
+    }
+
+    /// The form that these records are kept in: none as long as all fit in memory.
+    fn form(&self, records: &RecordBuffer) -> &CompactForm {
+        if self.0.has_spilled.load(Ordering::Relaxed) {
+            self.0.form.get_or_init(|| CompactForm::of(records))
+        } else {
+            self.known_form()
+        }
+    }
+
+    /// The form of all records that are compact.
+    fn known_form(&self) -> &CompactForm {
+        static NONE: CompactForm = CompactForm::NONE;
+        self.0.form.get().unwrap_or(&NONE)
     }
 
     /// What has been spilled so far.
@@ -197,10 +248,16 @@ impl RecordSorter {
             state.finished = true;
             (mem::take(&mut state.runs), mem::take(&mut state.rows))
         };
+        while self.drop_spare() > 0 {}
         let options = &self.0.options;
         let chunks = |runs: &[Arc<Run>]| {
-            let set = RunSet { runs: runs.to_vec(), path: options.spill.path().to_owned() };
-            Chunks::new(Arc::new(set), options.chunk_bytes)
+            let form = self.known_form().clone();
+            let set = RunSet { runs: runs.to_vec(), form, path: options.spill.path().to_owned() };
+            // At any key there are as many as have been spilled, and those in memory.
+            let in_memory = runs.iter().filter(|run| matches!(run.stored, Stored::Memory(_))).count();
+            let spilled = usize::try_from(self.state().stats.runs).unwrap_or(usize::MAX);
+            let chunk_bytes = READ_BYTES.saturating_mul(spilled.saturating_add(in_memory)).max(CACHED_CHUNK_BYTES);
+            Chunks::new(Arc::new(set), chunk_bytes.min(options.chunk_bytes))
         };
         let mut sorted = chunks(&runs);
         let tallies = match options.equal {
@@ -210,6 +267,7 @@ impl RecordSorter {
                 let tallies = scan::spread(&sorted, &copies)?;
                 if copies.finish()? {
                     runs.append(&mut self.state().runs);
+                    while self.drop_spare() > 0 {}
                     sorted = chunks(&runs);
                     scan::count(&sorted)?
                 } else {

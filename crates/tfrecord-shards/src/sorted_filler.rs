@@ -86,14 +86,14 @@ impl SortedFiller {
         Self { pool, commit, sharding, form, sorter, input, input_bytes: memory - for_readers }
     }
 
-    /// Takes records and their [keys](RowOrder::keys). Gives back buffers that are free again.
-    pub(crate) fn fill(&mut self, keys: &[SortKey], records: RecordBuffer) -> Result<Vec<RecordBuffer>> {
+    /// Takes records and their [keys](RowOrder::keys).
+    pub(crate) fn fill(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
         let Self { pool, input, input_bytes, .. } = self;
         input.push(keys, records)?;
-        if input.memory() <= *input_bytes {
-            return Ok(Vec::new());
+        if input.memory() > *input_bytes {
+            pool.install(|| input.spill())?;
         }
-        Ok(pool.install(|| input.spill())?.buffers)
+        Ok(())
     }
 
     /// Writes and finishes every shard.

@@ -410,13 +410,11 @@ impl ShardedWriter {
         let EncodedBlock { mut records, keys } = block.wait()??;
         self.record_len = records.bytes().len() / records.len().max(1);
         match &mut self.shards {
-            Shards::AsRowsCome(shards) => {
-                shards.fill(&records)?;
-                records.clear();
-                self.buffers.push(records);
-            }
-            Shards::AllRows { shards, .. } => self.buffers.append(&mut shards.fill(&keys, records)?),
+            Shards::AsRowsCome(shards) => shards.fill(&records)?,
+            Shards::AllRows { shards, .. } => shards.fill(&keys, &records)?,
         }
+        records.clear();
+        self.buffers.push(records);
         Ok(())
     }
 }

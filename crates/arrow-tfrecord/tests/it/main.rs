@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod choices;
+mod compact;
 mod damage;
 mod errors;
 mod filter;

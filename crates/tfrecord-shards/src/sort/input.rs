@@ -1,21 +1,20 @@
 //! [`SorterInput`]: takes the records of one input, and writes what does not fit in memory.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
 use std::mem;
+use std::num::NonZeroU16;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
 
+use super::kept::{FrameOrder, Slabs};
 use super::key::{Prefix, SortKey};
 use super::load::fetch;
-use super::run::{
-    BLOCK_ENTRIES, ENTRY_LEN, Entry, EntryForm, FileEntry, FileRun, MemoryRun, OFFSET_BITS, Run, Sample, Sampling,
-    Stored,
-};
+use super::run::{BLOCK_ENTRIES, Entry, EntryForm, FileEntry, FileRun, MemoryRun, Run, Sample, Sampling, Stored};
 use super::spill::SpillFile;
 use super::{EqualRecords, RecordSorter};
 use crate::error::{AtPath, ErrorKind, Result};
@@ -37,6 +36,10 @@ const PART_BITS: u32 = 8;
 /// Entries of a part that more than one thread sorts.
 const LONG_PART: usize = 1 << 16;
 
+/// Entries that there is room for from the beginning. Room that is not filled takes no memory; to make more of it means
+/// to copy what is filled.
+const ROOM_ENTRIES: usize = 4 << 20;
+
 /// Gathered pieces that wait to be written, at most.
 const WRITE_AHEAD: usize = 8;
 
@@ -46,13 +49,11 @@ pub struct SorterInput {
     sorter: RecordSorter,
     /// Whether the records are copies, of which none is left out, made on a thread among others.
     copies: bool,
-    /// One for each record in the buffers. Its room stays when records are spilled, as that of `pieces` does.
+    /// One for each record in the slabs. Its room stays when records are spilled, as that of `pieces` does.
     entries: Vec<Entry>,
     /// How much of that room has ever been filled. The rest takes no memory yet.
     entries_filled: usize,
-    buffers: Vec<RecordBuffer>,
-    /// Bytes that the buffers hold on to.
-    buffer_bytes: usize,
+    slabs: Slabs,
     /// Of what is gathered to be written.
     pieces: Vec<Vec<u8>>,
     /// Each for a range of keys.
@@ -92,8 +93,8 @@ pub struct Spilled {
     pub rows: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// The buffers that held them, cleared, to be used again or dropped.
-    pub buffers: Vec<RecordBuffer>,
+    /// Memory that held them, and is [spare](RecordSorter::drop_spare) now.
+    pub spare: usize,
 }
 
 /// Neighbouring entries of a run, and where their records start in it.
@@ -109,8 +110,7 @@ impl SorterInput {
             copies,
             entries: Vec::new(),
             entries_filled: 0,
-            buffers: Vec::new(),
-            buffer_bytes: 0,
+            slabs: Slabs::default(),
             pieces: Vec::new(),
             files: BTreeMap::new(),
             file_bounds: None,
@@ -120,58 +120,67 @@ impl SorterInput {
         }
     }
 
-    /// Takes records and a key for each. The buffer is kept as it is until it is spilled or read.
+    /// Takes records and a key for each. Tells for how many bytes that has taken new memory, beside what was
+    /// [spare](RecordSorter::drop_spare).
     ///
     /// # Errors
     /// When there are not as many keys as records, or more than can be numbered.
-    pub fn push(&mut self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
+    pub fn push(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<usize> {
         let refused = |problem| Err(ErrorKind::SortInput { problem }.into());
         if keys.len() != records.len() {
             return refused(format!("expected a key for each of {} records, found {} keys", records.len(), keys.len()));
         }
-        if records.bytes().len() >> OFFSET_BITS > 0 || u32::try_from(records.len()).is_err() {
-            return refused("a buffer holds 1 TiB, or more than 4 billion records".to_owned());
+        if u32::try_from(records.len()).is_err() {
+            return refused("a buffer holds more than 4 billion records".to_owned());
         }
         let is_long = |record| u32::try_from(records.slice(record..record + 1).len()).is_err();
         if u32::try_from(records.bytes().len()).is_err() && (0..records.len()).any(is_long) {
             return refused("a record is longer than 4 GiB".to_owned());
         }
         if keys.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let rows = self.entries.len() + keys.len();
-        if self.buffers.len() as u64 >= 1 << (64 - OFFSET_BITS) || u32::try_from(rows).is_err() {
+        if self.slabs.number() + keys.len() > Slabs::MAX || u32::try_from(rows).is_err() {
             self.spill()?;
         }
-        let buffer = (self.buffers.len() as u64) << OFFSET_BITS;
-        let mut start = 0;
+        let before = self.memory();
+        if self.entries.capacity() == 0 {
+            self.entries.reserve_exact(ROOM_ENTRIES.max(keys.len()));
+        }
+        let mut reused = 0;
+        let spare = &mut || {
+            let slab = self.sorter.take_spare()?;
+            reused += slab.len();
+            Some(slab)
+        };
+        let form = self.sorter.form(records);
         self.entries.extend((0..).zip(keys).map(|(record, &SortKey { group, high, low })| {
-            let end = records.record_end(record);
-            let entry = Entry { high, low, place: buffer | start as u64, group, len: (end - start) as u32 };
-            start = end;
-            entry
+            let len = records.record_end(record) - records.record_start(record);
+            let kept = self.slabs.keep(form, records, record, &mut *spare);
+            Entry { high, low, kept, group, len: len as u32 }
         }));
         self.entries_filled = self.entries_filled.max(self.entries.len());
-        self.buffer_bytes += records.capacity() + size_of::<RecordBuffer>();
-        self.buffers.push(records);
-        Ok(())
+        Ok(self.memory().saturating_sub(before + reused))
     }
 
     /// Bytes that the input holds on to. Spilling takes some MiB more the first time.
     pub fn memory(&self) -> usize {
         let pieces: usize = self.pieces.iter().map(Vec::capacity).sum();
-        self.buffer_bytes + self.entries_filled * size_of::<Entry>() + pieces
+        self.slabs.memory() + self.entries_filled * size_of::<Entry>() + pieces
     }
 
-    /// Bytes that the input holds on to for its records: those of the buffers that [`spill`](Self::spill) hands back.
+    /// Bytes that the input holds on to for its records: those that [`spill`](Self::spill) makes spare.
     pub fn record_memory(&self) -> usize {
-        self.buffer_bytes
+        self.slabs.memory()
     }
 
-    /// Gives back what is held for records to come.
+    /// Gives back what is held for records to come, if it is worth copying the others.
     pub fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
-        self.entries_filled = self.entries.len();
+        if self.entries.len() < self.entries_filled / 2 {
+            self.entries.shrink_to_fit();
+            self.entries_filled = self.entries.len();
+        }
         self.pieces = Vec::new();
     }
 
@@ -187,16 +196,16 @@ impl SorterInput {
             return Ok(Spilled::default());
         }
         let failed = mem::replace(&mut self.failed, true);
+        self.sorter.0.has_spilled.store(true, Ordering::Relaxed);
         let rows = self.entries.len() as u64;
         let run = self.sort();
         let bytes = self.write(&run)?;
         self.written_rows += rows;
         self.failed = failed;
-        let MemoryRun { mut entries, mut buffers, .. } = run;
-        buffers.iter_mut().for_each(RecordBuffer::clear);
+        let MemoryRun { mut entries, slabs, .. } = run;
         entries.clear();
         self.entries = entries;
-        Ok(Spilled { rows, bytes, buffers })
+        Ok(Spilled { rows, bytes, spare: self.sorter.put_spare(slabs.into_spare()) })
     }
 
     /// Whether anything has been spilled.
@@ -216,12 +225,14 @@ impl SorterInput {
         let mut runs = Vec::new();
         if !self.entries.is_empty() {
             rows += self.entries.len() as u64;
+            let filled = self.entries_filled;
             let mut run = self.sort();
-            run.entries.shrink_to_fit();
+            if run.entries.len() < filled / 2 {
+                run.entries.shrink_to_fit();
+            }
             run.counts.shrink_to_fit();
-            let weight = run.entries.iter().map(|entry| u64::from(entry.len) + size_of::<Entry>() as u64).sum();
-            let mut samples = self.sampling(weight);
-            run.entries.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
+            let mut samples = self.sampling(run.entries.iter().map(Entry::weight).sum());
+            run.entries.iter().for_each(|entry| samples.pass(entry));
             let entries = run.entries.len() as u64;
             runs.push(Run::new(Stored::Memory(run), entries, samples.finish()));
         }
@@ -242,8 +253,7 @@ impl SorterInput {
     /// Takes what is in memory, and sorts it by key, then length, then bytes.
     fn sort(&mut self) -> MemoryRun {
         let mut entries = mem::take(&mut self.entries);
-        let buffers = mem::take(&mut self.buffers);
-        self.buffer_bytes = 0;
+        let slabs = mem::take(&mut self.slabs);
         let parts = distribute(&mut entries);
         if self.copies {
             parts.into_iter().for_each(sort_part);
@@ -254,15 +264,16 @@ impl SorterInput {
                 _ => part.par_sort_unstable_by_key(Entry::key),
             });
         }
-        let mut run = MemoryRun { entries, counts: Vec::new(), buffers };
-        sort_ties(&mut run, !self.copies && matches!(self.sorter.options().equal, EqualRecords::Spread { .. }));
+        let mut run = MemoryRun { entries, counts: Vec::new(), slabs };
+        let collapse = !self.copies && matches!(self.sorter.options().equal, EqualRecords::Spread { .. });
+        sort_ties(&mut run, FrameOrder::new(self.sorter.known_form()), collapse);
         run
     }
 
     /// Writes sorted records at the end of the files, and tells how many bytes these are.
     fn write(&mut self, run: &MemoryRun) -> Result<u64> {
         let bounds = self.file_bounds.get_or_insert_with(|| {
-            let len: u64 = run.entries.iter().map(|entry| u64::from(entry.len) + ENTRY_LEN as u64).sum();
+            let len: u64 = run.entries.iter().map(Entry::weight).sum();
             let files = (len / self.sorter.options().chunk_bytes as u64).clamp(1, MAX_FILES) as usize;
             let bounds = (1..files).map(|file| file * run.entries.len() / files);
             bounds.filter_map(|entry| run.entries.get(entry)).map(Entry::key).collect()
@@ -305,7 +316,7 @@ impl SorterInput {
             if (number - range.start).is_multiple_of(WRITE_ENTRIES) {
                 of_entries.push(Stretch { entries: number..range.end.min(number + WRITE_ENTRIES), start: records_len });
             }
-            let end = records_len + u64::from(entry.len);
+            let end = records_len + u64::from(entry.kept.len(entry.len));
             match stretches.last_mut() {
                 Some(last) if end - last.start <= WRITE_BYTES => last.entries.end = number + 1,
                 _ => stretches.push(Stretch { entries: number..number + 1, start: records_len }),
@@ -318,10 +329,10 @@ impl SorterInput {
         append(file, pieces, &stretches, parallel, |stretch, out| {
             let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
             if let [long] = entries {
-                return Some(long.frame(&run.buffers));
+                return Some(long.record(&run.slabs).bytes());
             }
             out.reserve_exact(WRITE_BYTES as usize);
-            fetch(entries.iter().map(|entry| entry.frame(&run.buffers)), |frame| out.extend_from_slice(frame));
+            fetch(entries.iter().map(|entry| entry.record(&run.slabs)), |record| out.extend_from_slice(record.bytes()));
             None
         })
         .and_then(|()| {
@@ -332,8 +343,9 @@ impl SorterInput {
                 let mut start = stretch.start;
                 let entries = entries.iter().zip(counts).map(|(entry, count)| {
                     let from = start;
-                    start += u64::from(entry.len);
-                    FileEntry { key: entry.key(), count, start: from, len: entry.len }
+                    start += u64::from(entry.kept.len(entry.len));
+                    let compact_len = entry.kept.compact_len().map_or(0, NonZeroU16::get);
+                    FileEntry { key: entry.key(), count, start: from, len: entry.len, compact_len }
                 });
                 form.encode(entries, out);
                 None
@@ -344,7 +356,7 @@ impl SorterInput {
         let records_at = written.len;
         written.len += len;
         let mut samples = self.sampling(len);
-        sorted.iter().for_each(|entry| samples.pass(entry.key(), entry.len));
+        sorted.iter().for_each(|entry| samples.pass(entry));
         let samples = samples.finish();
         self.runs.push(WrittenRun { file: number, records_at, records_len, entries, form, last, samples });
         Ok(len)
@@ -448,13 +460,13 @@ fn append<'a>(
 }
 
 /// Brings records of equal keys in order. If asked to, keeps one of equal records, with their number.
-fn sort_ties(run: &mut MemoryRun, collapse: bool) {
-    let MemoryRun { entries, counts, buffers } = run;
+fn sort_ties(run: &mut MemoryRun, mut order: FrameOrder<'_>, collapse: bool) {
+    let MemoryRun { entries, counts, slabs } = run;
+    let record = |entry: &Entry| entry.record(slabs);
     let mut any_equal = false;
     for ties in entries.chunk_by_mut(|one, next| one.key() == next.key()) {
         if ties.len() > 1 {
-            let frame = |entry: &Entry| entry.frame(buffers);
-            ties.sort_unstable_by(|one, other| one.len.cmp(&other.len).then_with(|| frame(one).cmp(frame(other))));
+            ties.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             any_equal = true;
         }
     }
@@ -464,7 +476,7 @@ fn sort_ties(run: &mut MemoryRun, collapse: bool) {
     counts.reserve_exact(entries.len());
     counts.push(1);
     entries.dedup_by(|next, kept| {
-        let equal = next.key() == kept.key() && next.frame(buffers).cmp(kept.frame(buffers)) == Ordering::Equal;
+        let equal = next.key() == kept.key() && order.cmp(record(next), record(kept)).is_eq();
         match counts.last_mut() {
             Some(count) if equal => *count += 1,
             _ => counts.push(1),

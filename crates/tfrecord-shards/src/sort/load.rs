@@ -1,8 +1,9 @@
-//! [`LoadedRecords`]: the bytes of some records of a window.
+//! [`LoadedRecords`]: some records of a window.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
 
+use super::kept::{FrameOrder, Kept, KeptRecord};
 use super::run::{Item, RunSet, Stored};
 use super::walk::{Place, Window};
 use crate::error::Result;
@@ -10,8 +11,8 @@ use crate::error::Result;
 /// Bytes that are rather read than skipped.
 const GAP: u64 = 4 << 10;
 
-/// The place of a record that is not in a file.
-const IN_MEMORY: usize = usize::MAX;
+/// Where a record is that is not in a file.
+const IN_MEMORY: Kept = Kept::NOWHERE;
 
 /// Bytes that two long records are compared by.
 const COMPARE_BYTES: usize = 64 << 10;
@@ -19,13 +20,13 @@ const COMPARE_BYTES: usize = 64 << 10;
 /// Records that are fetched from memory at the same time.
 const FETCH: usize = 16;
 
-/// The bytes of some records of a window, in few and large reads.
+/// Some records of a window, in few and large reads.
 #[derive(Debug, Default)]
 pub(super) struct LoadedRecords {
     /// As long as it ever was, which saves clearing it.
     bytes: Vec<u8>,
-    /// Where the frame of each item of the window is that was asked for, or [`IN_MEMORY`].
-    at: Vec<usize>,
+    /// Where each item of the window is that was asked for, or [`IN_MEMORY`].
+    at: Vec<Kept>,
     wanted: Vec<u32>,
 }
 
@@ -41,10 +42,10 @@ impl LoadedRecords {
         } else {
             self.wanted.sort_unstable();
         }
-        self.at.resize(window.items.len().max(self.at.len()), 0);
+        self.at.resize(window.items.len().max(self.at.len()), Kept::default());
         let items = self.wanted.iter().map(|&number| window.item(number));
         let in_file = items.filter(|item| matches!(set.stored(item), Some(Stored::File(_))));
-        let len = in_file.map(|item| item.len as usize).sum::<usize>();
+        let len = in_file.map(|item| item.kept.len(item.len) as usize).sum::<usize>();
         if self.bytes.len() < len {
             self.bytes.reserve_exact(len - self.bytes.len());
             self.bytes.resize(len, 0);
@@ -58,34 +59,39 @@ impl LoadedRecords {
                 }
                 continue;
             };
-            let mut end = first.place + u64::from(first.len);
+            let start = first.kept.offset();
+            let end_of = |item: &Item| item.kept.offset() + u64::from(item.kept.len(item.len));
+            let mut end = end_of(&first);
             if let Some(at) = self.at.get_mut(first_number as usize) {
-                *at = filled;
+                *at = first.kept.at(filled);
             }
             while let Some((number, item)) =
-                wanted.next_if(|(_, item)| item.run == first.run && item.place <= end.saturating_add(GAP))
+                wanted.next_if(|(_, item)| item.run == first.run && item.kept.offset() <= end.saturating_add(GAP))
             {
                 if let Some(at) = self.at.get_mut(number as usize) {
-                    *at = filled + (item.place - first.place) as usize;
+                    *at = item.kept.at(filled + (item.kept.offset() - start) as usize);
                 }
-                end = item.place + u64::from(item.len);
+                end = end_of(&item);
             }
-            let until = filled + (end - first.place) as usize;
+            let until = filled + (end - start) as usize;
             if self.bytes.len() < until {
                 self.bytes.resize(until, 0);
             }
-            set.read(file, self.bytes.get_mut(filled..until).unwrap_or_default(), first.place)?;
+            set.read(file, self.bytes.get_mut(filled..until).unwrap_or_default(), start)?;
             filled = until;
         }
         Ok(())
     }
 
-    /// The frame of a record of the window that has been loaded.
+    /// A record of the window that has been loaded.
     #[inline]
-    pub(super) fn frame<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> &'a [u8] {
+    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> KeptRecord<'a> {
         match self.at.get(place.item as usize) {
-            None | Some(&IN_MEMORY) => set.memory_frame(&window.item(place.item)).unwrap_or_default(),
-            Some(&start) => self.bytes.get(start..start + place.len as usize).unwrap_or_default(),
+            None | Some(&IN_MEMORY) => set.memory_record(&window.item(place.item)).unwrap_or_default(),
+            Some(&kept) => {
+                let bytes = self.bytes.get(kept.offset() as usize..).unwrap_or_default();
+                KeptRecord::new(bytes, kept, place.len)
+            }
         }
     }
 
@@ -98,23 +104,24 @@ impl LoadedRecords {
     }
 }
 
-/// Hands on frames that lie scattered in memory. Several are asked for at a time, so that the waits overlap.
+/// Hands on records that lie scattered in memory. Several are asked for at a time, so that the waits overlap.
 #[inline]
-pub(super) fn fetch<'a>(frames: impl Iterator<Item = &'a [u8]>, mut each: impl FnMut(&'a [u8])) {
-    let mut frames = frames.fuse();
-    let mut batch: [&[u8]; FETCH] = [&[]; FETCH];
+pub(super) fn fetch<'a>(records: impl Iterator<Item = KeptRecord<'a>>, mut each: impl FnMut(KeptRecord<'a>)) {
+    let mut records = records.fuse();
+    let mut batch = [KeptRecord::default(); FETCH];
     loop {
         let mut filled = 0;
         let mut touched = 0u8;
-        for (slot, frame) in batch.iter_mut().zip(&mut frames) {
-            *slot = frame;
+        for (slot, record) in batch.iter_mut().zip(&mut records) {
+            *slot = record;
             filled += 1;
         }
-        for frame in batch.iter().take(filled) {
-            touched ^= frame.first().copied().unwrap_or_default() ^ frame.last().copied().unwrap_or_default();
+        for record in batch.iter().take(filled) {
+            let bytes = record.bytes();
+            touched ^= bytes.first().copied().unwrap_or_default() ^ bytes.last().copied().unwrap_or_default();
         }
         black_box(touched);
-        batch.iter().take(filled).for_each(|frame| each(frame));
+        batch.iter().take(filled).for_each(|record| each(*record));
         if filled < FETCH {
             return;
         }
@@ -134,6 +141,9 @@ impl Comparison {
         if one.len != other.len {
             return Ok(one.len.cmp(&other.len));
         }
+        if one.kept.compact_len().is_some() || other.kept.compact_len().is_some() {
+            return self.compare_whole(set, one, other);
+        }
         let len = one.len as usize;
         let mut from = 0;
         while from < len {
@@ -148,6 +158,17 @@ impl Comparison {
             }
         }
         Ok(Ordering::Equal)
+    }
+
+    /// The same of records of which one is compact at least, and so not long.
+    fn compare_whole(&mut self, set: &RunSet, one: &Item, other: &Item) -> Result<Ordering> {
+        for (item, bytes) in [(one, &mut self.one), (other, &mut self.other)] {
+            bytes.resize(item.kept.len(item.len) as usize, 0);
+            set.read_part(item, 0, bytes)?;
+        }
+        let one = KeptRecord::new(&self.one, one.kept, one.len);
+        let other = KeptRecord::new(&self.other, other.kept, other.len);
+        Ok(FrameOrder::new(&set.form).cmp(one, other))
     }
 
     /// Sorts places of a window's order, which have the same key, by length, then bytes.

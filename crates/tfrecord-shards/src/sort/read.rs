@@ -6,9 +6,10 @@ use std::ops::Range;
 use arrow_tfrecord::RecordBuffer;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, frame_len};
 
+use super::kept::FrameOrder;
 use super::load::{Comparison, LoadedRecords, fetch};
 use super::plan::ShardPlan;
-use super::run::RunSet;
+use super::run::{Item, RunSet};
 use super::walk::{Place, Walk, Window};
 use crate::error::Result;
 use crate::sharding::Piece;
@@ -166,9 +167,9 @@ impl TaskRecords {
         let places = window.order.get(*next..at).unwrap_or_default();
         let mut sound = true;
         let mut headers = SoundHeaders::default();
-        fetch(places.iter().map(|place| loaded.frame(set, window, place)), |frame| {
-            sound &= headers.is_sound(frame);
-            block.records.push_frame(frame);
+        fetch(places.iter().map(|place| loaded.record(set, window, place)), |record| {
+            sound &= record.frame().is_none_or(|frame| headers.is_sound(frame));
+            sound &= record.restore(&set.form, &mut block.records);
         });
         if !sound {
             return Err(set.damaged("a record has another length"));
@@ -235,8 +236,9 @@ impl Reading {
             let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes <= chunk_bytes {
                 loaded.load(set, window, &places)?;
-                let frame = |place: &Place| loaded.frame(set, window, place);
-                places.sort_unstable_by(|one, other| frame(one).cmp(frame(other)));
+                let record = |place: &Place| loaded.record(set, window, place);
+                let mut order = FrameOrder::new(&set.form);
+                places.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             } else {
                 Comparison::default().sort(set, &window.items, &mut places)?;
             }
@@ -250,14 +252,18 @@ impl Reading {
         let Self { scratch: Scratch { window, loaded }, next, until, .. } = self;
         // Chunks are not exactly of the length that they should have; a little rest would be a read of each run.
         let most = chunk_bytes as u64 * 3 / 2;
-        let mut bytes = 0;
-        let len = |place: &Place| u64::from(place.len);
         let places = window.order.get(*next..).unwrap_or_default();
-        let fit = places.iter().map(len).take_while(|len| {
-            bytes += len;
-            bytes <= most
-        });
-        let fit = fit.count().max(1).min(places.len());
+        let kept_len = |item: &Item| u64::from(item.kept.len(item.len));
+        let fit = if *next == 0 && window.items.iter().map(kept_len).sum::<u64>() <= most {
+            places.len()
+        } else {
+            let mut bytes = 0;
+            let fit = places.iter().take_while(|place| {
+                bytes += kept_len(&window.item(place.item));
+                bytes <= most
+            });
+            fit.count().max(1).min(places.len())
+        };
         loaded.shrink(2 * chunk_bytes);
         loaded.load(set, window, places.get(..fit).unwrap_or_default())?;
         *until = *next + fit;

@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use arrow_tfrecord::RecordBuffer;
+use arrow_tfrecord::{CompactForm, RecordBuffer};
 
+use super::kept::{Kept, KeptRecord, Slabs};
 use super::key::SortKey;
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::sharding::partition_point;
 
-/// Bytes of an entry in a file, little-endian: both halves of the key, and the length of the record.
-pub(super) const ENTRY_LEN: usize = 20;
+/// Bytes of an entry in a file, little-endian: both halves of the key, the length of the frame, and that of the compact
+/// record, 0 if it is kept as its frame.
+pub(super) const ENTRY_LEN: usize = 22;
 
 /// With the group and the count, where these differ in a run.
-const FULL_ENTRY_LEN: usize = 28;
+const FULL_ENTRY_LEN: usize = 30;
 
 /// Entries of a block, which has a checksum: about a page of a file. The last block of a run may have less.
 pub(super) const BLOCK_ENTRIES: usize = 128;
@@ -41,8 +43,8 @@ pub(super) struct Item {
     pub(super) run: u32,
     pub(super) high: u64,
     pub(super) low: u64,
-    /// Where the frame is in the run.
-    pub(super) place: u64,
+    /// Where it is in the run.
+    pub(super) kept: Kept,
     /// Bytes of the frame.
     pub(super) len: u32,
     /// Equal records that it stands for, until they are spread.
@@ -61,15 +63,12 @@ impl Item {
 pub(super) struct Entry {
     pub(super) high: u64,
     pub(super) low: u64,
-    /// Number of the buffer, then [`OFFSET_BITS`] bits of the offset in it.
-    pub(super) place: u64,
+    /// Where it is in the slabs.
+    pub(super) kept: Kept,
     pub(super) group: u32,
     /// Bytes of the frame.
     pub(super) len: u32,
 }
-
-/// Bits of an offset in a buffer of a [`MemoryRun`]: 1 TiB. As many as are left over number the buffers: 16 million.
-pub(super) const OFFSET_BITS: u32 = 40;
 
 impl Entry {
     #[inline]
@@ -77,18 +76,17 @@ impl Entry {
         SortKey { group: self.group, high: self.high, low: self.low }
     }
 
-    /// The frame, in the buffers of its input.
+    /// Bytes that it takes in a file.
     #[inline]
-    pub(super) fn frame<'a>(&self, buffers: &'a [RecordBuffer]) -> &'a [u8] {
-        frame(buffers, self.place, self.len)
+    pub(super) fn weight(&self) -> u64 {
+        u64::from(self.kept.len(self.len)) + ENTRY_LEN as u64
     }
-}
 
-#[inline]
-fn frame(buffers: &[RecordBuffer], place: u64, len: u32) -> &[u8] {
-    let offset = (place & ((1 << OFFSET_BITS) - 1)) as usize;
-    let buffer = buffers.get((place >> OFFSET_BITS) as usize);
-    buffer.and_then(|buffer| buffer.bytes().get(offset..offset + len as usize)).unwrap_or_default()
+    /// The record, in the slabs of its input.
+    #[inline]
+    pub(super) fn record<'a>(&self, slabs: &'a Slabs) -> KeptRecord<'a> {
+        slabs.record(self.kept, self.len)
+    }
 }
 
 /// A record of a run that is known without reading it.
@@ -119,13 +117,14 @@ impl Sampling {
     }
 
     #[inline]
-    pub(super) fn pass(&mut self, key: SortKey, len: u32) {
+    pub(super) fn pass(&mut self, entry: &Entry) {
+        let key = entry.key();
         if self.weight >= self.next {
             self.samples.push(Sample { key, entry: self.entries, weight: self.weight });
             self.next = self.weight + self.interval;
         }
         self.entries += 1;
-        self.weight += u64::from(len) + ENTRY_LEN as u64;
+        self.weight += entry.weight();
     }
 
     pub(super) fn finish(self) -> Vec<Sample> {
@@ -149,16 +148,16 @@ pub(super) enum Stored {
     File(FileRun),
 }
 
-/// Sorted records in memory, in the buffers that they came in.
+/// Sorted records in memory.
 #[derive(Debug)]
 pub(super) struct MemoryRun {
     pub(super) entries: Vec<Entry>,
     /// How many equal records each entry stands for; nothing if it is one each.
     pub(super) counts: Vec<u32>,
-    pub(super) buffers: Vec<RecordBuffer>,
+    pub(super) slabs: Slabs,
 }
 
-/// Sorted records in a file: first all frames, then all entries, in blocks.
+/// Sorted records in a file: first all as they are kept, then all entries, in blocks.
 #[derive(Debug)]
 pub(super) struct FileRun {
     /// Nothing when it has been given back.
@@ -225,6 +224,19 @@ pub(super) struct FileEntry {
     pub(super) start: u64,
     /// Bytes of the frame.
     pub(super) len: u32,
+    /// Bytes of the compact record, or 0.
+    pub(super) compact_len: u16,
+}
+
+impl FileEntry {
+    fn kept(&self) -> Kept {
+        Kept::new(self.start, self.compact_len)
+    }
+
+    /// Where the next record starts.
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.kept().len(self.len).into())
+    }
 }
 
 /// How the entries of a run stand in its file.
@@ -268,9 +280,10 @@ impl EntryForm {
         let mut entries = entries.peekable();
         while let Some(&FileEntry { start, .. }) = entries.peek() {
             let block = out.len();
-            for FileEntry { key, count, len, .. } in entries.by_ref().take(BLOCK_ENTRIES) {
+            for FileEntry { key, count, len, compact_len, .. } in entries.by_ref().take(BLOCK_ENTRIES) {
                 out.extend_from_slice([key.high.to_le_bytes(), key.low.to_le_bytes()].as_flattened());
                 out.extend_from_slice(&len.to_le_bytes());
+                out.extend_from_slice(&compact_len.to_le_bytes());
                 if self == Self::Full {
                     out.extend_from_slice([key.group.to_le_bytes(), count.to_le_bytes()].as_flattened());
                 }
@@ -314,9 +327,11 @@ fn decode_entries<const LEN: usize>(
     for entry in entries.as_chunks::<LEN>().0 {
         let (high, low) = (u64::from_le_bytes(bytes_at(entry, 0)?), u64::from_le_bytes(bytes_at(entry, 8)?));
         let len = u32::from_le_bytes(bytes_at(entry, 16)?);
+        let compact_len = u16::from_le_bytes(bytes_at(entry, 20)?);
         let (group, count) = group_and_count(entry)?;
-        each(FileEntry { key: SortKey { group, high, low }, count, start, len });
-        start = start.checked_add(len.into())?;
+        let entry = FileEntry { key: SortKey { group, high, low }, count, start, len, compact_len };
+        start = entry.end();
+        each(entry);
     }
     Some(())
 }
@@ -330,6 +345,8 @@ fn bytes_at<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
 #[derive(Debug)]
 pub(super) struct RunSet {
     pub(super) runs: Vec<Arc<Run>>,
+    /// Of the records that are compact.
+    pub(super) form: CompactForm,
     pub(super) path: PathBuf,
 }
 
@@ -362,7 +379,7 @@ impl RunSet {
         let (mut found, mut start) = (first, 0);
         self.read_entries(file, first..entries.end, &mut raw, |entry| {
             if entry.key < *key {
-                (found, start) = (found + 1, entry.start + u64::from(entry.len));
+                (found, start) = (found + 1, entry.end());
             }
         })?;
         Ok((found, start))
@@ -407,24 +424,36 @@ impl RunSet {
         spilled.read_exact_at(bytes, file.records_at + place).at("read a temporary file", &self.path)
     }
 
-    /// Fills `bytes` from a record, beginning at its byte `from`.
+    /// Fills `bytes` from a record as it is kept, beginning at its byte `from`.
     pub(super) fn read_part(&self, item: &Item, from: u64, bytes: &mut [u8]) -> Result<()> {
         match self.stored(item) {
-            Some(Stored::File(file)) => self.read(file, bytes, item.place + from),
+            Some(Stored::File(file)) => self.read(file, bytes, item.kept.offset() + from),
             Some(Stored::Memory(_)) | None => {
-                let frame = self.memory_frame(item).unwrap_or_default();
-                let part = frame.get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
+                let kept = self.memory_record(item).unwrap_or_default();
+                let part = kept.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
                 bytes.copy_from_slice(part.ok_or_else(|| self.damaged("a record is cut short"))?);
                 Ok(())
             }
         }
     }
 
-    /// The frame of a record, if it is in memory.
+    /// Adds a record to `out`.
+    pub(super) fn read_frame(&self, item: &Item, out: &mut RecordBuffer) -> Result<()> {
+        let mut bytes = vec![0; item.kept.len(item.len) as usize];
+        self.read_part(item, 0, &mut bytes)?;
+        self.restore(KeptRecord::new(&bytes, item.kept, item.len), out)
+    }
+
+    /// Adds a record to `out`.
+    pub(super) fn restore(&self, kept: KeptRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
+        if kept.restore(&self.form, out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
+    }
+
+    /// A record, if it is in memory.
     #[inline]
-    pub(super) fn memory_frame(&self, item: &Item) -> Option<&[u8]> {
+    pub(super) fn memory_record(&self, item: &Item) -> Option<KeptRecord<'_>> {
         match self.stored(item)? {
-            Stored::Memory(memory) => Some(frame(&memory.buffers, item.place, item.len)),
+            Stored::Memory(memory) => Some(memory.slabs.record(item.kept, item.len)),
             Stored::File(_) => None,
         }
     }
@@ -527,8 +556,8 @@ impl Cursor {
         let counts = counts.iter().copied().chain(std::iter::repeat(1));
         let entries = memory.entries.get(entries).unwrap_or_default();
         self.items.extend(entries.iter().zip(counts).map(|(entry, count)| {
-            let Entry { high, low, place, group, len } = *entry;
-            Item { group, run: self.run, high, low, place, len, count }
+            let Entry { high, low, kept, group, len } = *entry;
+            Item { group, run: self.run, high, low, kept, len, count }
         }));
         self.last = entries.last().map(Entry::key);
     }
@@ -538,11 +567,11 @@ impl Cursor {
         let mut before = last.unwrap_or_default();
         let mut in_order = true;
         set.read_entries(file, entries, raw, |entry| {
-            let FileEntry { key, count, start: place, len } = entry;
-            in_order &= key >= before && place == *start && len > 0 && count > 0;
+            let FileEntry { key, count, len, .. } = entry;
+            in_order &= key >= before && entry.start == *start && len > 0 && count > 0;
             let SortKey { group, high, low } = key;
-            items.push(Item { group, run: *run, high, low, place, len, count });
-            *start = place.saturating_add(len.into());
+            items.push(Item { group, run: *run, high, low, kept: entry.kept(), len, count });
+            *start = entry.end();
             in_order &= *start <= file.records_len;
             before = key;
         })?;

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::RecordSorter;
 use super::input::SorterInput;
+use super::kept::FrameOrder;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
 use super::run::{Item, RunSet};
@@ -176,17 +177,21 @@ impl Spread<'_> {
         let mut places: Vec<_> = ties.iter().flat_map(order).copied().collect();
         loaded.load(set, window, &places)?;
         let mut rest = places.as_mut_slice();
+        let mut frame = RecordBuffer::default();
         for tie in ties {
             let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
             rest = later;
-            let frame = |place: &Place| (place.len, loaded.frame(set, window, place));
-            same.sort_unstable_by(|one, other| frame(one).cmp(&frame(other)));
-            for equal in same.chunk_by(|one, next| frame(one) == frame(next)) {
+            let record = |place: &Place| loaded.record(set, window, place);
+            let mut order = FrameOrder::new(&set.form);
+            same.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
+            for equal in same.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
                 let Some((item, copies)) = self.keep_first(window, equal) else { continue };
                 if copies >= MANY_COPIES {
                     self.many.push((item, copies));
                 } else if let Some(place) = equal.first() {
-                    self.block.push(self.copies, item.key(), 1..copies + 1, frame(place).1)?;
+                    frame.clear();
+                    set.restore(record(place), &mut frame)?;
+                    self.block.push(self.copies, item.key(), 1..copies + 1, frame.bytes())?;
                 }
             }
         }
@@ -232,13 +237,14 @@ impl Spread<'_> {
 
 /// Makes copies of one record, several at a time.
 fn copy_many(set: &RunSet, item: &Item, number: u64, copies: &Copies) -> Result<()> {
-    let mut frame = vec![0; item.len as usize];
-    set.read_part(item, 0, &mut frame)?;
+    let mut frame = RecordBuffer::default();
+    set.read_frame(item, &mut frame)?;
+    let frame = frame.bytes();
     let at_once = (COPY_BYTES as u64 / u64::from(item.len).max(1)).max(1);
     let block = |block: u64| {
         let from = 1 + block * at_once;
         let mut made = CopyBlock::default();
-        made.push(copies, item.key(), from..(from + at_once).min(number + 1), &frame)?;
+        made.push(copies, item.key(), from..(from + at_once).min(number + 1), frame)?;
         made.flush(copies)
     };
     let blocks = 0..number.div_ceil(at_once);
@@ -274,8 +280,9 @@ impl CopyBlock {
         if self.keys.is_empty() {
             return Ok(());
         }
-        copies.push(&self.keys, std::mem::take(&mut self.records))?;
+        copies.push(&self.keys, &self.records)?;
         self.keys.clear();
+        self.records.clear();
         Ok(())
     }
 }
@@ -304,7 +311,7 @@ impl Copies {
         SortKey::new(key.group(), xxh3_128_with_seed(&bytes, self.seed))
     }
 
-    fn push(&self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
+    fn push(&self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut input = idle.unwrap_or_else(|| self.sorter.copies());
         input.push(keys, records)?;

@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use self::oracle::{Cut, Record, expected_shards};
+use self::oracle::{Cut, Record, example, expected_shards};
 use super::*;
 
 /// How records come to the sorter, none of which may show.
@@ -43,10 +43,13 @@ fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> R
         let mut buffer = RecordBuffer::default();
         now.iter().for_each(|record| buffer.push_frame(&record.frame));
         let input = inputs.entry(input).or_insert_with(|| sorter.input());
-        input.push(&now.iter().map(|record| record.key).collect::<Vec<_>>(), buffer)?;
+        let before = input.memory();
+        let grown = input.push(&now.iter().map(|record| record.key).collect::<Vec<_>>(), &buffer)?;
+        assert!(input.memory() - before >= grown);
         if spill {
+            let held = input.record_memory();
             let spilled = input.spill()?;
-            assert!(spilled.rows > 0 && spilled.buffers.iter().all(RecordBuffer::is_empty));
+            assert!(spilled.rows > 0 && spilled.spare <= held);
             assert_eq!(input.record_memory(), 0);
         }
     }
@@ -114,8 +117,8 @@ fn sort(
     tasks.chunks_mut(3).for_each(<[usize]>::reverse);
     assert_eq!(read_all(&plan, tasks.into_iter(), ShardPlan::read_once)?, shards);
     let files = plan.0.chunks.set.runs.iter().filter_map(|run| match &run.stored {
-        run::Stored::File(file) => Some(file.file.read().unwrap().is_some()),
-        run::Stored::Memory(_) => None,
+        Stored::File(file) => Some(file.file.read().unwrap().is_some()),
+        Stored::Memory(_) => None,
     });
     assert!(plan.tasks() == 0 || files.into_iter().all(|is_there| !is_there), "all files have gone");
     Ok(shards)
@@ -153,7 +156,15 @@ fn payloads() -> impl Strategy<Value = Vec<Vec<u8>>> {
         vec(vec(any::<u8>(), 4..40), 0..300),
         vec(vec(0..2u8, 8), 0..300),
         (vec(any::<u8>(), 0..2000), 0..150usize).prop_map(|(payload, count)| vec![payload; count]),
+        vec((vec(0..2u8, 0..3), 0..3u32), 0..300).prop_map(examples),
+        vec((vec(any::<u8>(), 4..40), 0..2u32), 0..300).prop_map(examples),
+        (vec((vec(any::<u8>(), 0..180), 0..4u32), 0..100), vec(vec(any::<u8>(), 0..40), 0..100))
+            .prop_map(|(some, others)| [examples(some), others].concat()),
     ]
+}
+
+fn examples(values: Vec<(Vec<u8>, u32)>) -> Vec<Vec<u8>> {
+    values.iter().map(|(text, number)| example(text, *number)).collect()
 }
 
 /// What is made of a hash to get a key: some of these collide.
@@ -202,9 +213,29 @@ fn many_runs_take_few_files() {
     let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
     push_all(&sorter, &records, &delivery).unwrap();
     let frames: u64 = records.iter().map(|record| record.frame.len() as u64).sum();
-    // Three entries of 20 bytes, and the end of a block.
-    assert_eq!(sorter.stats(), SpillStats { files: 2, runs: 1000, bytes: frames + 1000 * (3 * 20 + 12) });
+    // Three entries of 22 bytes, and the end of a block.
+    assert_eq!(sorter.stats(), SpillStats { files: 2, runs: 1000, bytes: frames + 1000 * (3 * 22 + 12) });
     let cut = Cut::new(Sharding::Bytes(2000));
+    let found = shards(&sorter.finish().unwrap().cut(|_| cut.sharding(0)).unwrap()).unwrap();
+    assert_eq!(found, expected_shards(&records, EqualRecords::Keep, cut));
+}
+
+/// What all records have in common takes no room on the disk.
+#[test]
+fn examples_are_spilled_without_their_names() {
+    let text = |row: u32| format!("row {row}").into_bytes();
+    let payloads: Vec<_> = (0..10_000).map(|row| example(&text(row), row % 5)).collect();
+    let records: Vec<_> = payloads.iter().map(|payload| Record::hashed(payload, |hash| hash, |_| 0)).collect();
+    let delivery = spilling(2, 1000, 64 << 10);
+    let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
+    push_all(&sorter, &records, &delivery).unwrap();
+    // Until it was known that there are more than fit in memory, they were kept as they are.
+    let frames: u64 = records.iter().take(1000).map(|record| record.frame.len() as u64).sum();
+    let values =
+        (1000..10_000).map(|row| 4 + 1 + text(row).len() as u64 + if row % 5 == 0 { 1 } else { 2 }).sum::<u64>();
+    let entries = 10 * (1000 * 22 + 1000u64.div_ceil(128) * 12);
+    assert_eq!(sorter.stats().bytes, frames + values + entries);
+    let cut = Cut::new(Sharding::Bytes(100_000));
     let found = shards(&sorter.finish().unwrap().cut(|_| cut.sharding(0)).unwrap()).unwrap();
     assert_eq!(found, expected_shards(&records, EqualRecords::Keep, cut));
 }
@@ -220,8 +251,8 @@ fn what_has_been_read_makes_room() {
     let plan = sorter.finish().unwrap().cut(|_| Sharding::Count(NonZeroUsize::new(16).unwrap())).unwrap();
     let there = || {
         let is_there = |run: &Arc<Run>| match &run.stored {
-            run::Stored::File(file) => file.file.read().unwrap().is_some(),
-            run::Stored::Memory(_) => false,
+            Stored::File(file) => file.file.read().unwrap().is_some(),
+            Stored::Memory(_) => false,
         };
         plan.0.chunks.set.runs.iter().filter(|run| is_there(run)).count()
     };
@@ -290,7 +321,7 @@ fn nothing_to_sort() {
     let delivery = spilling(1, 1, 1 << 20);
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
     let mut input = sorter.input();
-    input.push(&[], RecordBuffer::default()).unwrap();
+    input.push(&[], &RecordBuffer::default()).unwrap();
     assert_eq!(input.spill().unwrap().rows, 0);
     input.finish().unwrap();
     let sorted = sorter.finish().unwrap();

@@ -23,7 +23,7 @@ use crate::error::shards_error;
 pub(super) struct Inputs {
     sorter: Mutex<Option<RecordSorter>>,
     at_hand: Mutex<Vec<SorterInput>>,
-    /// Empty ones, to be used again. They stay booked.
+    /// Empty ones, to be used again. They stay booked, as does what is spare in the sorter.
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
     /// What copies of equal records may take.
@@ -82,19 +82,18 @@ impl Inputs {
     }
 
     /// Takes records that are [booked](Self::book), and makes room for them if memory is short.
-    pub(super) fn push(&self, keys: &[SortKey], records: RecordBuffer) -> Result<()> {
-        let mut input = match self.take_least() {
-            Some(input) => input,
-            None => self.sorter()?.input(),
-        };
-        let (before, booked) = (input.memory(), records.capacity());
-        input.push(keys, records).map_err(shards_error)?;
-        let grown = input.memory().saturating_sub(before);
-        self.reservation.shrink(booked);
+    pub(super) fn push(&self, keys: &[SortKey], mut records: RecordBuffer) -> Result<()> {
+        let sorter = self.sorter()?;
+        let mut input = self.take_least().unwrap_or_else(|| sorter.input());
+        let grown = input.push(keys, &records).map_err(shards_error)?;
+        records.clear();
+        self.free().push(records);
         let mut is_full = false;
         while !is_full && self.reservation.try_grow(grown).is_err() {
-            // Buffers that wait to be used again go first.
-            is_full = !self.drop_one_free();
+            // What waits to be used again goes first.
+            let spare = sorter.drop_spare();
+            self.reservation.shrink(spare);
+            is_full = spare == 0 && !self.drop_one_free();
         }
         if is_full {
             // For as long as it takes to spill something.
@@ -111,13 +110,13 @@ impl Inputs {
     /// `needed` bytes to read them back, and those for copies of equal ones.
     pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
         let needed = needed + self.copy_bytes;
-        self.drop_free();
+        self.drop_free()?;
         while self.reservation.try_grow(needed).is_err() {
             if !self.spill_largest()? {
                 self.reservation.grow(needed);
                 break;
             }
-            self.drop_free();
+            self.drop_free()?;
         }
         let booked = self.reservation.size();
         for input in mem::take(&mut *self.at_hand()) {
@@ -139,9 +138,8 @@ impl Inputs {
     fn spill_largest(&self) -> Result<bool> {
         let Some(mut input) = self.take_largest() else { return Ok(false) };
         let before = input.memory();
-        let mut spilled = input.spill().map_err(shards_error)?;
-        let kept = input.memory() + spilled.buffers.iter().map(RecordBuffer::capacity).sum::<usize>();
-        self.free().append(&mut spilled.buffers);
+        let spilled = input.spill().map_err(shards_error)?;
+        let kept = input.memory() + spilled.spare;
         if before > kept {
             self.reservation.shrink(before - kept);
         } else {
@@ -164,13 +162,17 @@ impl Inputs {
     }
 
     /// Gives back what is kept for records to come.
-    fn drop_free(&self) {
+    fn drop_free(&self) -> Result<()> {
         while self.drop_one_free() {}
+        let sorter = self.sorter()?;
+        let spare = std::iter::repeat_with(|| sorter.drop_spare()).take_while(|spare| *spare > 0);
+        spare.for_each(|spare| self.reservation.shrink(spare));
         for input in self.at_hand().iter_mut() {
             let before = input.memory();
             input.shrink_to_fit();
             self.reservation.shrink(before.saturating_sub(input.memory()));
         }
+        Ok(())
     }
 
     fn drop_one_free(&self) -> bool {

@@ -46,7 +46,7 @@ use super::options::WriteOptions;
 use super::partition::WriteMetrics;
 use super::report::PartitionReport;
 use super::run::Run;
-use super::units::{PartitionPlace, UNIT_BYTES};
+use super::units::PartitionPlace;
 
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
 
@@ -57,7 +57,10 @@ const CHUNK_BYTES: usize = 8 << 20;
 /// The least of them.
 const LEAST_CHUNK_BYTES: usize = 256 << 10;
 
-/// The least framed bytes to encode in one job.
+/// The most framed bytes to encode in one job: what is in the caches still when keys are made of it, and compact records.
+const MOST_UNIT_BYTES: usize = 512 << 10;
+
+/// The least of them.
 const LEAST_UNIT_BYTES: usize = 64 << 10;
 
 /// What the write partitions of a node share while they sort.
@@ -102,7 +105,7 @@ impl Sorting {
         // A quarter of the memory is for reading back, of which a lane holds some chunks; a sixteenth for what is on its way
         // to the sorter.
         let chunk_bytes = share_of_memory(4 * lanes * Layout::CHUNKS_AT_ONCE).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
-        let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, UNIT_BYTES);
+        let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES);
         let reservation =
             MemoryConsumer::new("TfRecordWriteExec: sort").with_can_spill(true).register(context.memory_pool());
         let disk = Arc::clone(&context.runtime_env().disk_manager);

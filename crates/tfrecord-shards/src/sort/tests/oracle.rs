@@ -33,6 +33,24 @@ impl Record {
     }
 }
 
+/// An Example of a text and a number, the latter only if it is not 0.
+pub(super) fn example(text: &[u8], number: u32) -> Vec<u8> {
+    let field = |tag: u8, content: &[&[u8]]| {
+        let content = content.concat();
+        let len = u8::try_from(content.len()).unwrap();
+        // Of two bytes, if need be.
+        let len = if len < 128 { vec![len] } else { vec![len, 1] };
+        [[tag].as_slice(), &len, &content].concat()
+    };
+    let entry = |name: &[u8], kind: u8, value: &[u8]| {
+        let list = field(kind, &[&field(0x0a, &[value])]);
+        field(0x0a, &[&field(0x0a, &[name]), &field(0x12, &[&list])])
+    };
+    let text = entry(b"text", 0x0a, text);
+    let number = if number == 0 { Vec::new() } else { entry(b"number", 0x1a, &[u8::try_from(number).unwrap()]) };
+    field(0x0a, &[&text, &number])
+}
+
 /// Every other group is cut by rows, so that rules differ between groups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut(Sharding);

@@ -84,7 +84,7 @@ fn equal_records_are_stored_once_in_a_run() {
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
     push_all(&sorter, &records, &delivery).unwrap();
     // An entry with its count, and the end of a block.
-    assert_eq!(sorter.stats(), SpillStats { files: 1, runs: 5, bytes: 5 * (1016 + 28 + 12) });
+    assert_eq!(sorter.stats(), SpillStats { files: 1, runs: 5, bytes: 5 * (1016 + 30 + 12) });
 }
 
 /// Enough copies of one record that several threads make them, and spill them.

@@ -1,0 +1,217 @@
+//! [`Slabs`]: records as the sorter keeps them, which is shorter than their frames where they have a compact form.
+
+use std::cmp::Ordering;
+use std::num::NonZeroU16;
+
+use arrow_tfrecord::{CompactForm, RecordBuffer};
+
+/// Memory that many records share.
+pub(super) const SLAB_BYTES: usize = 1 << 20;
+
+/// A frame that is longer has a slab of its own.
+const LONG_BYTES: usize = SLAB_BYTES / 8;
+
+/// Bits of an offset in a slab. A record that has a slab of its own is at its start.
+const OFFSET_BITS: u32 = 24;
+
+/// Where a record is, and how it is kept: 48 bits of an offset, then 16 of the length of the compact record, which are 0
+/// if it is kept as its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Kept(u64);
+
+impl Kept {
+    const LEN_SHIFT: u32 = 48;
+
+    /// No place of any record.
+    pub(super) const NOWHERE: Self = Self(u64::MAX);
+
+    pub(super) fn new(offset: u64, compact_len: u16) -> Self {
+        Self(u64::from(compact_len) << Self::LEN_SHIFT | offset & ((1 << Self::LEN_SHIFT) - 1))
+    }
+
+    #[inline]
+    pub(super) fn offset(self) -> u64 {
+        self.0 & ((1 << Self::LEN_SHIFT) - 1)
+    }
+
+    /// The same record at another place.
+    #[inline]
+    pub(super) fn at(self, offset: usize) -> Self {
+        Self::new(offset as u64, self.compact_len().map_or(0, NonZeroU16::get))
+    }
+
+    #[inline]
+    pub(super) fn compact_len(self) -> Option<NonZeroU16> {
+        NonZeroU16::new((self.0 >> Self::LEN_SHIFT) as u16)
+    }
+
+    /// Bytes of the record as it is kept, if its frame has `len`.
+    #[inline]
+    pub(super) fn len(self, len: u32) -> u32 {
+        self.compact_len().map_or(len, |len| len.get().into())
+    }
+}
+
+/// A record as it is kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct KeptRecord<'a> {
+    /// The record, and anything behind it.
+    bytes: &'a [u8],
+    /// Of the record as it is kept.
+    kept_len: u32,
+    /// Of the frame.
+    pub(super) len: u32,
+    is_compact: bool,
+}
+
+impl<'a> KeptRecord<'a> {
+    /// The record that `bytes` starts with.
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8], kept: Kept, len: u32) -> Self {
+        Self { bytes, kept_len: kept.len(len), len, is_compact: kept.compact_len().is_some() }
+    }
+
+    /// The record as it is kept.
+    #[inline]
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes.get(..self.kept_len as usize).unwrap_or_default()
+    }
+
+    /// The frame, if the record is kept as such.
+    #[inline]
+    pub(super) fn frame(&self) -> Option<&'a [u8]> {
+        (!self.is_compact).then(|| self.bytes())
+    }
+
+    /// Adds the record to `out`. False if it is none.
+    #[inline]
+    pub(super) fn restore(&self, form: &CompactForm, out: &mut RecordBuffer) -> bool {
+        if let Some(frame) = self.frame() {
+            out.push_frame(frame);
+            return !frame.is_empty();
+        }
+        form.restore(self.bytes, self.kept_len as usize, self.len as usize, out)
+    }
+}
+
+/// Compares records by the length of their frames, then their bytes.
+#[derive(Debug)]
+pub(super) struct FrameOrder<'a> {
+    form: &'a CompactForm,
+    one: RecordBuffer,
+    other: RecordBuffer,
+}
+
+impl<'a> FrameOrder<'a> {
+    pub(super) fn new(form: &'a CompactForm) -> Self {
+        Self { form, one: RecordBuffer::default(), other: RecordBuffer::default() }
+    }
+
+    pub(super) fn cmp(&mut self, one: KeptRecord<'_>, other: KeptRecord<'_>) -> Ordering {
+        if one.len != other.len || one.is_compact == other.is_compact && one.bytes() == other.bytes() {
+            return one.len.cmp(&other.len);
+        }
+        if let (Some(one), Some(other)) = (one.frame(), other.frame()) {
+            return one.cmp(other);
+        }
+        for (record, buffer) in [(one, &mut self.one), (other, &mut self.other)] {
+            buffer.clear();
+            // One that is damaged is told of when it is to be written.
+            record.restore(self.form, buffer);
+        }
+        self.one.bytes().cmp(self.other.bytes())
+    }
+}
+
+/// Records in memory.
+#[derive(Debug, Default)]
+pub(super) struct Slabs {
+    slabs: Vec<Vec<u8>>,
+    /// The one that takes the next record, and how much of it is filled.
+    open: Option<usize>,
+    filled: usize,
+    /// Bytes of all.
+    len: usize,
+}
+
+impl Slabs {
+    /// Most of them: as many as offsets leave bits for.
+    pub(super) const MAX: usize = 1 << (Kept::LEN_SHIFT - OFFSET_BITS);
+
+    /// Bytes that they take.
+    pub(super) fn memory(&self) -> usize {
+        self.len
+    }
+
+    /// How many there are.
+    pub(super) fn number(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// Keeps a record. `spare` gives slabs that are to be used again.
+    #[inline]
+    pub(super) fn keep(
+        &mut self,
+        form: &CompactForm,
+        records: &RecordBuffer,
+        record: usize,
+        spare: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Kept {
+        let start = records.record_start(record);
+        let len = records.record_end(record) - start;
+        if len > LONG_BYTES {
+            return self.keep_long(form, records, record);
+        }
+        let open = self.open.unwrap_or(usize::MAX);
+        let mut room = self.slabs.get_mut(open).and_then(|slab| slab.get_mut(self.filled..)).unwrap_or_default();
+        if room.len() < len {
+            let slab = spare().unwrap_or_else(|| vec![0; SLAB_BYTES]);
+            self.len += slab.len();
+            self.open = Some(self.slabs.len());
+            self.filled = 0;
+            self.slabs.push(slab);
+            room = self.slabs.last_mut().map(Vec::as_mut_slice).unwrap_or_default();
+        }
+        let offset = (self.open.unwrap_or_default() as u64) << OFFSET_BITS | self.filled as u64;
+        // No compact record is longer than its frame.
+        if let Some(compact_len) = form.compact(records, record, room.get_mut(..len).unwrap_or_default()) {
+            self.filled += compact_len;
+            return Kept::new(offset, compact_len as u16);
+        }
+        if let Some(room) = room.get_mut(..len) {
+            room.copy_from_slice(records.slice(record..record + 1));
+        }
+        self.filled += len;
+        Kept::new(offset, 0)
+    }
+
+    fn keep_long(&mut self, form: &CompactForm, records: &RecordBuffer, record: usize) -> Kept {
+        let frame = records.slice(record..record + 1);
+        let mut slab = vec![0; usize::from(u16::MAX)];
+        let compact_len = form.compact(records, record, &mut slab);
+        match compact_len {
+            Some(len) => {
+                slab.truncate(len);
+                slab.shrink_to_fit();
+            }
+            None => slab = frame.to_vec(),
+        }
+        self.len += slab.len();
+        let offset = (self.slabs.len() as u64) << OFFSET_BITS;
+        self.slabs.push(slab);
+        Kept::new(offset, compact_len.map_or(0, |len| len as u16))
+    }
+
+    #[inline]
+    pub(super) fn record(&self, kept: Kept, len: u32) -> KeptRecord<'_> {
+        let offset = kept.offset();
+        let slab = self.slabs.get((offset >> OFFSET_BITS) as usize);
+        let bytes = slab.and_then(|slab| slab.get((offset & ((1 << OFFSET_BITS) - 1)) as usize..));
+        KeptRecord::new(bytes.unwrap_or_default(), kept, len)
+    }
+
+    /// The slabs that can be used again.
+    pub(super) fn into_spare(self) -> impl Iterator<Item = Vec<u8>> {
+        self.slabs.into_iter().filter(|slab| slab.len() == SLAB_BYTES)
+    }
+}
