@@ -10,7 +10,7 @@ use arrow_tfrecord::RecordBuffer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::index::{IndexLines, IndexName};
+use crate::index::{INDEX_BLOCK, IndexLines, IndexName};
 use crate::local::lock_set;
 use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
 use crate::names::{MANIFEST_NAME, RunId};
@@ -148,17 +148,31 @@ enum IndexSink {
 
 impl IndexWriter {
     pub(crate) fn new(IndexFile { path, streams }: IndexFile) -> Self {
-        let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + IndexLines::LONGEST);
+        let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + INDEX_BLOCK * IndexLines::LONGEST);
         Self { path, sink: None, streams, lines, bytes: 0, crc32c: 0 }
     }
 
     /// Adds some of the records of a buffer.
     pub(crate) fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
-        let mut record_start = framed.record_start(records.start);
-        for record in records {
-            let record_end = framed.record_end(record);
-            self.lines.push((record_end - record_start) as u64);
-            record_start = record_end;
+        let lens = |records: Range<usize>| {
+            let mut start = framed.record_start(records.start);
+            records.map(move |record| {
+                let len = framed.record_end(record) - start;
+                start += len;
+                len as u64
+            })
+        };
+        let mut rest = records;
+        while !rest.is_empty() {
+            let now = rest.start..rest.end.min(rest.start + INDEX_BLOCK);
+            rest.start = now.end;
+            if now.len() == INDEX_BLOCK {
+                let mut block = [0; INDEX_BLOCK];
+                block.iter_mut().zip(lens(now)).for_each(|(place, len)| *place = len);
+                self.lines.push_block(&block);
+            } else {
+                lens(now).for_each(|len| self.lines.push(len));
+            }
             if self.lines.text().len() >= INDEX_BUFFER_LEN {
                 self.flush()?;
             }

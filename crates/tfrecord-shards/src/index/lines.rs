@@ -64,6 +64,40 @@ impl IndexLines {
         }
     }
 
+    /// Adds records whose frames have these lengths. Several lines are made at a time where they are as most are.
+    pub(crate) fn push_block(&mut self, lens: &[u64; BLOCK]) {
+        let lengths_fit = lens.iter().fold(true, |fit, len| fit & (*len < LOW));
+        if self.high_len == 0 || !lengths_fit {
+            lens.iter().for_each(|len| self.push(*len));
+            return;
+        }
+        let most = self.filled + BLOCK * Self::LONGEST;
+        if self.text.len() < most {
+            self.text.resize(2 * most, 0);
+        }
+        let mut texts = LineTexts::default();
+        fill(&mut texts, self.low as u32, &lens.map(|len| len as u32));
+        // What changes with every line is not kept in memory.
+        let (mut filled, mut high_text, mut high_len) = (self.filled, self.high_text, self.high_len);
+        let LineTexts { starts, lens, short_lens, carries, low } = texts;
+        for (((start, len), short_len), carry) in starts.into_iter().zip(lens).zip(short_lens).zip(carries) {
+            let Some(line) = self.text.get_mut(filled..filled + Self::LONGEST) else { break };
+            // Copied in one width; what is too much is written over.
+            line[..HIGH_DIGITS].copy_from_slice(&high_text);
+            let Some(line) = line.get_mut(high_len..high_len + 13) else { break };
+            line[..8].copy_from_slice(&start.to_le_bytes());
+            line[5..].copy_from_slice(&len.to_le_bytes());
+            filled += high_len + short_len as usize;
+            if carry != 0 {
+                self.low = LOW;
+                self.carry();
+                (high_text, high_len) = (self.high_text, self.high_len);
+            }
+        }
+        self.filled = filled;
+        self.low = u64::from(low);
+    }
+
     fn push_any(&mut self, len: u64) {
         let mut digits = itoa::Buffer::new();
         for (number, behind) in [(self.high * LOW + self.low, b" "), (len, b"\n")] {
@@ -95,6 +129,46 @@ impl IndexLines {
     }
 }
 
+/// Lines that are made together.
+pub(crate) const BLOCK: usize = 16;
+
+/// What the lines of a block are put together from.
+#[derive(Default)]
+struct LineTexts {
+    /// The last four digits of where each record starts, and a space.
+    starts: [u64; BLOCK],
+    /// The digits of the length, and a line feed.
+    lens: [u64; BLOCK],
+    /// Bytes of the line but for the digits of the start that are before the last four.
+    short_lens: [u32; BLOCK],
+    /// Whether the next record starts behind the next multiple of [`LOW`].
+    carries: [u32; BLOCK],
+    /// The last four digits of where the record behind the block starts.
+    low: u32,
+}
+
+/// Tells the texts of records of these lengths, below [`LOW`], of which the first starts at `low`.
+#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
+fn fill(texts: &mut LineTexts, low: u32, lens: &[u32; BLOCK]) {
+    let mut starts = [0; BLOCK];
+    let mut next = low;
+    for ((start, len), carry) in starts.iter_mut().zip(lens).zip(&mut texts.carries) {
+        *start = next;
+        next += len;
+        *carry = u32::from(next >= LOW as u32);
+        next -= *carry * LOW as u32;
+    }
+    texts.low = next;
+    for (text, start) in texts.starts.iter_mut().zip(starts) {
+        *text = u64::from(four_digits(u64::from(start))) | u64::from(b' ') << 32;
+    }
+    for ((text, short_len), len) in texts.lens.iter_mut().zip(&mut texts.short_lens).zip(lens) {
+        let zeros = u32::from(*len < 1000) + u32::from(*len < 100) + u32::from(*len < 10);
+        *short_len = 10 - zeros;
+        *text = (u64::from(four_digits(u64::from(*len))) | u64::from(b'\n') << 32) >> (8 * zeros);
+    }
+}
+
 /// The digits of a number below [`LOW`], with leading zeros, the first one in the lowest byte.
 ///
 /// Two numbers of two digits are divided side by side, by multiplications that are exact for so small ones.
@@ -122,16 +196,24 @@ mod tests {
 
     #[test]
     fn lines_of_records_of_all_lengths() {
-        let mut lines = IndexLines::default();
+        let (mut lines, mut blocks) = (IndexLines::default(), IndexLines::default());
         let (mut expected, mut start) = (String::new(), 0);
         let short = (0..3000_u64).map(|i| i * i % 1201);
         let long = [9, 10, 99, 100, 999, 1000, 9999, 10_000, 99_999, 1 << 40, 1 << 62, 7, 1 << 63, 123];
-        for len in short.clone().chain(long).chain(short) {
-            lines.push(len);
+        let lens: Vec<u64> = short.clone().chain(long).chain(short).collect();
+        for len in &lens {
+            lines.push(*len);
             writeln!(expected, "{start} {len}").unwrap();
             start += len;
         }
         assert_eq!(str::from_utf8(lines.text()).unwrap(), expected);
+        for lens in lens.chunks(BLOCK) {
+            match lens.try_into() {
+                Ok(block) => blocks.push_block(block),
+                Err(_) => lens.iter().for_each(|len| blocks.push(*len)),
+            }
+        }
+        assert_eq!(str::from_utf8(blocks.text()).unwrap(), expected);
         assert!(expected.lines().all(|line| line.len() < IndexLines::LONGEST));
         lines.clear();
         lines.push(5);
