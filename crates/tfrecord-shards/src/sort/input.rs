@@ -38,7 +38,7 @@ const LONG_PART: usize = 1 << 16;
 
 /// Entries that there is room for from the beginning. Room that is not filled takes no memory; to make more of it means
 /// to copy what is filled.
-const ROOM_ENTRIES: usize = 4 << 20;
+const ROOM_ENTRIES: usize = 8 << 20;
 
 /// Gathered pieces that wait to be written, at most.
 const WRITE_AHEAD: usize = 8;
