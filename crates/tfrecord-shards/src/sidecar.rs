@@ -186,7 +186,7 @@ impl IndexWriter {
         self.crc32c = crc32c::crc32c_append(self.crc32c, text);
         let sink = match self.sink.take() {
             Some(sink) => sink,
-            None => match self.streams.take().and_then(|streams| streams.begin()) {
+            None => match self.streams.take().and_then(|streams| streams.begin_beside()) {
                 Some(stream) => IndexSink::Uncached(UncachedFile::new(open_to_append(&self.path)?, Some(stream))),
                 None => IndexSink::Reopened,
             },

@@ -29,16 +29,19 @@ struct Class {
 /// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
 const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Of files beyond these, which are filled side by side.
+/// Of files beyond these, which are filled side by side, and of those that are filled slowly.
 const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
 
-/// Files that are written in large buffers at a time, for each processor and at most: a shard and its index, and those that
-/// are being finished.
+/// Files that are written in large buffers at a time, for each processor and at most: a shard, and those that are being
+/// finished.
 const LARGE_PER_PROCESSOR: usize = 4;
 const MAX_LARGE: usize = 32;
 
 /// Files beside them that are written in small ones: their buffers take 64 MiB.
 const MAX_SMALL: usize = 64;
+
+/// Bytes of a file that go past the cache, at least: a write to the disk takes its time.
+const LEAST_UNCACHED: usize = 256 << 10;
 
 /// What the files of a set that go past the cache share: their number is bounded, and their buffers go on to the next.
 #[derive(Debug)]
@@ -73,8 +76,17 @@ impl UncachedStreams {
 
     /// A stream to a new file, if there may be one more.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
+        self.begin_in(|shared| [&mut shared.large, &mut shared.small])
+    }
+
+    /// The same to a file that is filled slowly, beside another one.
+    pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
+        self.begin_in(|shared| [&mut shared.small, &mut shared.large])
+    }
+
+    fn begin_in(self: &Arc<Self>, pools: impl FnOnce(&mut Shared) -> [&mut Pool; 2]) -> Option<UncachedStream> {
         let shared = &mut *self.shared();
-        let pool = [&mut shared.large, &mut shared.small].into_iter().find(|pool| pool.left > 0)?;
+        let pool = pools(shared).into_iter().find(|pool| pool.left > 0)?;
         pool.left -= 1;
         let (class, buffer) = (pool.class, pool.buffer());
         Some(UncachedStream { class, buffer, writer: None, streams: Arc::clone(self) })
@@ -97,8 +109,8 @@ impl Pool {
     }
 }
 
-/// A new file. Where the file system lets it, a thread of its own writes past the page cache what fills a buffer; what is too
-/// little for one, and every byte elsewhere, is written as usual.
+/// A new file. Where the file system lets it, a thread of its own writes past the page cache what fills a buffer, and what
+/// is over follows; less than a block at the end, little files, and every byte elsewhere are written as usual.
 #[derive(Debug)]
 pub(crate) struct UncachedFile {
     file: Arc<File>,
@@ -182,12 +194,16 @@ impl UncachedStream {
         Err(io::Error::other("the thread that writes the file has ended"))
     }
 
-    fn finish(mut self, file: &File) -> io::Result<()> {
-        if self.writer.is_some() {
-            self.end_writer()?;
+    /// Writes what no buffer was filled with: whole blocks past the cache, too, if there is a buffer before or it is much.
+    fn finish(mut self, mut file: &File) -> io::Result<()> {
+        let had_writer = self.writer.is_some();
+        self.end_writer()?;
+        let (blocks, rest) = self.buffer.blocks();
+        if had_writer || blocks.len() >= LEAST_UNCACHED && set_uncached(file, true).is_ok() {
+            write_blocks(file, blocks)?;
             set_uncached(file, false)?;
+            return file.write_all(rest);
         }
-        let mut file = file;
         file.write_all(self.buffer.filled())
     }
 
@@ -305,6 +321,12 @@ impl Buffer {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
+    /// Whole blocks, and the rest.
+    fn blocks(&self) -> (&[u8], &[u8]) {
+        let filled = self.filled();
+        filled.split_at_checked(filled.len() / ALIGNMENT * ALIGNMENT).unwrap_or((&[], filled))
+    }
+
     fn is_full(&self) -> bool {
         self.filled().len() == self.len
     }
@@ -344,7 +366,7 @@ mod tests {
         for (class, streams) in [(LARGE, UncachedStreams::new(1, 0)), (SMALL, UncachedStreams::new(0, 1))] {
             let streams = Arc::new(streams);
             let len = class.buffer_len;
-            for len in [0, 1, len - 1, len, len + 1, 9 * len + 4097] {
+            for len in [0, 1, len / 2, len - 1, len, len + 1, len + 8192, 9 * len + 4097] {
                 let expected = bytes(len);
                 let path = dir.path().join(format!("{}-{len}", class.buffers));
                 let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams.begin());

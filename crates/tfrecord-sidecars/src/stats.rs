@@ -23,6 +23,7 @@ mod html;
 mod numbers;
 mod proto;
 mod quantiles;
+mod values;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping};

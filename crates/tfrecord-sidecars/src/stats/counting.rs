@@ -1,8 +1,5 @@
-//! Ways to count values, and to tell how many are distinct, that do least for each: all give the same.
+//! Ways to count values that do least for each: all give the same.
 
-use std::ops::Range;
-
-use super::distinct::Distinct;
 use super::frequent::{Frequent, Value};
 use super::hash;
 
@@ -10,42 +7,28 @@ use super::hash;
 const MAX_WIDTH: usize = 4096;
 
 /// Values that are known by their keys at a time: a power of two.
-const KNOWN: usize = 256;
+const KNOWN: usize = 512;
 
-/// Adds those of the values that have a hash, and lists those among the frequent ones that have a value to list.
+/// Counts values until they are too many, and tells how many it has gone through. Those without a hash, and those that
+/// have no value to list, are left to `other`, with their hashes.
 #[inline(always)]
 pub(super) fn count_each(
-    distinct: &mut Distinct,
-    frequent: Option<&mut Frequent>,
-    mut values: Range<usize>,
+    frequent: &mut Frequent,
+    len: usize,
     hash: impl Fn(usize) -> Option<u64>,
     value: impl Fn(usize) -> Option<Value>,
-) {
-    let Some(frequent) = frequent else {
-        values.filter_map(hash).for_each(|hash| distinct.add(hash));
-        return;
-    };
-    // While values are few each of them is counted, and their hashes are enough to know how many they are.
-    while frequent.counts_all()
-        && let Some(at) = values.next()
-    {
-        if let Some(hash) = hash(at)
-            && !frequent.count(hash, 1, || value(at))
-        {
-            distinct.add(hash);
+    mut other: impl FnMut(usize, Option<u64>),
+) -> usize {
+    for at in 0..len {
+        let hash = hash(at);
+        if !hash.is_some_and(|hash| frequent.count(hash, 1, || value(at))) {
+            other(at, hash);
         }
         if frequent.is_full() {
-            sample_from_here(distinct, frequent);
+            return at + 1;
         }
     }
-    values.clone().filter_map(&hash).for_each(|hash| distinct.add(hash));
-    frequent.sample(values.len(), |rest| hash(values.start + rest), |rest| value(values.start + rest));
-}
-
-/// There are too many values to count each.
-fn sample_from_here(distinct: &mut Distinct, frequent: &mut Frequent) {
-    frequent.hashes().for_each(|hash| distinct.add(hash));
-    frequent.drop_rarest();
+    len
 }
 
 /// Integers that are close to each other, counted in their order from the least on.
@@ -105,18 +88,15 @@ impl Key for u128 {
     }
 }
 
-/// Counts values while they are few; tells how many that are. Values that came before are known by their keys.
+/// The same for values that came before and are known by their keys.
 #[inline(always)]
 pub(super) fn count_known<K: Key>(
-    distinct: &mut Distinct,
     frequent: &mut Frequent,
     keys: impl ExactSizeIterator<Item = K>,
     hash: impl Fn(usize) -> Option<u64>,
     value: impl Fn(usize) -> Option<Value>,
+    mut other: impl FnMut(usize, Option<u64>),
 ) -> usize {
-    if !frequent.counts_all() {
-        return 0;
-    }
     let none = Known { key: K::NONE, hash: 0, count: 0 };
     let mut all_known = [none; KNOWN];
     let mut done = keys.len();
@@ -126,11 +106,10 @@ pub(super) fn count_known<K: Key>(
             known.count += 1;
             continue;
         }
-        let Some(hash) = hash(at) else { continue };
         add_known(frequent, std::mem::replace(known, none));
-        match frequent.count(hash, 1, || value(at)) {
-            true => *known = Known { key, hash, count: 0 },
-            false => distinct.add(hash),
+        match hash(at) {
+            Some(hash) if frequent.count(hash, 1, || value(at)) => *known = Known { key, hash, count: 0 },
+            hash => other(at, hash),
         }
         if frequent.is_full() {
             done = at + 1;
@@ -138,9 +117,6 @@ pub(super) fn count_known<K: Key>(
         }
     }
     all_known.into_iter().for_each(|known| add_known(frequent, known));
-    if frequent.is_full() {
-        sample_from_here(distinct, frequent);
-    }
     done
 }
 

@@ -110,6 +110,11 @@ impl Frequent {
         self.counts.len() + more <= EXACT_VALUES
     }
 
+    /// The values that were counted and are listed, and how often they came.
+    pub(super) fn counted(&self) -> impl Iterator<Item = (&Value, u64)> {
+        self.counts.iter().filter_map(|counted| Some((counted.value?, counted.count)))
+    }
+
     /// The hashes of all values that were counted and not dropped.
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> + '_ {
         self.counts.hashes()

@@ -1,7 +1,12 @@
 //! [`Moments`]: what sums of numbers tell.
 
+use super::frequent::Value;
+
 /// Numbers that are summed before they are merged with the others: so many fit into the first-level cache twice over.
 const BLOCK: usize = 1024;
+
+/// Integers that are so far apart at most are [close](Moments::add_close): a block of squares of it is what a word holds.
+const MAX_WIDTH: u64 = (1 << 27) - 1;
 
 /// Sums that the processor forms side by side.
 const LANES: usize = 8;
@@ -35,10 +40,13 @@ struct Range<T> {
 }
 
 impl<T: PartialOrd + Copy> Range<T> {
+    #[inline(always)]
     fn of(values: &[T]) -> Option<Self> {
-        let first = *values.first()?;
-        let least = values.iter().fold(first, |least, value| if *value < least { *value } else { least });
-        let greatest = values.iter().fold(first, |greatest, value| if *value > greatest { *value } else { greatest });
+        let (mut least, mut greatest) = (*values.first()?, *values.first()?);
+        for value in values {
+            least = if *value < least { *value } else { least };
+            greatest = if *value > greatest { *value } else { greatest };
+        }
         Some(Self { least, greatest })
     }
 
@@ -60,37 +68,53 @@ impl Moments {
         let mut all = None;
         let mut numbers = [0.0; BLOCK];
         for block in values.chunks(BLOCK) {
-            let Some(numbers) = numbers.get_mut(..block.len()) else { continue };
-            let range = match to_floats(block, numbers) {
-                // They are what they were.
-                true => self
-                    .add_block(numbers)
-                    .map(|range| Range { least: range.least as i64, greatest: range.greatest as i64 }),
-                false => {
-                    self.add_block(numbers);
-                    Range::of(block)
-                }
-            };
-            all = Range::merge(all, range);
+            let Some(range) = Range::of(block) else { continue };
+            all = Range::merge(all, Some(range));
+            let width = range.greatest.wrapping_sub(range.least) as u64;
+            if width <= MAX_WIDTH {
+                self.add_close(block, range);
+            } else if let Some(numbers) = numbers.get_mut(..block.len()) {
+                to_floats(block, numbers);
+                self.add_block(numbers);
+            }
         }
         self.integers = Range::merge(self.integers, all);
         all.map(|range| (range.least, range.greatest))
     }
 
+    /// Adds integers that are so close to each other that sums of what they are above the least, and of its squares, are
+    /// exact.
     #[inline(always)]
-    pub(super) fn add_floats(&mut self, values: &[f32]) {
-        let mut numbers = [0.0; BLOCK];
-        for block in values.chunks(BLOCK) {
-            let mut len = block.len();
-            numbers.iter_mut().zip(block).for_each(|(number, value)| *number = f64::from(*value));
-            // Of finite float32s no sum of so many is infinite.
-            if !numbers.get(..len).is_some_and(|numbers| sum(numbers, |number| number).is_finite()) {
-                self.add_special(block);
-                let finite = block.iter().filter(|value| value.is_finite());
-                len = numbers.iter_mut().zip(finite).map(|(number, value)| *number = f64::from(*value)).count();
-            }
-            self.add_block(numbers.get(..len).unwrap_or_default());
+    fn add_close(&mut self, values: &[i64], Range { least, greatest }: Range<i64>) {
+        let (mut sum, mut squares) = (0, 0);
+        for value in values {
+            // The number has half of the bits, of which products are formed side by side.
+            let above = u64::from(value.wrapping_sub(least) as u32);
+            sum += above;
+            squares += above * above;
         }
+        let count = values.len() as u64;
+        if least <= 0 && greatest >= 0 {
+            self.zeros += values.iter().map(|value| u64::from(*value == 0)).sum::<u64>();
+        }
+        let spread = u128::from(squares) * u128::from(count) - u128::from(sum) * u128::from(sum);
+        let mean = least as f64 + sum as f64 / count as f64;
+        self.add_mean(count, mean, spread as f64 / count as f64);
+        self.finite = Range::merge(self.finite, Some(Range { least: least as f64, greatest: greatest as f64 }));
+    }
+
+    /// Adds numbers, and tells whether there were NaNs among them.
+    #[inline(always)]
+    pub(super) fn add_floats(&mut self, values: &[f32]) -> bool {
+        let nans = self.nans;
+        for block in values.chunks(BLOCK) {
+            if !self.add_block(block) {
+                self.add_special(block);
+                let finite: Vec<f32> = block.iter().copied().filter(|value| value.is_finite()).collect();
+                self.add_block(&finite);
+            }
+        }
+        self.nans > nans
     }
 
     fn add_special(&mut self, values: &[f32]) {
@@ -98,46 +122,75 @@ impl Moments {
             if value.is_nan() {
                 self.nans += 1;
             } else if value.is_infinite() {
-                self.infinities += 1;
-                self.has_negative_infinity |= *value < 0.0;
-                self.has_positive_infinity |= *value > 0.0;
+                self.add_infinite(*value, 1);
             }
         }
     }
 
-    /// Adds finite numbers.
+    /// Adds numbers, or none of them if not all are finite: of finite float32s no sum of so many is infinite.
     #[inline(always)]
-    fn add_block(&mut self, values: &[f64]) -> Option<Range<f64>> {
-        let first = *values.first()?;
-        let (mut sums, mut zeros) = ([0.0; LANES], [0_u64; LANES]);
-        let (mut least, mut greatest) = ([first; LANES], [first; LANES]);
+    fn add_block<T: Copy + PartialOrd + Default + Into<f64>>(&mut self, values: &[T]) -> bool {
+        let Some(first) = values.first().copied() else { return true };
+        let total = sum(values, |number| number);
+        if !total.is_finite() {
+            return false;
+        }
+        let (mut least, mut greatest, mut zeros) = ([first; LANES], [first; LANES], [0_u32; LANES]);
         let (chunks, rest) = values.as_chunks::<LANES>();
-        // A number at a time what is over, in the first lane.
         for value in rest {
-            let ([sum, ..], [zeros, ..], [least, ..], [greatest, ..]) =
-                (&mut sums, &mut zeros, &mut least, &mut greatest);
-            *sum += *value;
-            *zeros += u64::from(*value == 0.0);
+            let ([zeros, ..], [least, ..], [greatest, ..]) = (&mut zeros, &mut least, &mut greatest);
+            *zeros += u32::from(*value == T::default());
             *least = if *value < *least { *value } else { *least };
             *greatest = if *value > *greatest { *value } else { *greatest };
         }
         for chunk in chunks {
-            let lanes = sums.iter_mut().zip(&mut zeros).zip(least.iter_mut().zip(&mut greatest));
-            for (((sum, zeros), (least, greatest)), value) in lanes.zip(chunk) {
-                *sum += *value;
-                *zeros += u64::from(*value == 0.0);
+            let lanes = zeros.iter_mut().zip(least.iter_mut().zip(&mut greatest));
+            for ((zeros, (least, greatest)), value) in lanes.zip(chunk) {
+                *zeros += u32::from(*value == T::default());
                 *least = if *value < *least { *value } else { *least };
                 *greatest = if *value > *greatest { *value } else { *greatest };
             }
         }
-        let mean = sums.iter().sum::<f64>() / values.len() as f64;
+        let mean = total / values.len() as f64;
         let squares = sum(values, |value| (value - mean).powi(2));
         self.add_mean(values.len() as u64, mean, squares);
-        self.zeros += zeros.iter().sum::<u64>();
+        self.zeros += zeros.iter().map(|zeros| u64::from(*zeros)).sum::<u64>();
         let range = Range::of(&least).zip(Range::of(&greatest));
-        let range = range.map(|(least, greatest)| Range { least: least.least, greatest: greatest.greatest });
+        let range =
+            range.map(|(least, greatest)| Range { least: least.least.into(), greatest: greatest.greatest.into() });
         self.finite = Range::merge(self.finite, range);
-        range
+        true
+    }
+
+    /// Adds values with how often they came. Sums are those of their order by size, whichever order they are in.
+    pub(super) fn add_counted<'a>(&mut self, counted: impl Iterator<Item = (&'a Value, u64)>) {
+        let mut numbers = Vec::new();
+        for (value, count) in counted {
+            match value {
+                Value::Int64(value) => {
+                    self.integers = Range::merge(self.integers, Range::of(&[*value]));
+                    numbers.push((*value as f64, count));
+                }
+                Value::Float(value) if value.is_finite() => numbers.push((f64::from(*value), count)),
+                Value::Float(value) => self.add_infinite(*value, count),
+                Value::Bytes(_) => {}
+            }
+        }
+        numbers.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+        let Some(((least, _), (greatest, _))) = numbers.first().copied().zip(numbers.last().copied()) else { return };
+        let weighted = numbers.iter().map(|(number, count)| (*number, *count as f64));
+        let total: u64 = numbers.iter().map(|(_, count)| count).sum();
+        let above = weighted.clone().map(|(number, count)| (number - least) * count).sum::<f64>() / total as f64;
+        let squares = weighted.map(|(number, count)| (number - least - above).powi(2) * count).sum();
+        self.add_mean(total, least + above, squares);
+        self.zeros += numbers.iter().filter(|(number, _)| *number == 0.0).map(|(_, count)| count).sum::<u64>();
+        self.finite = Range::merge(self.finite, Some(Range { least, greatest }));
+    }
+
+    fn add_infinite(&mut self, value: f32, count: u64) {
+        self.infinities += count;
+        self.has_negative_infinity |= value < 0.0;
+        self.has_positive_infinity |= value > 0.0;
     }
 
     fn add_mean(&mut self, count: u64, mean: f64, squares: f64) {
@@ -191,9 +244,15 @@ impl Moments {
     }
 }
 
-/// Integers as floats, as many, and whether they are all exact.
+/// The least and the greatest of integers.
 #[inline(always)]
-fn to_floats(values: &[i64], numbers: &mut [f64]) -> bool {
+pub(super) fn range_of(values: &[i64]) -> Option<(i64, i64)> {
+    Range::of(values).map(|range| (range.least, range.greatest))
+}
+
+/// Integers as floats, as many.
+#[inline(always)]
+fn to_floats(values: &[i64], numbers: &mut [f64]) {
     // From -2^50 to 2^50 they are what a float64 between 2^52 and 2^53 has behind its exponent, and so may be converted
     // many at a time, for which processors have no instruction otherwise.
     const HALF: i64 = 1 << 50;
@@ -206,20 +265,22 @@ fn to_floats(values: &[i64], numbers: &mut [f64]) -> bool {
             false => *value as f64,
         };
     }
-    small
 }
 
 #[inline(always)]
-fn sum(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
+fn sum<T: Copy + Into<f64>>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();
-    let rest: f64 = rest.iter().map(|value| term(*value)).sum();
+    let mut total = 0.0;
+    for value in rest {
+        total += term((*value).into());
+    }
     for chunk in chunks {
         for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += term(*value);
+            *lane += term((*value).into());
         }
     }
-    lanes.iter().sum::<f64>() + rest
+    lanes.iter().sum::<f64>() + total
 }
 
 #[cfg(test)]

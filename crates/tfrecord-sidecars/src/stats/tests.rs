@@ -253,6 +253,61 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Parts in which each value is counted, parts in which they are too many for that, and parts where they become so:
+    /// sums, extremes and lengths are those of all values.
+    #[test]
+    fn what_was_counted_is_in_the_sums(
+        parts in prop::collection::vec((0_usize..6000, prop::sample::select(vec![5_u64, 1000, 2100, 50_000])), 1..4),
+        wide in any::<bool>(),
+    ) {
+        let picks = |(rows, distinct): (usize, u64)| (0..rows as u64).map(move |row| hash::word(row) % distinct);
+        let int = |pick: u64| (pick as i64 - 700) << if wide { 40 } else { 0 };
+        let float = |pick: u64| [f32::NAN, f32::NEG_INFINITY, -0.0].get(pick as usize).copied().unwrap_or(pick as f32 / 7.0);
+        let text = |pick: u64| format!("{pick:0width$}", width = pick as usize % 300);
+        let part = |part| {
+            statistics(&table(vec![
+                ("f", Arc::new(Float32Array::from_iter_values(picks(part).map(float)))),
+                ("i", Arc::new(Int64Array::from_iter_values(picks(part).map(int)))),
+                ("t", Arc::new(StringViewArray::from_iter_values(picks(part).map(text)))),
+            ]), &MappingOptions::default())
+        };
+        let mut found = part((0, 1));
+        for given in &parts {
+            found.merge(&part(*given)).unwrap();
+        }
+        let picks: Vec<u64> = parts.iter().copied().flat_map(picks).collect();
+        let near = |found: Option<f64>, exact: f64| (found.unwrap_or_default() - exact).abs() <= exact.abs() * 1e-9 + 1e-9;
+        let moments = |numbers: &[f64]| {
+            let mean = numbers.iter().sum::<f64>() / numbers.len().max(1) as f64;
+            let squares = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>();
+            (mean, (squares / numbers.len().max(1) as f64).sqrt())
+        };
+
+        let (i, ints) = (found.feature("i").unwrap(), picks.iter().map(|pick| int(*pick)).collect::<Vec<_>>());
+        let (mean, deviation) = moments(&ints.iter().map(|int| *int as f64).collect::<Vec<_>>());
+        prop_assert!(near(i.mean(), mean) && near(i.std_dev(), deviation), "{:?} {mean}", i.mean());
+        prop_assert_eq!(i.integers(), ints.iter().min().copied().zip(ints.iter().max().copied()));
+        prop_assert_eq!(i.zeros(), Some(ints.iter().filter(|int| **int == 0).count() as u64));
+
+        let (f, floats) = (found.feature("f").unwrap(), picks.iter().map(|pick| f64::from(float(*pick))).collect::<Vec<_>>());
+        let (mean, deviation) = moments(&floats.iter().copied().filter(|float| float.is_finite()).collect::<Vec<_>>());
+        prop_assert!(near(f.mean(), mean) && near(f.std_dev(), deviation), "{:?} {mean}", f.mean());
+        let count = |is: fn(&f64) -> bool| Some(floats.iter().filter(|float| is(float)).count() as u64);
+        let counts = (count(|float| float.is_nan()), count(|float| float.is_infinite()), count(|float| *float == 0.0));
+        prop_assert_eq!((f.nans(), f.infinities(), f.zeros()), counts);
+        let numbers = || floats.iter().copied().filter(|float| !float.is_nan());
+        prop_assert_eq!((f.min(), f.max()), (numbers().reduce(f64::min), numbers().reduce(f64::max)));
+
+        let lens: Vec<u64> = picks.iter().map(|pick| text(*pick).len() as u64).collect();
+        let mean = lens.iter().sum::<u64>() as f64 / lens.len() as f64;
+        let exact = lens.iter().min().zip(lens.iter().max()).map(|(least, most)| (*least, mean, *most));
+        prop_assert_eq!(found.feature("t").unwrap().byte_lengths(), exact);
+    }
+}
+
 /// What a page is made of must not become part of it.
 #[test]
 fn the_page_shows_text_as_it_is() {

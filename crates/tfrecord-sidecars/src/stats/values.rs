@@ -1,0 +1,361 @@
+//! [`ValueStatistics`]: what the values of a feature are.
+//!
+//! While they are few each of them is counted, and their counts tell all else in the end: sums, ranges, how many are
+//! distinct. What comes once they are many goes into sums and sketches of its own.
+
+use std::sync::OnceLock;
+
+use arrow_tfrecord::{FeatureBytes, FeatureKind, FeatureValues};
+
+use super::counting::{count_each, count_known, count_narrow};
+use super::distinct::Distinct;
+use super::feature::widened;
+use super::frequent::{Frequent, Value};
+use super::hash;
+use super::numbers::{Moments, range_of};
+use super::quantiles::Quantiles;
+
+/// Values that are longer, in bytes, are not listed among the frequent ones.
+const MAX_LISTED_BYTES: usize = 256;
+
+/// Values that are hashed before the hashes are taken in.
+const BLOCK: usize = 256;
+
+/// Statistics of the values of a feature.
+#[derive(Debug, Clone)]
+pub(super) struct ValueStatistics {
+    /// Of values that are not counted each.
+    distinct: Distinct,
+    /// Not of bytes that are no text.
+    frequent: Option<Frequent>,
+    content: Content,
+    /// Of all numbers, once somebody has asked.
+    all_moments: OnceLock<Moments>,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Numbers(Box<Numbers>),
+    /// Of values that are not counted each.
+    Bytes(ByteLengths),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Numbers {
+    /// Of values that are not counted each.
+    moments: Moments,
+    /// Of all.
+    quantiles: Quantiles,
+}
+
+/// Lengths in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ByteLengths {
+    /// The least and the greatest.
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) total: u64,
+}
+
+impl ByteLengths {
+    #[inline(always)]
+    fn add(&mut self, length: usize, count: u64) {
+        let length = length as u64;
+        self.range = widened(self.range, Some((length, length)));
+        self.total += length * count;
+    }
+
+    /// Adds lengths that views have in front.
+    #[inline(always)]
+    fn add_views(&mut self, views: &[u128]) {
+        let (mut least, mut greatest, mut total) = (u32::MAX, 0, 0);
+        for view in views {
+            let length = *view as u32;
+            (least, greatest, total) = (least.min(length), greatest.max(length), total + u64::from(length));
+        }
+        if !views.is_empty() {
+            self.merge(&Self { range: Some((least.into(), greatest.into())), total });
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.range = widened(self.range, other.range);
+        self.total += other.total;
+    }
+}
+
+impl Content {
+    fn add_counted(&mut self, counted: &Frequent) {
+        match self {
+            Self::Numbers(numbers) => numbers.moments.add_counted(counted.counted()),
+            Self::Bytes(lengths) => lengths.add_counted(counted),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Numbers(numbers), Self::Numbers(other)) => {
+                numbers.moments.merge(&other.moments);
+                numbers.quantiles.merge(&other.quantiles);
+            }
+            (Self::Bytes(lengths), Self::Bytes(other)) => lengths.merge(other),
+            _ => {}
+        }
+    }
+}
+
+impl ByteLengths {
+    fn add_counted(&mut self, counted: &Frequent) {
+        for (value, count) in counted.counted() {
+            if let Value::Bytes(value) = value {
+                self.add(value.len(), count);
+            }
+        }
+    }
+}
+
+/// Adds values. Everything called for each of them is compiled into this function, for the processors of today too; so
+/// what is done for each of many stands in loops, and not in closures, which would be compiled for all processors.
+#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
+fn update(statistics: &mut ValueStatistics, values: &FeatureValues<'_>) {
+    match values {
+        FeatureValues::Int64(values) => statistics.add_ints(values),
+        FeatureValues::Float(values) => statistics.add_floats(values),
+        FeatureValues::Bytes(values) => statistics.add_bytes(values),
+    }
+}
+
+impl ValueStatistics {
+    /// Of no values yet.
+    pub(super) fn new(kind: FeatureKind, is_text: bool) -> Self {
+        let content = match kind {
+            FeatureKind::Bytes => Content::Bytes(ByteLengths::default()),
+            FeatureKind::Float | FeatureKind::Int64 => Content::Numbers(Box::default()),
+        };
+        let frequent = (kind != FeatureKind::Bytes || is_text).then(Frequent::default);
+        Self { distinct: Distinct::default(), frequent, content, all_moments: OnceLock::new() }
+    }
+
+    /// Adds values.
+    pub(super) fn update(&mut self, values: &FeatureValues<'_>) {
+        self.all_moments.take();
+        update(self, values);
+    }
+
+    #[inline(always)]
+    fn add_ints(&mut self, values: &[i64]) {
+        let counted = self.count_ints(values);
+        let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
+        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| *value as f64));
+        let rest = values.get(counted..).unwrap_or_default();
+        if rest.is_empty() {
+            return;
+        }
+        let range = numbers.moments.add_ints(rest);
+        match count_narrow(rest, range) {
+            Some((least, counts)) => {
+                for (value, count) in (least..=i64::MAX).zip(counts) {
+                    if count > 0 {
+                        self.distinct.add(&[hash::word(value as u64)]);
+                    }
+                }
+            }
+            None => {
+                let mut hashes = [0; BLOCK];
+                for values in rest.chunks(BLOCK) {
+                    for (hash, value) in hashes.iter_mut().zip(values) {
+                        *hash = hash::word(*value as u64);
+                    }
+                    self.distinct.add(hashes.get(..values.len()).unwrap_or_default());
+                }
+            }
+        }
+        let hash = |at: usize| rest.get(at).map(|value| hash::word(*value as u64));
+        frequent.sample(rest.len(), hash, |at| rest.get(at).map(|value| Value::Int64(*value)));
+    }
+
+    /// Counts as many of the values as are counted each.
+    #[inline(always)]
+    fn count_ints(&mut self, values: &[i64]) -> usize {
+        let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.counts_all()) else { return 0 };
+        if let Some((least, counts)) = count_narrow(values, range_of(values)) {
+            let counted = (least..=i64::MAX).zip(&counts).filter(|(_, count)| **count > 0);
+            let unseen = counted.clone().filter(|(value, _)| !frequent.has(hash::word(*value as u64))).count();
+            if frequent.has_room(unseen) {
+                for (value, count) in counted {
+                    frequent.count(hash::word(value as u64), u64::from(*count), || Some(Value::Int64(value)));
+                }
+                return values.len();
+            }
+        }
+        let hash = |at: usize| values.get(at).map(|value| hash::word(*value as u64));
+        let value = |at: usize| values.get(at).map(|value| Value::Int64(*value));
+        let counted = count_each(frequent, values.len(), hash, value, |_, _| {});
+        self.stop_counting_if_full();
+        counted
+    }
+
+    #[inline(always)]
+    fn add_floats(&mut self, values: &[f32]) {
+        let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
+        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| f64::from(*value)));
+        // Both zeros are one value.
+        let number = |at: usize| values.get(at).filter(|value| !value.is_nan()).map(|value| value + 0.0);
+        let hash = |at| number(at).map(|value| hash::word(u64::from(value.to_bits())));
+        let value = |at| number(at).map(Value::Float);
+        let mut counted = 0;
+        if frequent.counts_all() {
+            let keys =
+                values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() });
+            counted = count_known(frequent, keys, hash, value, |_, _| numbers.moments.nans += 1);
+            self.stop_counting_if_full();
+        }
+        let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
+        let rest = values.get(counted..).unwrap_or_default();
+        if rest.is_empty() {
+            return;
+        }
+        let has_nans = numbers.moments.add_floats(rest);
+        let mut hashes = [0; BLOCK];
+        for values in rest.chunks(BLOCK) {
+            for (hash, value) in hashes.iter_mut().zip(values) {
+                *hash = hash::word(u64::from((value + 0.0).to_bits()));
+            }
+            match has_nans {
+                false => self.distinct.add(hashes.get(..values.len()).unwrap_or_default()),
+                true => {
+                    let numbers = hashes.iter().zip(values).filter(|(_, value)| !value.is_nan());
+                    numbers.for_each(|(hash, _)| self.distinct.add(&[*hash]));
+                }
+            }
+        }
+        frequent.sample(rest.len(), |at| hash(counted + at), |at| value(counted + at));
+    }
+
+    #[inline(always)]
+    fn add_bytes(&mut self, values: &FeatureBytes<'_>) {
+        let Content::Bytes(lengths) = &mut self.content else { return };
+        let listed = |value: &&[u8]| value.len() <= MAX_LISTED_BYTES;
+        let value = |at| values.get(at).filter(listed).map(|value| Value::Bytes(value.into()));
+        let views = values.views();
+        let hash = |at: usize| match views.as_ref().and_then(|views| views.get(at)) {
+            Some(view) => hash::view(*view).or_else(|| values.behind_view(*view).map(hash::bytes)),
+            None => values.get(at).map(hash::bytes),
+        };
+        let mut counted = 0;
+        if let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.counts_all()) {
+            let distinct = &mut self.distinct;
+            let other = |at, hash: Option<u64>| {
+                distinct.add(hash.as_slice());
+                lengths.add(values.get(at).map_or(0, <[u8]>::len), 1);
+            };
+            counted = match &views {
+                Some(views) => count_known(frequent, views.iter().copied(), hash, value, other),
+                None => count_each(frequent, values.len(), hash, value, other),
+            };
+            self.stop_counting_if_full();
+        }
+        let Content::Bytes(lengths) = &mut self.content else { return };
+        let mut hashes = [0; BLOCK];
+        match &views {
+            Some(views) => {
+                let rest = views.get(counted..).unwrap_or_default();
+                lengths.add_views(rest);
+                for views in rest.chunks(BLOCK) {
+                    for (hash, view) in hashes.iter_mut().zip(views) {
+                        *hash = match hash::view(*view) {
+                            Some(hash) => hash,
+                            None => hash::bytes(values.behind_view(*view).unwrap_or_default()),
+                        };
+                    }
+                    self.distinct.add(hashes.get(..views.len()).unwrap_or_default());
+                }
+            }
+            None => {
+                for at in counted..values.len() {
+                    let value = values.get(at).unwrap_or_default();
+                    lengths.add(value.len(), 1);
+                    self.distinct.add(&[hash::bytes(value)]);
+                }
+            }
+        }
+        if let Some(frequent) = &mut self.frequent {
+            frequent.sample(values.len() - counted, |at| hash(counted + at), |at| value(counted + at));
+        }
+    }
+
+    /// From here on values are many, and only some are looked at.
+    fn stop_counting_if_full(&mut self) {
+        if let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.is_full()) {
+            frequent.hashes().for_each(|hash| self.distinct.add(&[hash]));
+            self.content.add_counted(frequent);
+            frequent.drop_rarest();
+        }
+    }
+
+    /// The counts of values, while each is counted.
+    fn counts(&self) -> Option<&Frequent> {
+        self.frequent.as_ref().filter(|frequent| frequent.counts_all())
+    }
+
+    /// How many distinct values there are, about or [exactly](Frequent::distinct).
+    pub(super) fn distinct(&self) -> u64 {
+        let exact = self.frequent.as_ref().and_then(Frequent::distinct);
+        exact.unwrap_or_else(|| self.all_distinct().estimate())
+    }
+
+    fn all_distinct(&self) -> Distinct {
+        let mut distinct = self.distinct.clone();
+        if let Some(counts) = self.counts() {
+            counts.hashes().for_each(|hash| distinct.add(&[hash]));
+        }
+        distinct
+    }
+
+    /// The values that are most frequent, but of bytes that are no text.
+    pub(super) fn frequent(&self) -> Option<&Frequent> {
+        self.frequent.as_ref()
+    }
+
+    /// The moments of numbers.
+    pub(super) fn moments(&self) -> Option<&Moments> {
+        let Content::Numbers(numbers) = &self.content else { return None };
+        Some(self.all_moments.get_or_init(|| {
+            let mut moments = numbers.moments;
+            if let Some(counts) = self.counts() {
+                moments.add_counted(counts.counted());
+            }
+            moments
+        }))
+    }
+
+    /// The quantiles of numbers.
+    pub(super) fn quantiles(&self) -> Option<&Quantiles> {
+        let Content::Numbers(numbers) = &self.content else { return None };
+        Some(&numbers.quantiles)
+    }
+
+    /// The lengths of bytes.
+    pub(super) fn byte_lengths(&self) -> Option<ByteLengths> {
+        let Content::Bytes(mut lengths) = self.content else { return None };
+        if let Some(counts) = self.counts() {
+            lengths.add_counted(counts);
+        }
+        Some(lengths)
+    }
+
+    /// Adds the values of others, of the same feature.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.all_moments.take();
+        self.distinct = self.all_distinct();
+        self.distinct.merge(&other.all_distinct());
+        let (own, others) = (self.counts().cloned(), other.counts());
+        if let (Some(frequent), Some(other)) = (&mut self.frequent, &other.frequent) {
+            frequent.merge(other);
+        }
+        self.content.merge(&other.content);
+        // Where they are too many together, the counts of both are lost.
+        if self.counts().is_none() {
+            own.iter().chain(others).for_each(|counts| self.content.add_counted(counts));
+        }
+    }
+}
