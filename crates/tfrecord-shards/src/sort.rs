@@ -150,8 +150,8 @@ pub struct RecordSorter(Arc<Shared>);
 struct Shared {
     options: SorterOptions,
     state: Mutex<State>,
-    /// Records come that cannot all be held as they are.
-    has_spilled: AtomicBool,
+    /// Records cannot all be held as they are.
+    keeps_compact: AtomicBool,
     /// In which records are kept from then on: that of the first of them.
     form: OnceLock<CompactForm>,
     /// Slabs that are to be used again.
@@ -172,8 +172,8 @@ struct State {
 impl RecordSorter {
     /// A sorter without inputs yet.
     pub fn new(options: SorterOptions) -> Self {
-        let (state, has_spilled, form, spare) = Default::default();
-        Self(Arc::new(Shared { options, state, has_spilled, form, spare }))
+        let (state, keeps_compact, form, spare) = Default::default();
+        Self(Arc::new(Shared { options, state, keeps_compact, form, spare }))
     }
 
     /// One more input. Every input must be [finished](SorterInput::finish) before the sorter is.
@@ -186,6 +186,12 @@ impl RecordSorter {
     fn copies(&self) -> SorterInput {
         self.state().inputs += 1;
         SorterInput::new(self.clone(), true)
+    }
+
+    /// Keeps the records that come from now on in a compact form, if they have one: what is to be done once it is known that
+    /// not all will fit in memory, since it takes time. To spill does it, too.
+    pub fn keep_compact(&self) {
+        self.0.keeps_compact.store(true, Ordering::Relaxed);
     }
 
     /// Gives back some of the memory that is spare: kept, after it has been spilled, for records to come. Tells how many
@@ -206,9 +212,9 @@ impl RecordSorter {
         spare.iter().skip(before).map(Vec::len).sum()
     }
 
-    /// The form that these records are kept in: none as long as all fit in memory.
+    /// The form that these records are kept in: none until it [has to be](Self::keep_compact).
     fn form(&self, records: &RecordBuffer) -> &CompactForm {
-        if self.0.has_spilled.load(Ordering::Relaxed) {
+        if self.0.keeps_compact.load(Ordering::Relaxed) {
             self.0.form.get_or_init(|| CompactForm::of(records))
         } else {
             self.known_form()

@@ -88,8 +88,12 @@ impl SortedFiller {
 
     /// Takes records and their [keys](RowOrder::keys).
     pub(crate) fn fill(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
-        let Self { pool, input, input_bytes, .. } = self;
+        let Self { pool, sorter, input, input_bytes, .. } = self;
         input.push(keys, records)?;
+        if input.memory() > *input_bytes / 2 {
+            // It may be that all fit so.
+            sorter.keep_compact();
+        }
         if input.memory() > *input_bytes {
             pool.install(|| input.spill())?;
         }

@@ -25,6 +25,7 @@ use super::deal::DealExec;
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
 use super::partition::{PartitionWrite, Placement, WriteMetrics};
+use super::plan::exact_rows;
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
 use super::sorted::{Arrangement, SortMetrics, SortedWrite, Sorting};
@@ -240,7 +241,9 @@ impl ExecutionPlan for TfRecordWriteExec {
             elapsed_compute: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
         };
         if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
-            let begin = || Sorting::new(arrangement.clone(), Arc::clone(&self.options), partitions, &run, &context);
+            let rows = exact_rows(&self.input)?;
+            let begin =
+                || Sorting::new(arrangement.clone(), Arc::clone(&self.options), (partitions, rows), &run, &context);
             let sorting = run.sorting(begin);
             let place = PartitionPlace { partition: number, partitions };
             let sort_metrics = SortMetrics {

@@ -224,12 +224,18 @@ fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
     if options.expected_rows.is_some() {
         return Ok(options.expected_rows);
     }
-    match StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows {
-        Precision::Exact(rows) => Ok(Some(rows as u64)),
+    match exact_rows(input)? {
+        Some(rows) => Ok(Some(rows)),
         // One shard takes all rows, however many.
-        _ if shards.get() == 1 => Ok(None),
-        _ => Err(ErrorKind::UnknownRowCount { shards: shards.get() }.into()),
+        None if shards.get() == 1 => Ok(None),
+        None => Err(ErrorKind::UnknownRowCount { shards: shards.get() }.into()),
     }
+}
+
+/// The number of rows, if it is known before they are read.
+pub(super) fn exact_rows(input: &Arc<dyn ExecutionPlan>) -> Result<Option<u64>> {
+    let rows = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows;
+    Ok(if let Precision::Exact(rows) = rows { Some(rows as u64) } else { None })
 }
 
 /// A scan with fewer partitions than the session wants, split by ranges of its files. The optimizer does this below

@@ -5,7 +5,6 @@ use std::io;
 use std::mem;
 use std::num::NonZeroU16;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 
 use arrow_tfrecord::RecordBuffer;
@@ -196,7 +195,7 @@ impl SorterInput {
             return Ok(Spilled::default());
         }
         let failed = mem::replace(&mut self.failed, true);
-        self.sorter.0.has_spilled.store(true, Ordering::Relaxed);
+        self.sorter.keep_compact();
         let rows = self.entries.len() as u64;
         let run = self.sort();
         let bytes = self.write(&run)?;

@@ -21,6 +21,8 @@ use super::*;
 struct Delivery {
     /// Which input takes the next buffer, how many records are in it, and whether the input is spilled then.
     pushes: Vec<(usize, usize, bool)>,
+    /// From which record on they are kept compact, whether anything is spilled or not.
+    compact_from: usize,
     chunk_bytes: usize,
     copy_bytes: usize,
 }
@@ -38,6 +40,9 @@ fn push_all(sorter: &RecordSorter, records: &[Record], delivery: &Delivery) -> R
     let mut rest = records;
     while !rest.is_empty() {
         let &(input, len, spill) = pushes.next().unwrap();
+        if records.len() - rest.len() >= delivery.compact_from {
+            sorter.keep_compact();
+        }
         let (now, later) = rest.split_at(len.clamp(1, rest.len()));
         rest = later;
         let mut buffer = RecordBuffer::default();
@@ -137,8 +142,10 @@ fn check(records: &[Record], equal: EqualRecords, cut: Cut, delivery: &Delivery)
 
 fn delivery() -> impl Strategy<Value = Delivery> {
     let pushes = vec((0..4usize, 1..60usize, any::<bool>()), 1..8);
-    (pushes, select(vec![1, 40, 400, 3000, 8 << 20]), select(vec![0, 500, 64 << 20]))
-        .prop_map(|(pushes, chunk_bytes, copy_bytes)| Delivery { pushes, chunk_bytes, copy_bytes })
+    let compact_from = select(vec![0, 50, usize::MAX]);
+    (pushes, compact_from, select(vec![1, 40, 400, 3000, 8 << 20]), select(vec![0, 500, 64 << 20])).prop_map(
+        |(pushes, compact_from, chunk_bytes, copy_bytes)| Delivery { pushes, compact_from, chunk_bytes, copy_bytes },
+    )
 }
 
 fn cuts() -> impl Strategy<Value = Cut> {
@@ -203,7 +210,8 @@ proptest! {
 
 /// Spills everything, in this many inputs, at every push.
 fn spilling(inputs: usize, rows: usize, chunk_bytes: usize) -> Delivery {
-    Delivery { pushes: (0..inputs).map(|input| (input, rows, true)).collect(), chunk_bytes, copy_bytes: 1 << 20 }
+    let pushes = (0..inputs).map(|input| (input, rows, true)).collect();
+    Delivery { pushes, compact_from: usize::MAX, chunk_bytes, copy_bytes: 1 << 20 }
 }
 
 #[test]

@@ -26,10 +26,38 @@ pub(super) struct Inputs {
     /// Empty ones, to be used again. They stay booked, as does what is spare in the sorter.
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
+    room: Room,
     /// What copies of equal records may take.
     copy_bytes: usize,
     /// Less than this is not worth a run of its own.
     least_run: usize,
+}
+
+/// What is known of the room for records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Memory that they may take, beside what others do.
+    pub(super) memory: usize,
+    /// How many there will be, if that is certain.
+    pub(super) rows: Option<u64>,
+}
+
+impl Room {
+    /// What the sorter holds beside each record, about.
+    const BESIDE: u64 = 32;
+
+    /// Whether it is to be expected that not all records can be held as they are, while so much memory is taken and these
+    /// are some of them: then they are better kept compact from here on, of which more fit, and what is spilled is less.
+    fn is_short(self, taken: usize, some: &RecordBuffer) -> bool {
+        let memory = self.memory as u64;
+        match self.rows {
+            Some(rows) => {
+                let mean = some.bytes().len() as u64 / (some.len() as u64).max(1) + Self::BESIDE;
+                rows.saturating_mul(mean) > memory
+            }
+            None => taken as u64 > memory / 2,
+        }
+    }
 }
 
 /// How many there are from the beginning. Where more jobs push at the same time there will be more.
@@ -43,6 +71,7 @@ impl Inputs {
         order: RecordOrder,
         chunk_bytes: usize,
         reservation: MemoryReservation,
+        room: Room,
         disk: Arc<DiskManager>,
     ) -> Self {
         let equal = match order {
@@ -59,6 +88,7 @@ impl Inputs {
             at_hand: Mutex::new(at_hand),
             free: Mutex::default(),
             reservation,
+            room,
             copy_bytes,
             least_run: chunk_bytes / 2,
         }
@@ -84,6 +114,9 @@ impl Inputs {
     /// Takes records that are [booked](Self::book), and makes room for them if memory is short.
     pub(super) fn push(&self, keys: &[SortKey], mut records: RecordBuffer) -> Result<()> {
         let sorter = self.sorter()?;
+        if self.room.is_short(self.reservation.size(), &records) {
+            sorter.keep_compact();
+        }
         let mut input = self.take_least().unwrap_or_else(|| sorter.input());
         let grown = input.push(keys, &records).map_err(shards_error)?;
         records.clear();

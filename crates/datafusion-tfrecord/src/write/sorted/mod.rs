@@ -39,7 +39,7 @@ use datafusion_physical_plan::metrics::Count;
 use self::barrier::{Barrier, Visitor};
 use self::fill::Fill;
 use self::groups::Groups;
-use self::inputs::Inputs;
+use self::inputs::{Inputs, Room};
 use self::layout::Layout;
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
@@ -89,11 +89,11 @@ pub(super) struct SortMetrics {
 }
 
 impl Sorting {
-    /// Nothing is sorted yet, of so many write partitions.
+    /// Nothing is sorted yet, of so many write partitions, and of so many rows if that is certain.
     pub(super) fn new(
         arrangement: Arrangement,
         options: Arc<WriteOptions>,
-        partitions: usize,
+        (partitions, rows): (usize, Option<u64>),
         run: &Run,
         context: &TaskContext,
     ) -> Self {
@@ -102,15 +102,16 @@ impl Sorting {
             MemoryLimit::Finite(limit) => limit / divisor.max(1),
             _ => usize::MAX,
         };
-        // A quarter of the memory is for reading back, of which a lane holds some chunks; a sixteenth for what is on its way
-        // to the sorter.
+        // A quarter of the memory is for reading back, of which a lane holds some chunks, and so the rest for records; a
+        // sixteenth for what is on its way to the sorter.
+        let room = Room { memory: share_of_memory(4).saturating_mul(3), rows };
         let chunk_bytes = share_of_memory(4 * lanes * Layout::CHUNKS_AT_ONCE).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
         let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES);
         let reservation =
             MemoryConsumer::new("TfRecordWriteExec: sort").with_can_spill(true).register(context.memory_pool());
         let disk = Arc::clone(&context.runtime_env().disk_manager);
         Self {
-            inputs: Inputs::new(arrangement.order, chunk_bytes, reservation, disk),
+            inputs: Inputs::new(arrangement.order, chunk_bytes, reservation, room, disk),
             arrangement,
             options,
             groups: Groups::default(),

@@ -100,7 +100,7 @@ fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
 }
 
 fn run_records(disk: Arc<Disk>, records: &[Record]) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
-    let delivery = Delivery { pushes: vec![(0, 60, true)], chunk_bytes: 4 << 10, copy_bytes: 0 };
+    let delivery = Delivery { copy_bytes: 0, ..spilling(1, 60, 4 << 10) };
     let options = SorterOptions::new(disk).with_equal(EqualRecords::Spread { seed: 1 });
     let sorter = RecordSorter::new(options.with_chunk_bytes(delivery.chunk_bytes).with_copy_bytes(0));
     push_all(&sorter, records, &delivery)?;
