@@ -77,6 +77,14 @@ impl ByteLengths {
         }
     }
 
+    fn add_counted(&mut self, counted: &Frequent) {
+        for (value, count) in counted.counted() {
+            if let Value::Bytes(value) = value {
+                self.add(value.len(), count);
+            }
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.range = widened(self.range, other.range);
         self.total += other.total;
@@ -99,16 +107,6 @@ impl Content {
             }
             (Self::Bytes(lengths), Self::Bytes(other)) => lengths.merge(other),
             _ => {}
-        }
-    }
-}
-
-impl ByteLengths {
-    fn add_counted(&mut self, counted: &Frequent) {
-        for (value, count) in counted.counted() {
-            if let Value::Bytes(value) = value {
-                self.add(value.len(), count);
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::memory_pool::MemoryReservation;
+use rayon::prelude::*;
 use tfrecord_shards::sort::{
     EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats,
 };
@@ -152,9 +153,9 @@ impl Inputs {
             self.drop_free()?;
         }
         let booked = self.reservation.size();
-        for input in mem::take(&mut *self.at_hand()) {
-            input.finish().map_err(shards_error)?;
-        }
+        let inputs = mem::take(&mut *self.at_hand());
+        // Much of the sorting of each is done by one thread.
+        inputs.into_par_iter().try_for_each(SorterInput::finish).map_err(shards_error)?;
         let sorter = self.sorter.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)?;
         let counter = sorter.clone();
         let sorted = sorter.finish().map_err(shards_error)?;
