@@ -1,7 +1,8 @@
 //! Sorting more records than fit in memory, and cutting them into shards at exact places.
 //!
 //! A shuffle is a sort by a random key, a split or a partitioned set is a sort by group. Every input hands framed
-//! records and a [`SortKey`] for each to its [`SorterInput`]; what does not fit in memory goes to disk as sorted runs.
+//! records and a [`SortKey`] for each to its [`SorterInput`]; what does not fit in memory goes to disk as runs, sorted or, where
+//! keys are hashes, by their first bits only.
 //! Once all inputs are finished, [`SortedRecords::cut`] says where shards begin, and [`ShardPlan::read`] reads them,
 //! several at once.
 //!
@@ -54,10 +55,14 @@
 //! from, on the order within inputs, or on what was spilled when: records are ordered by group, then key, then length,
 //! then bytes.
 
+mod buckets;
+mod cursor;
+mod files;
 mod input;
 mod kept;
 mod key;
 mod load;
+mod order;
 mod plan;
 mod read;
 mod run;
@@ -66,7 +71,7 @@ mod spill;
 mod walk;
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
@@ -74,7 +79,8 @@ use arrow_tfrecord::{CompactForm, RecordBuffer};
 use crate::error::{ErrorKind, Result};
 use crate::sharding::Sharding;
 
-use run::{Run, RunSet, Stored};
+use buckets::BucketBits;
+use run::{Run, RunSet};
 use scan::{Copies, Tally};
 use walk::Chunks;
 
@@ -85,10 +91,13 @@ pub use read::{SortedBlock, TaskRecords};
 pub use spill::{SpillFile, SpillStats, SpillStore, TempDirSpill};
 
 /// Bytes of a chunk that is sorted in the caches, about.
-const CACHED_CHUNK_BYTES: usize = 2 << 20;
+const CACHED_CHUNK_BYTES: usize = 512 << 10;
 
 /// Bytes of a chunk for each run, at least, if so much may be read at a time: what is read in one go.
 const READ_BYTES: usize = 128 << 10;
+
+/// The same of buckets, which are read whole, and several runs' one after the other.
+const BUCKET_READ_BYTES: usize = 32 << 10;
 
 /// What becomes of equal records: those whose group, key and bytes are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +163,10 @@ struct Shared {
     keeps_compact: AtomicBool,
     /// In which records are kept from then on: that of the first of them.
     form: OnceLock<CompactForm>,
+    /// Records are kept in buckets: keys are hashes as it seems.
+    keeps_buckets: AtomicBool,
+    /// Bytes in buckets that have been spilled.
+    bucket_bytes: AtomicU64,
     /// Slabs that are to be used again.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -172,8 +185,9 @@ struct State {
 impl RecordSorter {
     /// A sorter without inputs yet.
     pub fn new(options: SorterOptions) -> Self {
-        let (state, keeps_compact, form, spare) = Default::default();
-        Self(Arc::new(Shared { options, state, keeps_compact, form, spare }))
+        let (state, keeps_compact, form, spare, bucket_bytes) = Default::default();
+        let keeps_buckets = AtomicBool::new(matches!(options.equal, EqualRecords::Spread { .. }));
+        Self(Arc::new(Shared { options, state, keeps_compact, form, keeps_buckets, bucket_bytes, spare }))
     }
 
     /// One more input. Every input must be [finished](SorterInput::finish) before the sorter is.
@@ -227,6 +241,23 @@ impl RecordSorter {
         self.0.form.get().unwrap_or(&NONE)
     }
 
+    fn keeps_buckets(&self) -> bool {
+        self.0.keeps_buckets.load(Ordering::Relaxed)
+    }
+
+    /// Sorts the records that come from now on before they are spilled.
+    fn leave_buckets(&self) {
+        self.0.keeps_buckets.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes bytes that are spilled in buckets. No more are wanted once a bucket would be more than a chunk.
+    fn note_buckets(&self, bytes: u64, bits: BucketBits) {
+        let before = self.0.bucket_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.0.options.chunk_bytes as u64 * bits.number() as u64 {
+            self.leave_buckets();
+        }
+    }
+
     /// What has been spilled so far.
     pub fn stats(&self) -> SpillStats {
         self.state().stats
@@ -260,9 +291,10 @@ impl RecordSorter {
             let form = self.known_form().clone();
             let set = RunSet { runs: runs.to_vec(), form, path: options.spill.path().to_owned() };
             // At any key there are as many as have been spilled, and those in memory.
-            let in_memory = runs.iter().filter(|run| matches!(run.stored, Stored::Memory(_))).count();
+            let in_memory = runs.iter().filter(|run| run.file().is_none()).count();
             let spilled = usize::try_from(self.state().stats.runs).unwrap_or(usize::MAX);
-            let chunk_bytes = READ_BYTES.saturating_mul(spilled.saturating_add(in_memory)).max(CACHED_CHUNK_BYTES);
+            let read_bytes = if runs.iter().all(|run| run.is_in_buckets()) { BUCKET_READ_BYTES } else { READ_BYTES };
+            let chunk_bytes = read_bytes.saturating_mul(spilled.saturating_add(in_memory)).max(CACHED_CHUNK_BYTES);
             Chunks::new(Arc::new(set), chunk_bytes.min(options.chunk_bytes))
         };
         let mut sorted = chunks(&runs);

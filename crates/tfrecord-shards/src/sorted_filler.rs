@@ -40,7 +40,7 @@ impl RowOrder {
     /// What records are sorted by, before which there were so many others.
     pub(crate) fn keys(self, records: &RecordBuffer, rows_before: u64) -> Vec<SortKey> {
         match self {
-            Self::Kept => (0..records.len() as u64).map(|row| SortKey::new(0, (rows_before + row).into())).collect(),
+            Self::Kept => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
             Self::Shuffled { seed } => {
                 (0..records.len()).map(|record| SortKey::shuffled(0, records.payload(record), seed)).collect()
             }

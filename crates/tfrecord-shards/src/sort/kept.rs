@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::num::NonZeroU16;
+use std::ops::Range;
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 
@@ -165,24 +166,44 @@ impl Slabs {
         let open = self.open.unwrap_or(usize::MAX);
         let mut room = self.slabs.get_mut(open).and_then(|slab| slab.get_mut(self.filled..)).unwrap_or_default();
         if room.len() < len {
-            let slab = spare().unwrap_or_else(|| vec![0; SLAB_BYTES]);
-            self.len += slab.len();
             self.open = Some(self.slabs.len());
             self.filled = 0;
-            self.slabs.push(slab);
+            self.add(spare);
             room = self.slabs.last_mut().map(Vec::as_mut_slice).unwrap_or_default();
         }
-        let offset = (self.open.unwrap_or_default() as u64) << OFFSET_BITS | self.filled as u64;
-        // No compact record is longer than its frame.
-        if let Some(compact_len) = form.compact(records, record, room.get_mut(..len).unwrap_or_default()) {
-            self.filled += compact_len;
-            return Kept::new(offset, compact_len as u16);
-        }
-        if let Some(room) = room.get_mut(..len) {
-            room.copy_from_slice(records.slice(record..record + 1));
-        }
-        self.filled += len;
-        Kept::new(offset, 0)
+        let offset = Self::offset(self.open.unwrap_or_default(), self.filled);
+        let (kept_len, compact_len) = keep_in(form, records, record, room.get_mut(..len).unwrap_or_default());
+        self.filled += kept_len;
+        Kept::new(offset, compact_len)
+    }
+
+    /// Adds a slab, for the caller to fill.
+    pub(super) fn add(&mut self, spare: impl FnOnce() -> Option<Vec<u8>>) {
+        let slab = spare().unwrap_or_else(|| vec![0; SLAB_BYTES]);
+        self.len += slab.len();
+        self.slabs.push(slab);
+    }
+
+    /// The offset of a record that is at this place of a slab.
+    #[inline]
+    pub(super) fn offset(slab: usize, place: usize) -> u64 {
+        (slab as u64) << OFFSET_BITS | place as u64
+    }
+
+    #[inline]
+    pub(super) fn part(&self, slab: usize, range: Range<usize>) -> &[u8] {
+        self.slabs.get(slab).and_then(|slab| slab.get(range)).unwrap_or_default()
+    }
+
+    /// A byte, or any other if there is none.
+    #[inline]
+    pub(super) fn byte(&self, slab: usize, place: usize) -> u8 {
+        self.slabs.get(slab).and_then(|slab| slab.get(place)).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn part_mut(&mut self, slab: usize, range: Range<usize>) -> &mut [u8] {
+        self.slabs.get_mut(slab).and_then(|slab| slab.get_mut(range)).unwrap_or_default()
     }
 
     fn keep_long(&mut self, form: &CompactForm, records: &RecordBuffer, record: usize) -> Kept {
@@ -197,7 +218,7 @@ impl Slabs {
             None => slab = frame.to_vec(),
         }
         self.len += slab.len();
-        let offset = (self.slabs.len() as u64) << OFFSET_BITS;
+        let offset = Self::offset(self.slabs.len(), 0);
         self.slabs.push(slab);
         Kept::new(offset, compact_len.map_or(0, |len| len as u16))
     }
@@ -214,4 +235,19 @@ impl Slabs {
     pub(super) fn into_spare(self) -> impl Iterator<Item = Vec<u8>> {
         self.slabs.into_iter().filter(|slab| slab.len() == SLAB_BYTES)
     }
+}
+
+/// Writes a record as it is to be kept to the start of `room`, which is as long as its frame. Tells how many bytes it takes,
+/// and how many of a compact record.
+#[inline]
+pub(super) fn keep_in(form: &CompactForm, records: &RecordBuffer, record: usize, room: &mut [u8]) -> (usize, u16) {
+    // No compact record is longer than its frame.
+    if let Some(compact_len) = form.compact(records, record, room) {
+        return (compact_len, compact_len as u16);
+    }
+    let frame = records.slice(record..record + 1);
+    if let Some(room) = room.get_mut(..frame.len()) {
+        room.copy_from_slice(frame);
+    }
+    (frame.len(), 0)
 }

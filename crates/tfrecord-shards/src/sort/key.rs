@@ -2,27 +2,26 @@
 
 use std::fmt;
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Where a record goes: its group, and its place in the group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SortKey {
-    // The order of the fields is the order of keys. Halves, since a `u128` would be aligned to 16 bytes, and the whole
-    // be 32 bytes long.
+    // The order of the fields is the order of keys.
     pub(super) group: u32,
-    pub(super) high: u64,
-    pub(super) low: u64,
+    pub(super) key: u64,
 }
 
 impl SortKey {
     /// Place `key` of a group.
-    pub fn new(group: u32, key: u128) -> Self {
-        Self { group, high: (key >> 64) as u64, low: key as u64 }
+    pub fn new(group: u32, key: u64) -> Self {
+        Self { group, key }
     }
 
-    /// The place of a record in a group that is shuffled: a hash of the record without its frame, and of the seed.
+    /// The place of a record in a group that is shuffled: a hash of the record without its frame, and of the seed. Records
+    /// that have the same hash by chance are told apart by their bytes, so 64 bits are enough.
     pub fn shuffled(group: u32, payload: &[u8], seed: u64) -> Self {
-        Self::new(group, xxh3_128_with_seed(payload, seed))
+        Self::new(group, xxh3_64_with_seed(payload, seed))
     }
 
     /// The group.
@@ -31,14 +30,14 @@ impl SortKey {
     }
 
     /// The place in the group.
-    pub fn key(self) -> u128 {
-        u128::from(self.high) << 64 | u128::from(self.low)
+    pub fn key(self) -> u64 {
+        self.key
     }
 }
 
 impl fmt::Debug for SortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:032x}", self.group, self.key())
+        write!(f, "{}:{:016x}", self.group, self.key)
     }
 }
 
@@ -46,7 +45,7 @@ impl fmt::Debug for SortKey {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Prefix {
     /// All keys are of one group.
-    InGroup { first: u128, shift: u32 },
+    InGroup { first: u64 },
     /// The groups take this many bits.
     Groups { first: u32, bits: u32 },
 }
@@ -55,8 +54,7 @@ impl Prefix {
     /// For keys from `first` to `last`.
     pub(super) fn new(first: SortKey, last: SortKey) -> Self {
         if first.group == last.group {
-            let span = last.key().wrapping_sub(first.key());
-            Self::InGroup { first: first.key(), shift: 64u32.saturating_sub(span.leading_zeros()) }
+            Self::InGroup { first: first.key }
         } else {
             let span = last.group.wrapping_sub(first.group);
             Self::Groups { first: first.group, bits: 32 - span.leading_zeros() }
@@ -66,8 +64,8 @@ impl Prefix {
     #[inline]
     pub(super) fn of(self, key: SortKey) -> u64 {
         match self {
-            Self::InGroup { first, shift } => (key.key().wrapping_sub(first) >> shift) as u64,
-            Self::Groups { first, bits } => u64::from(key.group.wrapping_sub(first)) << (64 - bits) | key.high >> bits,
+            Self::InGroup { first } => key.key.wrapping_sub(first),
+            Self::Groups { first, bits } => u64::from(key.group.wrapping_sub(first)) << (64 - bits) | key.key >> bits,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::hint::black_box;
 
 use super::kept::{FrameOrder, Kept, KeptRecord};
-use super::run::{Item, RunSet, Stored};
+use super::run::{Item, RunSet};
 use super::walk::{Place, Window};
 use crate::error::Result;
 
@@ -44,7 +44,7 @@ impl LoadedRecords {
         }
         self.at.resize(window.items.len().max(self.at.len()), Kept::default());
         let items = self.wanted.iter().map(|&number| window.item(number));
-        let in_file = items.filter(|item| matches!(set.stored(item), Some(Stored::File(_))));
+        let in_file = items.filter(|item| set.place(item).is_some());
         let len = in_file.map(|item| item.kept.len(item.len) as usize).sum::<usize>();
         if self.bytes.len() < len {
             self.bytes.reserve_exact(len - self.bytes.len());
@@ -53,7 +53,7 @@ impl LoadedRecords {
         let mut filled = 0;
         let mut wanted = self.wanted.iter().map(|&number| (number, window.item(number))).peekable();
         while let Some((first_number, first)) = wanted.next() {
-            let Some(Stored::File(file)) = set.stored(&first) else {
+            let Some((file, place)) = set.place(&first) else {
                 if let Some(at) = self.at.get_mut(first_number as usize) {
                     *at = IN_MEMORY;
                 }
@@ -77,7 +77,7 @@ impl LoadedRecords {
             if self.bytes.len() < until {
                 self.bytes.resize(until, 0);
             }
-            set.read(file, self.bytes.get_mut(filled..until).unwrap_or_default(), start)?;
+            set.read(file, self.bytes.get_mut(filled..until).unwrap_or_default(), place)?;
             filled = until;
         }
         Ok(())

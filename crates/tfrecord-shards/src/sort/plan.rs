@@ -96,8 +96,8 @@ impl ShardPlan {
         &self.0.shards
     }
 
-    /// Number of tasks. A task is a run of neighbouring whole shards, of about a chunk at least; together they are all
-    /// shards, in order.
+    /// Number of tasks. A task is a run of neighbouring whole shards, of about a chunk at least, or several; together they
+    /// are all shards, in order.
     pub fn tasks(&self) -> usize {
         self.0.tasks.len()
     }
@@ -188,7 +188,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
     let mut tasks = Vec::new();
     let mut bytes = 0;
     for (shard, (planned, begin)) in shards.iter().zip(&begins).enumerate() {
-        if tasks.is_empty() || bytes >= chunks.chunk_bytes as u64 {
+        if tasks.is_empty() || bytes >= chunks.task_bytes() {
             tasks.push(Task { shard, start: begin.start });
             bytes = 0;
         }

@@ -138,7 +138,8 @@ impl TaskRecords {
     fn fill(&mut self, reading: &mut Reading, set: &RunSet) -> Result<SortedBlock> {
         let Reading { scratch: Scratch { window, loaded }, next, until, .. } = reading;
         let mut block = SortedBlock { records: self.spare.take().unwrap_or_default(), pieces: Vec::new() };
-        let most = (self.plan.0.chunks.chunk_bytes / BLOCKS_PER_CHUNK) as u64;
+        let chunk_bytes = self.plan.0.chunks.chunk_bytes;
+        let most = (chunk_bytes / BLOCKS_PER_CHUNK).max(chunk_bytes.min(LEAST_BLOCK_BYTES)) as u64;
         let mut filled = 0;
         let mut records = 0;
         let mut at = *next;
@@ -211,6 +212,9 @@ impl SoundHeaders {
 
 /// Blocks that are made of a chunk: what is written next is in the cache still.
 const BLOCKS_PER_CHUNK: usize = 4;
+
+/// Bytes of a block, at least, unless a chunk is less: each is handed on by itself.
+const LEAST_BLOCK_BYTES: usize = 512 << 10;
 
 impl Reading {
     fn next_window(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<bool> {

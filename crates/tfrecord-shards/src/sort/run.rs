@@ -7,18 +7,18 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 
+use super::buckets::{BucketBits, BucketFile, Buckets};
 use super::kept::{Kept, KeptRecord, Slabs};
 use super::key::SortKey;
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::sharding::partition_point;
 
-/// Bytes of an entry in a file, little-endian: both halves of the key, the length of the frame, and that of the compact
-/// record, 0 if it is kept as its frame.
-pub(super) const ENTRY_LEN: usize = 22;
+/// Bytes of an entry in a file, little-endian: the key, the length of the frame, and that of the compact record, 0 if it
+/// is kept as its frame.
+pub(super) const ENTRY_LEN: usize = 14;
 
 /// With the group and the count, where these differ in a run.
-const FULL_ENTRY_LEN: usize = 30;
+const FULL_ENTRY_LEN: usize = 22;
 
 /// Entries of a block, which has a checksum: about a page of a file. The last block of a run may have less.
 pub(super) const BLOCK_ENTRIES: usize = 128;
@@ -41,28 +41,28 @@ pub(super) struct Item {
     pub(super) group: u32,
     /// The run, by its number in the [`RunSet`].
     pub(super) run: u32,
-    pub(super) high: u64,
-    pub(super) low: u64,
+    pub(super) key: u64,
     /// Where it is in the run.
     pub(super) kept: Kept,
     /// Bytes of the frame.
     pub(super) len: u32,
     /// Equal records that it stands for, until they are spread.
     pub(super) count: u32,
+    /// The number of its entry in the run.
+    pub(super) entry: u32,
 }
 
 impl Item {
     #[inline]
     pub(super) fn key(&self) -> SortKey {
-        SortKey { group: self.group, high: self.high, low: self.low }
+        SortKey { group: self.group, key: self.key }
     }
 }
 
 /// A record in memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
-    pub(super) high: u64,
-    pub(super) low: u64,
+    pub(super) key: u64,
     /// Where it is in the slabs.
     pub(super) kept: Kept,
     pub(super) group: u32,
@@ -73,7 +73,7 @@ pub(super) struct Entry {
 impl Entry {
     #[inline]
     pub(super) fn key(&self) -> SortKey {
-        SortKey { group: self.group, high: self.high, low: self.low }
+        SortKey { group: self.group, key: self.key }
     }
 
     /// Bytes that it takes in a file.
@@ -132,7 +132,7 @@ impl Sampling {
     }
 }
 
-/// Sorted records: by key, then length, then bytes.
+/// Records that are sorted by key, then length, then bytes; or no further than that they are in [`Buckets`].
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) stored: Stored,
@@ -146,6 +146,8 @@ pub(super) struct Run {
 pub(super) enum Stored {
     Memory(MemoryRun),
     File(FileRun),
+    Buckets(Buckets),
+    BucketFile(BucketFile),
 }
 
 /// Sorted records in memory.
@@ -160,14 +162,38 @@ pub(super) struct MemoryRun {
 /// Sorted records in a file: first all as they are kept, then all entries, in blocks.
 #[derive(Debug)]
 pub(super) struct FileRun {
-    /// Nothing when it has been given back.
-    pub(super) file: RwLock<Option<Arc<dyn SpillFile>>>,
+    pub(super) file: RunFile,
     pub(super) records_at: u64,
     pub(super) records_len: u64,
     pub(super) entries: u64,
     pub(super) form: EntryForm,
-    /// The last key.
-    pub(super) last: SortKey,
+}
+
+/// The file of a run.
+#[derive(Debug)]
+pub(super) struct RunFile {
+    /// Nothing when it has been given back.
+    file: RwLock<Option<Arc<dyn SpillFile>>>,
+    /// The last key, or one behind it.
+    last: SortKey,
+}
+
+impl RunFile {
+    pub(super) fn new(file: Option<Arc<dyn SpillFile>>, last: SortKey) -> Self {
+        Self { file: RwLock::new(file), last }
+    }
+
+    /// Gives the file back if all keys lie before this one, or there is none. Nothing is read of it any more.
+    fn release_before(&self, key: Option<&SortKey>) {
+        if key.is_none_or(|key| self.last < *key) {
+            self.file.write().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_there(&self) -> bool {
+        self.file.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
 }
 
 impl Run {
@@ -195,11 +221,38 @@ impl Run {
 
     /// Gives the file back if all keys lie before this one, or there is none. Nothing is read of it any more.
     pub(super) fn release_before(&self, key: Option<&SortKey>) {
-        if let Stored::File(FileRun { file, last, .. }) = &self.stored
-            && key.is_none_or(|key| last < key)
-        {
-            file.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(file) = self.file() {
+            file.release_before(key);
         }
+    }
+
+    /// Where it is, if not in memory.
+    pub(super) fn file(&self) -> Option<&RunFile> {
+        match &self.stored {
+            Stored::File(run) => Some(&run.file),
+            Stored::BucketFile(run) => Some(&run.file),
+            Stored::Memory(_) | Stored::Buckets(_) => None,
+        }
+    }
+
+    /// The buckets that it has records in, if that is how they stand.
+    pub(super) fn buckets(&self) -> Option<(BucketBits, Range<usize>)> {
+        match &self.stored {
+            Stored::Buckets(buckets) => Some((buckets.bits(), 0..buckets.bits().number())),
+            Stored::BucketFile(run) => Some((run.bits, run.buckets())),
+            Stored::Memory(_) | Stored::File(_) => None,
+        }
+    }
+
+    /// The number of a bucket's first entry.
+    pub(super) fn bucket_entry(&self, bucket: usize) -> u32 {
+        let first = self.buckets().map_or(0, |(_, buckets)| buckets.start);
+        bucket.checked_sub(first).and_then(|at| self.samples.get(at)).map_or(0, |sample| sample.entry as u32)
+    }
+
+    /// Whether records of the same bucket are in no order.
+    pub(super) fn is_in_buckets(&self) -> bool {
+        self.buckets().is_some()
     }
 
     /// An entry before which every key is less than this one, and not many entries before the first that is not.
@@ -229,12 +282,12 @@ pub(super) struct FileEntry {
 }
 
 impl FileEntry {
-    fn kept(&self) -> Kept {
+    pub(super) fn kept(&self) -> Kept {
         Kept::new(self.start, self.compact_len)
     }
 
     /// Where the next record starts.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.start.saturating_add(self.kept().len(self.len).into())
     }
 }
@@ -281,7 +334,7 @@ impl EntryForm {
         while let Some(&FileEntry { start, .. }) = entries.peek() {
             let block = out.len();
             for FileEntry { key, count, len, compact_len, .. } in entries.by_ref().take(BLOCK_ENTRIES) {
-                out.extend_from_slice([key.high.to_le_bytes(), key.low.to_le_bytes()].as_flattened());
+                out.extend_from_slice(&key.key.to_le_bytes());
                 out.extend_from_slice(&len.to_le_bytes());
                 out.extend_from_slice(&compact_len.to_le_bytes());
                 if self == Self::Full {
@@ -325,11 +378,11 @@ fn decode_entries<const LEN: usize>(
     mut each: impl FnMut(FileEntry),
 ) -> Option<()> {
     for entry in entries.as_chunks::<LEN>().0 {
-        let (high, low) = (u64::from_le_bytes(bytes_at(entry, 0)?), u64::from_le_bytes(bytes_at(entry, 8)?));
-        let len = u32::from_le_bytes(bytes_at(entry, 16)?);
-        let compact_len = u16::from_le_bytes(bytes_at(entry, 20)?);
+        let key = u64::from_le_bytes(bytes_at(entry, 0)?);
+        let len = u32::from_le_bytes(bytes_at(entry, 8)?);
+        let compact_len = u16::from_le_bytes(bytes_at(entry, 12)?);
         let (group, count) = group_and_count(entry)?;
-        let entry = FileEntry { key: SortKey { group, high, low }, count, start, len, compact_len };
+        let entry = FileEntry { key: SortKey { group, key }, count, start, len, compact_len };
         start = entry.end();
         each(entry);
     }
@@ -359,8 +412,9 @@ impl RunSet {
                 return Ok((entry as u64, 0));
             }
             // Its file may have been given back.
-            Stored::File(file) if file.last < *key => return Ok((run.entries, file.records_len)),
+            Stored::File(run_file) if run_file.file.last < *key => return Ok((run.entries, run_file.records_len)),
             Stored::File(file) => file,
+            Stored::Buckets(_) | Stored::BucketFile(_) => return Ok((0, 0)),
         };
         let mut entries = run.sample_before(key)..run.sample_after(key);
         let mut raw = Vec::new();
@@ -386,7 +440,7 @@ impl RunSet {
     }
 
     /// Reads some entries of a run, with the blocks that they are in.
-    fn read_entries(
+    pub(super) fn read_entries(
         &self,
         file: &FileRun,
         entries: Range<u64>,
@@ -404,7 +458,7 @@ impl RunSet {
             raw.resize(len, 0);
         }
         let raw = raw.get_mut(..len).unwrap_or_default();
-        self.read(file, raw, file.records_len + place)?;
+        self.read(&file.file, raw, file.records_at + file.records_len + place)?;
         for block in raw.chunks(file.form.block_len()) {
             let decoded = file.form.decode(block, |entry| {
                 if entries.contains(&number) {
@@ -417,18 +471,28 @@ impl RunSet {
         Ok(())
     }
 
-    /// Fills `bytes` from a place in a run.
-    pub(super) fn read(&self, file: &FileRun, bytes: &mut [u8], place: u64) -> Result<()> {
+    /// Fills `bytes` from a place in a file.
+    pub(super) fn read(&self, file: &RunFile, bytes: &mut [u8], place: u64) -> Result<()> {
         let spilled = file.file.read().unwrap_or_else(PoisonError::into_inner).clone();
         let spilled = spilled.ok_or_else(|| self.damaged("records that were to be read once are read again"))?;
-        spilled.read_exact_at(bytes, file.records_at + place).at("read a temporary file", &self.path)
+        spilled.read_exact_at(bytes, place).at("read a temporary file", &self.path)
+    }
+
+    /// Where the record of an item is, unless it is in memory.
+    #[inline]
+    pub(super) fn place(&self, item: &Item) -> Option<(&RunFile, u64)> {
+        match self.stored(item)? {
+            Stored::File(run) => Some((&run.file, run.records_at + item.kept.offset())),
+            Stored::BucketFile(run) => Some((&run.file, item.kept.offset())),
+            Stored::Memory(_) | Stored::Buckets(_) => None,
+        }
     }
 
     /// Fills `bytes` from a record as it is kept, beginning at its byte `from`.
     pub(super) fn read_part(&self, item: &Item, from: u64, bytes: &mut [u8]) -> Result<()> {
-        match self.stored(item) {
-            Some(Stored::File(file)) => self.read(file, bytes, item.kept.offset() + from),
-            Some(Stored::Memory(_)) | None => {
+        match self.place(item) {
+            Some((file, place)) => self.read(file, bytes, place + from),
+            None => {
                 let kept = self.memory_record(item).unwrap_or_default();
                 let part = kept.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
                 bytes.copy_from_slice(part.ok_or_else(|| self.damaged("a record is cut short"))?);
@@ -454,140 +518,18 @@ impl RunSet {
     pub(super) fn memory_record(&self, item: &Item) -> Option<KeptRecord<'_>> {
         match self.stored(item)? {
             Stored::Memory(memory) => Some(memory.slabs.record(item.kept, item.len)),
-            Stored::File(_) => None,
+            Stored::Buckets(buckets) => Some(buckets.slabs().record(item.kept, item.len)),
+            Stored::File(_) | Stored::BucketFile(_) => None,
         }
     }
 
     #[inline]
-    pub(super) fn stored(&self, item: &Item) -> Option<&Stored> {
+    fn stored(&self, item: &Item) -> Option<&Stored> {
         self.runs.get(item.run as usize).map(|run| &run.stored)
     }
 
     /// What was read is not what was written.
     pub(super) fn damaged(&self, problem: impl Into<String>) -> crate::Error {
         ErrorKind::SpillDamaged { path: self.path.clone(), problem: problem.into() }.into()
-    }
-}
-
-/// Reads the entries of one run in order, and keeps those that are read and not yet taken.
-#[derive(Debug, Default)]
-pub(super) struct Cursor {
-    run: u32,
-    /// The entry to read next, and where its record starts.
-    next: u64,
-    start: u64,
-    /// The key of the last entry read.
-    last: Option<SortKey>,
-    items: Vec<Item>,
-    /// How many of `items` have been taken.
-    taken: usize,
-    raw: Vec<u8>,
-}
-
-/// Entries that are decoded at a time, whole blocks: what stays in the second-level cache.
-const DECODE_ENTRIES: u64 = 32 * BLOCK_ENTRIES as u64;
-
-impl Cursor {
-    /// At the first entry whose key is not less than `from`.
-    pub(super) fn new(set: &RunSet, run: usize, from: Option<&SortKey>) -> Result<Self> {
-        let (next, start) = match (from, set.runs.get(run)) {
-            (Some(from), Some(stored)) => set.seek(stored, from)?,
-            _ => (0, 0),
-        };
-        Ok(Self { run: run as u32, next, start, ..Self::default() })
-    }
-
-    /// Items that are read and not taken.
-    pub(super) fn waiting(&self) -> &[Item] {
-        self.items.get(self.taken..).unwrap_or_default()
-    }
-
-    /// The number of the entry that is the first of those waiting, if none was left out.
-    pub(super) fn first_waiting(&self) -> u64 {
-        self.next - self.waiting().len() as u64
-    }
-
-    /// The last key that has been read, if there is more to read behind it.
-    pub(super) fn read_to(&self, run: &Run) -> Option<SortKey> {
-        (self.next < run.entries).then(|| self.last.unwrap_or_default())
-    }
-
-    /// Reads on, up to the first entry that is known not to lie before `until`, but no more than `max` entries.
-    pub(super) fn read(&mut self, set: &RunSet, until: Option<&SortKey>, max: u64, live: bool) -> Result<()> {
-        let Some(run) = set.runs.get(self.run as usize) else { return Ok(()) };
-        self.items.drain(..self.taken);
-        self.taken = 0;
-        let wanted = until.map_or(run.entries, |until| match &run.stored {
-            Stored::Memory(memory) => memory.entries.partition_point(|entry| entry.key() < *until) as u64,
-            Stored::File(_) => run.sample_after(until),
-        });
-        let until = (wanted.max(self.next) + 1).min(self.next.saturating_add(max)).min(run.entries);
-        let live = live && run.has_dropped();
-        self.items.reserve(until.saturating_sub(self.next) as usize);
-        while self.next < until {
-            let entries = self.next..until.min((self.next / DECODE_ENTRIES + 1) * DECODE_ENTRIES);
-            match &run.stored {
-                Stored::Memory(memory) => self.take_memory(memory, entries.start as usize..entries.end as usize),
-                Stored::File(file) => self.read_file(set, file, entries.clone())?,
-            }
-            if live {
-                let new = self.items.len() - (entries.end - entries.start) as usize;
-                let mut kept = new;
-                for (entry, at) in (entries.start..).zip(new..self.items.len()) {
-                    if !run.is_dropped(entry) {
-                        self.items.swap(kept, at);
-                        kept += 1;
-                    }
-                }
-                self.items.truncate(kept);
-            }
-            self.next = entries.end;
-        }
-        match &run.stored {
-            Stored::File(file) if self.next == run.entries && self.start != file.records_len => {
-                Err(set.damaged(format!("expected {} bytes of records, found {}", file.records_len, self.start)))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn take_memory(&mut self, memory: &MemoryRun, entries: Range<usize>) {
-        let counts = memory.counts.get(entries.clone()).unwrap_or_default();
-        let counts = counts.iter().copied().chain(std::iter::repeat(1));
-        let entries = memory.entries.get(entries).unwrap_or_default();
-        self.items.extend(entries.iter().zip(counts).map(|(entry, count)| {
-            let Entry { high, low, kept, group, len } = *entry;
-            Item { group, run: self.run, high, low, kept, len, count }
-        }));
-        self.last = entries.last().map(Entry::key);
-    }
-
-    fn read_file(&mut self, set: &RunSet, file: &FileRun, entries: Range<u64>) -> Result<()> {
-        let Self { run, start, last, items, raw, .. } = self;
-        let mut before = last.unwrap_or_default();
-        let mut in_order = true;
-        set.read_entries(file, entries, raw, |entry| {
-            let FileEntry { key, count, len, .. } = entry;
-            in_order &= key >= before && entry.start == *start && len > 0 && count > 0;
-            let SortKey { group, high, low } = key;
-            items.push(Item { group, run: *run, high, low, kept: entry.kept(), len, count });
-            *start = entry.end();
-            in_order &= *start <= file.records_len;
-            before = key;
-        })?;
-        *last = Some(before);
-        if in_order { Ok(()) } else { Err(set.damaged("keys are not in order")) }
-    }
-
-    /// Moves items to `out`: those before `limit`, and if `inclusive`, those at it; all if there is no limit.
-    pub(super) fn take(&mut self, limit: Option<&SortKey>, inclusive: bool, out: &mut Vec<Item>) {
-        let rest = self.taken..self.items.len();
-        let until = limit.map_or(rest.end, |limit| {
-            partition_point(rest.clone(), |at| {
-                self.items.get(at).is_some_and(|item| item.key() < *limit || inclusive && item.key() == *limit)
-            })
-        });
-        out.extend_from_slice(self.items.get(rest.start..until).unwrap_or_default());
-        self.taken = until;
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::RecordSorter;
 use super::input::SorterInput;
@@ -228,7 +228,7 @@ impl Spread<'_> {
             let item = window.item(place.item);
             rows += u64::from(item.count);
             if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
-                run.drop_entry(window.entry(place.item));
+                run.drop_entry(item.entry.into());
             }
         }
         (rows > 1).then_some((first, rows - 1))
@@ -305,10 +305,8 @@ impl Copies {
 
     /// The key of a copy, from 1 on: uniform, and the same whatever the other records.
     fn key(&self, key: SortKey, number: u64) -> SortKey {
-        let mut bytes = [0; 24];
-        bytes[..16].copy_from_slice(&key.key().to_le_bytes());
-        bytes[16..].copy_from_slice(&number.to_le_bytes());
-        SortKey::new(key.group(), xxh3_128_with_seed(&bytes, self.seed))
+        let bytes = [key.key().to_le_bytes(), number.to_le_bytes()];
+        SortKey::new(key.group(), xxh3_64_with_seed(bytes.as_flattened(), self.seed))
     }
 
     fn push(&self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {

@@ -1,4 +1,4 @@
-//! [`SpillStore`]: where sorted runs go that do not fit in memory.
+//! [`SpillStore`]: where runs go that do not fit in memory.
 
 use std::fmt;
 use std::fs::File;
@@ -78,7 +78,7 @@ impl SpillStore for TempDirSpill {
 pub struct SpillStats {
     /// Temporary files.
     pub files: u64,
-    /// Sorted runs in them.
+    /// Runs in them.
     pub runs: u64,
     /// Bytes in them.
     pub bytes: u64,

@@ -3,12 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::buckets::BucketBits;
+use super::cursor::Cursor;
 use super::key::{Prefix, SortKey};
-use super::run::{Cursor, Item, RunSet};
+use super::run::{Item, RunSet};
 use crate::error::Result;
 
 /// Entries that a run is read by, at least: where there are so many runs that a chunk has few of each.
 const MIN_READ: u64 = 16;
+
+/// Chunks of a task, at least, where runs are in buckets.
+const BUCKET_TASK_CHUNKS: u64 = 16;
 
 /// The keys at which chunks end and the next ones begin, such that each chunk is of about the given length.
 pub(super) fn chunk_bounds(set: &RunSet, chunk_bytes: u64) -> Vec<SortKey> {
@@ -41,12 +46,22 @@ pub(super) struct Chunks {
     pub(super) set: Arc<RunSet>,
     pub(super) bounds: Arc<[SortKey]>,
     pub(super) chunk_bytes: usize,
+    /// All runs are in these.
+    buckets: Option<BucketBits>,
 }
 
 impl Chunks {
     pub(super) fn new(set: Arc<RunSet>, chunk_bytes: usize) -> Self {
         let bounds = chunk_bounds(&set, chunk_bytes as u64).into();
-        Self { set, bounds, chunk_bytes }
+        let mut buckets = set.runs.iter().map(|run| run.buckets().map(|(bits, _)| bits));
+        let buckets = buckets.clone().all(|bits| bits.is_some()).then(|| buckets.next().flatten()).flatten();
+        Self { set, bounds, chunk_bytes, buckets }
+    }
+
+    /// Bytes of a task, at least. One that begins within a bucket reads all of it.
+    pub(super) fn task_bytes(&self) -> u64 {
+        let chunks = if self.buckets.is_some() { BUCKET_TASK_CHUNKS } else { 1 };
+        self.chunk_bytes as u64 * chunks
     }
 
     pub(super) fn len(&self) -> usize {
@@ -77,12 +92,16 @@ pub(super) struct Walk {
 /// Neighbouring records, of one chunk. All records with the same key are in the same window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// The records, by run, in order within each run.
+    /// The records, by run, in order within each run, or within each run as they came to its buckets.
     pub(super) items: Vec<Item>,
-    /// For each run: where its items begin, and the number of the first one's entry.
-    parts: Vec<(usize, u64)>,
+    /// Whether those of each run are sorted.
+    runs_sorted: bool,
+    /// For each run, where its items begin.
+    parts: Vec<usize>,
     /// The records in order.
     pub(super) order: Vec<Place>,
+    /// Used to bring them in order.
+    starts: Vec<u32>,
     /// The chunk that they are of.
     pub(super) chunk: usize,
 }
@@ -121,6 +140,9 @@ impl Walk {
         window.clear();
         let chunks = self.chunks.clone();
         let set = &*chunks.set;
+        if let Some(bits) = chunks.buckets {
+            return self.next_of_buckets(bits, window);
+        }
         while self.chunk < self.end.min(chunks.len()) {
             let bound = chunks.bounds.get(self.chunk).copied();
             let fence = self.fence.filter(|fence| bound.is_none_or(|bound| *fence < bound));
@@ -130,7 +152,7 @@ impl Walk {
             let read_to = self.cursors.iter().zip(&set.runs).filter_map(|(cursor, run)| cursor.read_to(run)).min();
             let short = read_to.filter(|read_to| until.is_none_or(|until| *read_to < until));
             window.chunk = self.chunk;
-            window.take(&mut self.cursors, short.or(until).as_ref(), false);
+            window.take(set, &mut self.cursors, short.or(until).as_ref(), false);
             match short {
                 Some(key) if window.items.is_empty() => {
                     // Many records have this key. They cannot be told from one another without having them all.
@@ -141,7 +163,7 @@ impl Walk {
                             more *= 2;
                         }
                     }
-                    window.take(&mut self.cursors, Some(&key), true);
+                    window.take(set, &mut self.cursors, Some(&key), true);
                 }
                 Some(_) => {}
                 None if fence.is_some() => self.fence = None,
@@ -154,6 +176,28 @@ impl Walk {
         Ok(false)
     }
 
+    /// The same where all runs are in buckets: chunks are some of them, and so are windows.
+    fn next_of_buckets(&mut self, bits: BucketBits, window: &mut Window) -> Result<bool> {
+        let Self { chunks, cursors, chunk, fence, end, live } = self;
+        while *chunk < chunks.len().min(*end) && window.items.is_empty() {
+            let bound = chunks.bounds.get(*chunk).copied();
+            let whole = fence.and_then(|fence| bits.start(bits.end(&fence)));
+            let whole = whole.filter(|whole| bound.is_none_or(|bound| *whole < bound));
+            window.clear();
+            (window.chunk, window.runs_sorted) = (*chunk, false);
+            for cursor in cursors.iter_mut() {
+                window.parts.push(window.items.len());
+                cursor.read_buckets(&chunks.set, whole.or(bound).as_ref(), *live, &mut window.items)?;
+            }
+            if whole.is_some() {
+                *fence = None;
+            } else {
+                *chunk += 1;
+            }
+        }
+        Ok(!window.items.is_empty())
+    }
+
     /// Reads the keys before `until`, as far as memory goes.
     fn read(&mut self, set: &RunSet, until: Option<SortKey>) -> Result<()> {
         // Entries that a chunk of empty records would have, about.
@@ -161,7 +205,7 @@ impl Walk {
         let mut left = most.saturating_sub(self.cursors.iter().map(|cursor| cursor.waiting().len() as u64).sum());
         for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
             let is_short = cursor.read_to(run).is_some_and(|read_to| until.is_none_or(|until| read_to < until));
-            if is_short && (left > 0 || cursor.waiting().is_empty()) {
+            if is_short && (left > 0 || cursor.waiting().is_empty() || run.is_in_buckets()) {
                 let before = cursor.waiting().len();
                 cursor.read(set, until.as_ref(), left.max(MIN_READ), self.live)?;
                 left = left.saturating_sub((cursor.waiting().len() - before) as u64);
@@ -178,11 +222,12 @@ impl Window {
         self.parts.clear();
     }
 
-    fn take(&mut self, cursors: &mut [Cursor], limit: Option<&SortKey>, inclusive: bool) {
+    fn take(&mut self, set: &RunSet, cursors: &mut [Cursor], limit: Option<&SortKey>, inclusive: bool) {
         self.parts.clear();
-        for cursor in cursors {
-            self.parts.push((self.items.len(), cursor.first_waiting()));
-            cursor.take(limit, inclusive, &mut self.items);
+        self.runs_sorted = true;
+        for (cursor, run) in cursors.iter_mut().zip(&set.runs) {
+            self.parts.push(self.items.len());
+            self.runs_sorted &= cursor.take(run, limit, inclusive, &mut self.items);
         }
     }
 
@@ -190,29 +235,36 @@ impl Window {
         self.items.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The number that an item has in its run, if none was left out.
-    pub(super) fn entry(&self, number: u32) -> u64 {
-        let run = self.item(number).run as usize;
-        self.parts.get(run).map_or(0, |(start, first)| first + (number as u64 - *start as u64))
-    }
-
-    /// The items of every run, in order each.
+    /// The items of every run.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[Item]> {
-        let ends = self.parts.iter().skip(1).map(|part| part.0).chain([self.items.len()]);
-        self.parts.iter().zip(ends).map(|(part, end)| self.items.get(part.0..end).unwrap_or_default())
+        let ends = self.parts.iter().skip(1).copied().chain([self.items.len()]);
+        self.parts.iter().zip(ends).map(|(start, end)| self.items.get(*start..end).unwrap_or_default())
     }
 
-    /// Puts the records in order: by key, then length. Those that are equal in both are in the order of their items.
+    /// Puts the records in order: by key, then length.
     pub(super) fn sort(&mut self) {
-        let first = self.parts().filter_map(|part| part.first().map(Item::key)).min().unwrap_or_default();
-        let last = self.parts().filter_map(|part| part.last().map(Item::key)).max().unwrap_or_default();
-        let prefix = Prefix::new(first, last);
-        let Self { items, order, .. } = self;
+        let (first, last) = if self.runs_sorted {
+            let first = self.parts().filter_map(|part| part.first().map(Item::key)).min();
+            (first, self.parts().filter_map(|part| part.last().map(Item::key)).max())
+        } else {
+            (self.items.iter().map(Item::key).min(), self.items.iter().map(Item::key).max())
+        };
+        let prefix = Prefix::new(first.unwrap_or_default(), last.unwrap_or_default());
+        let Self { items, order, runs_sorted, starts, .. } = self;
+        let place = |(number, item): (u32, &Item)| Place { prefix: prefix.of(item.key()), item: number, len: item.len };
         order.clear();
-        let places = (0..).zip(items.iter());
-        order.extend(places.map(|(number, item)| Place { prefix: prefix.of(item.key()), item: number, len: item.len }));
-        // Stable, since that sort makes use of the order which the parts have.
-        order.sort_by_key(|place| place.prefix);
+        if *runs_sorted {
+            order.extend((0..).zip(items.iter()).map(place));
+            // Stable, since that sort makes use of the order which the parts have.
+            order.sort_by_key(|place| place.prefix);
+        } else {
+            distribute(
+                items.iter().map(|item| prefix.of(item.key())),
+                (0..).zip(items.iter()).map(place),
+                starts,
+                order,
+            );
+        }
         let key = |place: &Place| items.get(place.item as usize).map(|item| (item.key(), item.len));
         for same in order.chunk_by_mut(|one, next| one.prefix == next.prefix) {
             if same.len() > 1 {
@@ -242,6 +294,57 @@ impl Window {
     }
 }
 
+/// Places that are sorted together, at most, if their prefixes are spread evenly; about one.
+const EVEN: u32 = 32;
+
+/// Puts places in order by their prefixes, which are those given. Fast if these are spread evenly.
+fn distribute(
+    prefixes: impl ExactSizeIterator<Item = u64> + Clone,
+    places: impl Iterator<Item = Place>,
+    starts: &mut Vec<u32>,
+    order: &mut Vec<Place>,
+) {
+    let bits = usize::BITS - prefixes.len().leading_zeros();
+    let spare = prefixes.clone().fold(0, |all, prefix| all | prefix).leading_zeros();
+    // A prefix of no more than that many bits, the first that differ.
+    let part = |prefix: u64| ((prefix << spare.min(63)) >> (64 - bits.min(63))) as usize;
+    starts.clear();
+    starts.resize(1 << bits, 0);
+    let mut most = 0;
+    for prefix in prefixes.clone() {
+        if let Some(len) = starts.get_mut(part(prefix)) {
+            *len += 1;
+            most = most.max(*len);
+        }
+    }
+    let mut start = 0;
+    for len in &mut *starts {
+        start += std::mem::replace(len, start);
+    }
+    order.resize(prefixes.len(), Place::default());
+    for place in places {
+        let Some(start) = starts.get_mut(part(place.prefix)) else { continue };
+        if let Some(to) = order.get_mut(*start as usize) {
+            *to = place;
+        }
+        *start += 1;
+    }
+    if most > EVEN {
+        order.sort_unstable_by_key(|place| place.prefix);
+        return;
+    }
+    // No place is far from where it belongs.
+    for at in 1..order.len() {
+        let mut to = at;
+        while let Some([before, place]) = to.checked_sub(1).and_then(|before| order.get_mut(before..=to))
+            && before.prefix > place.prefix
+        {
+            std::mem::swap(before, place);
+            to -= 1;
+        }
+    }
+}
+
 /// Finds out whether any of many keys are equal, without sorting them.
 #[derive(Debug, Default)]
 pub(super) struct KeySieve {
@@ -264,7 +367,7 @@ impl KeySieve {
             bits.resize(words, 0);
         }
         // Fibonacci hashing, by the golden ratio: keys need not be hashes.
-        let hash = |item: &Item| (item.high ^ item.low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
+        let hash = |item: &Item| item.key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
         let mut again = 0;
         for item in items {
             let hash = hash(item);

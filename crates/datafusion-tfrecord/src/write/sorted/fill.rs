@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::RecordBuffer;
-use datafusion_common::Result;
+use datafusion_common::{Result, resources_err};
 use datafusion_execution::SendableRecordBatchStream;
 use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::ShardDeal;
@@ -37,8 +37,9 @@ struct KeyedUnit {
 /// Rows that are dealt to a shard in one turn, or a part of them.
 struct DealtRows {
     shard: u32,
-    /// Orders the rows of the shard: the round, the partition, and where in the partition's block of that round.
-    first_key: u128,
+    round: u64,
+    /// Rows of the partition's block of that round that lie before them.
+    in_turn: usize,
     rows: usize,
 }
 
@@ -109,16 +110,17 @@ impl Fill {
                 (0..records.len()).map(key).collect()
             }
             RecordOrder::Kept => {
-                let first = u128::from(self.place.partition) << 64 | u128::from(unit.rows_before);
+                let first = kept_key(self.place.partition, unit.rows_before, records.len())?;
                 (first..).zip(0..records.len()).map(|(key, record)| SortKey::new(group(record), key)).collect()
             }
-            RecordOrder::Dealt { .. } => dealt
-                .iter()
-                .flat_map(|dealt| {
-                    let keys = (dealt.first_key..).take(dealt.rows);
-                    keys.map(|key| SortKey::new(dealt.shard, key))
-                })
-                .collect(),
+            RecordOrder::Dealt { .. } => {
+                let mut keys = Vec::with_capacity(records.len());
+                for &DealtRows { shard, round, in_turn, rows } in dealt {
+                    let first = dealt_key(round, self.place.partition, in_turn)?;
+                    keys.extend((first..).take(rows).map(|key| SortKey::new(shard, key)));
+                }
+                keys
+            }
         };
         Ok(KeyedUnit { keys, records })
     }
@@ -131,11 +133,43 @@ impl Fill {
     }
 }
 
+/// Bits of a key that tell the partition, where keys tell the order of rows.
+const PARTITION_BITS: u32 = 20;
+
+/// Bits behind them: of the row in its partition, if the order is kept.
+const ROW_BITS: u32 = u64::BITS - PARTITION_BITS;
+
+/// The same if rows are dealt: of the row in the partition's block. The round stands before the partition.
+const IN_TURN_BITS: u32 = ShardDeal::MAX_BLOCK.ilog2();
+
+/// Orders rows as they came: by partition, then row. For the first of so many rows.
+fn kept_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
+    let behind = first.saturating_add(rows as u64);
+    if partition >> PARTITION_BITS > 0 || behind >> ROW_BITS > 0 {
+        return resources_err!(
+            "row {behind} of write partition {partition} cannot be sorted: at most 2^{PARTITION_BITS} partitions of fewer \
+             than 2^{ROW_BITS} rows can be"
+        );
+    }
+    Ok(u64::from(partition) << ROW_BITS | first)
+}
+
+/// Orders the rows that are dealt to a shard: by round, then partition, then where they are in the partition's block.
+fn dealt_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
+    const ROUND_BITS: u32 = ROW_BITS - IN_TURN_BITS;
+    if partition >> PARTITION_BITS > 0 || round >> ROUND_BITS > 0 || in_turn >> IN_TURN_BITS > 0 {
+        return resources_err!(
+            "round {round} of write partition {partition} cannot be sorted: at most 2^{PARTITION_BITS} partitions of \
+             2^{ROUND_BITS} rounds can be"
+        );
+    }
+    Ok((round << PARTITION_BITS | u64::from(partition)) << IN_TURN_BITS | in_turn as u64)
+}
+
 /// Deals the rows of a partition, as [`DealExec`](crate::write::DealExec) does with several of them.
 struct Dealer {
     deal: ShardDeal,
     shards: NonZeroUsize,
-    partition: u32,
     /// Turns that are complete.
     turns: u64,
     /// Rows that the current turn has had.
@@ -146,7 +180,7 @@ impl Dealer {
     /// If rows are to be dealt.
     fn new(fill: &Fill) -> Option<Self> {
         let RecordOrder::Dealt { shards } = fill.sorting.arrangement.order else { return None };
-        Some(Self { deal: ShardDeal::new(shards), shards, partition: fill.place.partition, turns: 0, in_turn: 0 })
+        Some(Self { deal: ShardDeal::new(shards), shards, turns: 0, in_turn: 0 })
     }
 
     fn deal(&mut self, unit: &Unit) -> Vec<DealtRows> {
@@ -155,10 +189,9 @@ impl Dealer {
         while left > 0 {
             let block = self.deal.deal_block(left);
             let round = self.turns / self.shards.get() as u64;
-            let first_key = u128::from(round) << 64 | u128::from(self.partition) << 32 | self.in_turn as u128;
             // There are fewer shards than that, since planning says so.
             let shard = u32::try_from(block.shard).unwrap_or(u32::MAX);
-            dealt.push(DealtRows { shard, first_key, rows: block.rows });
+            dealt.push(DealtRows { shard, round, in_turn: self.in_turn, rows: block.rows });
             left -= block.rows;
             self.in_turn += block.rows;
             if block.complete {

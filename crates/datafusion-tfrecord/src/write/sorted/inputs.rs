@@ -1,7 +1,8 @@
 //! [`Inputs`]: the records that are to be sorted, in memory as far as there is some, else in temporary files.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
@@ -28,6 +29,10 @@ pub(super) struct Inputs {
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
     room: Room,
+    /// Rows that have been pushed.
+    pushed: AtomicU64,
+    /// Whether half of the room does, known once so much is taken.
+    half_will_do: OnceLock<bool>,
     /// What copies of equal records may take.
     copy_bytes: usize,
     /// Less than this is not worth a run of its own.
@@ -45,7 +50,13 @@ pub(super) struct Room {
 
 impl Room {
     /// What the sorter holds beside each record, about.
-    const BESIDE: u64 = 32;
+    const BESIDE: u64 = 16;
+
+    /// If so many rows take half of the room, whether all of them would take more than twice of it. Then most are spilled
+    /// anyway, and half of the memory does for it: to use what has been used costs less than to touch more.
+    fn is_far_too_short(self, rows_in_half: u64) -> bool {
+        self.rows.is_some_and(|rows| rows / 4 > rows_in_half)
+    }
 
     /// Whether it is to be expected that not all records can be held as they are, while so much memory is taken and these
     /// are some of them: then they are better kept compact from here on, of which more fit, and what is spilled is less.
@@ -90,6 +101,8 @@ impl Inputs {
             free: Mutex::default(),
             reservation,
             room,
+            pushed: AtomicU64::new(0),
+            half_will_do: OnceLock::new(),
             copy_bytes,
             least_run: chunk_bytes / 2,
         }
@@ -122,7 +135,8 @@ impl Inputs {
         let grown = input.push(keys, &records).map_err(shards_error)?;
         records.clear();
         self.free().push(records);
-        let mut is_full = false;
+        self.pushed.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        let mut is_full = grown > 0 && self.is_enough();
         while !is_full && self.reservation.try_grow(grown).is_err() {
             // What waits to be used again goes first.
             let spare = sorter.drop_spare();
@@ -138,6 +152,12 @@ impl Inputs {
             self.spill_largest()?;
         }
         Ok(())
+    }
+
+    /// Whether no more memory is to be taken although there is some.
+    fn is_enough(&self) -> bool {
+        let far_too_short = || self.room.is_far_too_short(self.pushed.load(Ordering::Relaxed));
+        self.reservation.size() > self.room.memory / 2 && *self.half_will_do.get_or_init(far_too_short)
     }
 
     /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,

@@ -89,10 +89,15 @@ impl SpillFile for DiskFile {
 }
 
 /// Bytes of each of five runs: 60 records of 20 bytes, as many entries, and the end of their block.
-const RUN_LEN: usize = 60 * 20 + 60 * 22 + 12;
+const RUN_LEN: usize = 60 * 20 + 60 * 14 + 12;
 
+/// Of a group that is not the first one, whose records are not kept in buckets.
 fn records() -> Vec<Record> {
-    (0..300u32).map(|row| Record::hashed(&(row % 250).to_le_bytes(), |hash| hash, |_| 0)).collect()
+    records_of(8)
+}
+
+fn records_of(group: u32) -> Vec<Record> {
+    (0..300u32).map(|row| Record::hashed(&(row % 250).to_le_bytes(), |hash| hash, |_| group)).collect()
 }
 
 fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
@@ -100,7 +105,9 @@ fn run(disk: Arc<Disk>) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
 }
 
 fn run_records(disk: Arc<Disk>, records: &[Record]) -> Result<Vec<(PlannedShard, Vec<u8>)>> {
-    let delivery = Delivery { copy_bytes: 0, ..spilling(1, 60, 4 << 10) };
+    // The first push of an input is sorted, and goes to the buckets with the second.
+    let pushes = vec![(0, 30, false), (0, 30, true)];
+    let delivery = Delivery { copy_bytes: 0, pushes, ..spilling(1, 60, 4 << 10) };
     let options = SorterOptions::new(disk).with_equal(EqualRecords::Spread { seed: 1 });
     let sorter = RecordSorter::new(options.with_chunk_bytes(delivery.chunk_bytes).with_copy_bytes(0));
     push_all(&sorter, records, &delivery)?;
@@ -177,6 +184,55 @@ fn a_bit_is_another_one() {
             }
         }
     }
+}
+
+#[test]
+fn reads_of_buckets_fail() {
+    let run = |fault| {
+        let disk = Disk::new(fault);
+        (run_records(Arc::clone(&disk), &records_of(0)), disk.reads.load(Ordering::Relaxed))
+    };
+    let (sound, reads) = run(Fault::None);
+    assert_eq!(
+        sound.unwrap(),
+        expected_shards(&records_of(0), EqualRecords::Spread { seed: 1 }, Cut::new(Sharding::Rows(70)))
+    );
+    assert!(reads > 30);
+    for number in 0..reads {
+        let error = run(Fault::Read(number)).0.unwrap_err();
+        assert_eq!(error.to_string(), "/scratch: cannot read a temporary file", "read {number} of {reads}");
+    }
+    for len in (0..5 * BUCKET_RUN_LEN).step_by(97) {
+        let Err(error) = run(Fault::Truncate(len)).0 else { panic!("{len} of {}", 5 * BUCKET_RUN_LEN) };
+        let ErrorKind::Io { source, .. } = error.kind() else { panic!("{len}: {error:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::UnexpectedEof);
+    }
+    for number in 0..5 {
+        let error = run(Fault::Append(number)).0.unwrap_err();
+        assert_eq!(error.to_string(), "/scratch: cannot write to a temporary file");
+    }
+}
+
+/// Bytes of each of five runs: 60 records of 20 bytes and as many entries in two buckets, each with a checksum.
+const BUCKET_RUN_LEN: usize = 60 * (20 + 12) + 2 * 4;
+
+/// All is caught but what is wrong with a payload, which has its checksum with it.
+#[test]
+fn a_bit_in_a_bucket_is_another_one() {
+    let records: Vec<_> = (0..300u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
+    let sound = run_records(Disk::new(Fault::None), &records).unwrap();
+    let mut changed = 0;
+    for at in 0..BUCKET_RUN_LEN {
+        match run_records(Disk::new(Fault::Flip(at)), &records) {
+            Ok(found) => {
+                assert!(found.iter().zip(&sound).all(|(found, sound)| found.0 == sound.0), "byte {at}");
+                changed += 1;
+            }
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::SpillDamaged { .. }), "byte {at}: {error:?}"),
+        }
+    }
+    // Those of payloads and behind them.
+    assert_eq!(changed, 60 * 8);
 }
 
 /// A compact record is one of another length, or has other values, under the checksum of the right ones.

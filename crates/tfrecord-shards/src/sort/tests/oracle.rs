@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tfrecord_framing::append_record;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::super::{EqualRecords, PlannedShard, SortKey};
 use crate::sharding::{ShardCut, ShardRanges, ShardRule, Sharding};
@@ -27,8 +27,8 @@ impl Record {
     }
 
     /// With a key and a group that are made of hashes of the payload.
-    pub(super) fn hashed(payload: &[u8], key: impl Fn(u128) -> u128, group: impl Fn(u64) -> u32) -> Self {
-        let key = key(xxh3_128(payload));
+    pub(super) fn hashed(payload: &[u8], key: impl Fn(u64) -> u64, group: impl Fn(u64) -> u32) -> Self {
+        let key = key(xxh3_64_with_seed(payload, 1));
         Self::new(SortKey::new(group(xxh3_64(payload)), key), payload)
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn sorted(records: &[Record], equal: EqualRecords) -> Vec<Record> {
             if *number > 0 {
                 let bytes = [record.key.key().to_le_bytes().as_slice(), &number.to_le_bytes()].concat();
                 let seed = seed ^ u64::from_be_bytes(*b"\0tfrcopy");
-                record.key = SortKey::new(record.key.group(), xxh3_128_with_seed(&bytes, seed));
+                record.key = SortKey::new(record.key.group(), xxh3_64_with_seed(&bytes, seed));
             }
             *number += 1;
         }

@@ -6,7 +6,7 @@ use super::*;
 const CHI_SQUARED_99: f64 = 181.0;
 
 fn hashed(seed: u64, payload: &[u8]) -> Record {
-    let key = xxhash_rust::xxh3::xxh3_128_with_seed(payload, seed);
+    let key = xxhash_rust::xxh3::xxh3_64_with_seed(payload, seed);
     Record::new(SortKey::new(0, key), payload)
 }
 
@@ -79,12 +79,43 @@ fn another_seed_gives_another_order_of_equal_records_too() {
 
 #[test]
 fn equal_records_are_stored_once_in_a_run() {
-    let records = vec![hashed(0, &[1; 1000]); 5000];
+    let record = Record { key: SortKey::new(1, 7), ..hashed(0, &[1; 1000]) };
     let delivery = spilling(1, 1000, 64 << 10);
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
-    push_all(&sorter, &records, &delivery).unwrap();
+    push_all(&sorter, &vec![record; 5000], &delivery).unwrap();
     // An entry with its count, and the end of a block.
-    assert_eq!(sorter.stats(), SpillStats { files: 1, runs: 5, bytes: 5 * (1016 + 30 + 12) });
+    assert_eq!(sorter.stats(), SpillStats { files: 1, runs: 5, bytes: 5 * (1016 + 22 + 12) });
+}
+
+/// Keys that do not spread are found out, and records sorted from then on: those that have been spilled before, those in
+/// memory, be they few or many, and those to come.
+#[test]
+fn few_distinct_records_leave_the_buckets() {
+    for (spill, rows, distinct) in [(true, 10_000, 3u32), (false, 10_000, 3), (true, 10_000, 5000), (false, 270_000, 1)]
+    {
+        let rounds = if rows > 200_000 { 3 } else { 9 };
+        let records: Vec<_> = (0..rows as u32 * rounds).map(|row| hashed(0, &(row % distinct).to_le_bytes())).collect();
+        // What comes first is sorted, and goes to the buckets when more comes.
+        let pushes = if spill { vec![(0, rows / 2, false), (0, rows / 2, true)] } else { vec![(0, rows, false)] };
+        let delivery = Delivery { pushes, ..spilling(1, rows, 256 << 10) };
+        check(&records, EqualRecords::Spread { seed: 2 }, Cut::new(Sharding::Rows(50_000)), &delivery);
+        let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
+        push_all(&sorter, &records, &delivery).unwrap();
+        let in_buckets: u64 = if spill {
+            7
+        } else if rows > 200_000 {
+            2
+        } else {
+            0
+        };
+        let (in_buckets, rest) = (in_buckets * rows as u64, if spill { 2 * u64::from(distinct) } else { 0 });
+        let bytes = sorter.stats().bytes;
+        // A record of 20 bytes each with an entry, and the ends of blocks.
+        assert!(
+            (in_buckets * 32..=in_buckets * 32 + rest * 44 + 10_000).contains(&bytes),
+            "{bytes}: {rest} {in_buckets}"
+        );
+    }
 }
 
 /// Enough copies of one record that several threads make them, and spill them.

@@ -1,0 +1,104 @@
+//! Records of one input in memory, brought in order.
+
+use std::mem;
+
+use rayon::prelude::*;
+
+use super::kept::FrameOrder;
+use super::key::Prefix;
+use super::run::{Entry, MemoryRun};
+
+/// Parts that entries are distributed to before they are sorted.
+const PARTS: usize = 1 << PART_BITS;
+const PART_BITS: u32 = 8;
+
+/// Entries of a part that more than one thread sorts.
+const LONG_PART: usize = 1 << 16;
+
+/// Sorts entries by key, on several threads if asked to.
+pub(super) fn sort_entries(entries: &mut [Entry], parallel: bool) {
+    let parts = distribute(entries);
+    if !parallel {
+        return parts.into_iter().for_each(sort_part);
+    }
+    // Long ones, where keys are not spread evenly, are shared by threads too.
+    parts.into_par_iter().for_each(|part| match part.len() {
+        0..LONG_PART => sort_part(part),
+        _ => part.par_sort_unstable_by_key(Entry::key),
+    });
+}
+
+/// Brings entries into parts by the first bits in which their keys differ, in place. Parts are in order among each other,
+/// and short enough, if keys are spread evenly, to be sorted in the second-level cache.
+fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
+    let first = entries.iter().map(Entry::key).min().unwrap_or_default();
+    let last = entries.iter().map(Entry::key).max().unwrap_or_default();
+    let (prefix, spare_bits) = (Prefix::new(first, last), Prefix::new(first, last).of(last).leading_zeros().min(63));
+    let part_of = |entry: &Entry| ((prefix.of(entry.key()) << spare_bits) >> (64 - PART_BITS)) as usize;
+    let mut lens = [0; PARTS];
+    for entry in &*entries {
+        if let Some(len) = lens.get_mut(part_of(entry)) {
+            *len += 1;
+        }
+    }
+    // Of each part, where the entry goes that is found next.
+    let mut ends = lens;
+    let mut start = 0;
+    for end in &mut ends {
+        start += mem::replace(end, start);
+    }
+    let mut part_end = 0;
+    for (part, len) in lens.iter().enumerate() {
+        part_end += len;
+        while let Some(&from) = ends.get(part).filter(|from| **from < part_end) {
+            // The entry goes where it belongs, and what is there comes here, which may be the same place.
+            let to = entries.get(from).map_or(part, part_of);
+            let Some(end) = ends.get_mut(to) else { break };
+            entries.swap(from, *end);
+            *end += 1;
+        }
+    }
+    let mut parts = Vec::with_capacity(PARTS);
+    for len in lens {
+        let (part, rest) = entries.split_at_mut(len);
+        entries = rest;
+        parts.push(part);
+    }
+    parts
+}
+
+/// Sorts entries by key: of one group without a branch.
+fn sort_part(part: &mut [Entry]) {
+    let group = part.first().map(|first| first.group);
+    if part.iter().all(|entry| Some(entry.group) == group) {
+        part.sort_unstable_by_key(|entry| entry.key);
+    } else {
+        part.sort_unstable_by_key(Entry::key);
+    }
+}
+
+/// Brings records of equal keys in order. If asked to, keeps one of equal records, with their number.
+pub(super) fn sort_ties(run: &mut MemoryRun, mut order: FrameOrder<'_>, collapse: bool) {
+    let MemoryRun { entries, counts, slabs } = run;
+    let record = |entry: &Entry| entry.record(slabs);
+    let mut any_equal = false;
+    for ties in entries.chunk_by_mut(|one, next| one.key() == next.key()) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
+            any_equal = true;
+        }
+    }
+    if !collapse || !any_equal {
+        return;
+    }
+    counts.reserve_exact(entries.len());
+    counts.push(1);
+    entries.dedup_by(|next, kept| {
+        let equal = next.key() == kept.key() && order.cmp(record(next), record(kept)).is_eq();
+        match counts.last_mut() {
+            Some(count) if equal => *count += 1,
+            _ => counts.push(1),
+        }
+        equal
+    });
+}
