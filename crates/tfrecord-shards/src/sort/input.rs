@@ -170,6 +170,11 @@ impl SorterInput {
         self.record_memory() + self.entries_filled * size_of::<Entry>() + self.files.memory()
     }
 
+    /// Bytes that records take, without the room that is kept from earlier ones: that must not make runs short.
+    pub(super) fn filled_memory(&self) -> usize {
+        self.record_memory() + self.entries.len() * size_of::<Entry>()
+    }
+
     /// Bytes that the input holds on to for its records: those that [`spill`](Self::spill) makes spare.
     pub fn record_memory(&self) -> usize {
         self.slabs.memory() + self.buckets.as_ref().map_or(0, Buckets::memory)

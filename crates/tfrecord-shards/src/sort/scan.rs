@@ -313,7 +313,7 @@ impl Copies {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut input = idle.unwrap_or_else(|| self.sorter.copies());
         input.push(keys, records)?;
-        if input.memory() > self.input_bytes {
+        if input.filled_memory() > self.input_bytes {
             input.spill()?;
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(input);
