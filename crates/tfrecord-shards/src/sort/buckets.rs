@@ -51,6 +51,9 @@ const TELLING_ROWS: u64 = 1 << 16;
 /// Buckets of these that are looked at for keys that occur more than once.
 const SAMPLED_BUCKETS: usize = 16;
 
+/// Keys of these that are, of records that are in no buckets yet.
+const SAMPLED_KEYS: usize = 1 << 14;
+
 /// How many records of even a full bucket there may be for each that it would have if all had the same number.
 const MAX_SKEW: u64 = 4;
 
@@ -343,9 +346,7 @@ impl Buckets {
     fn are_many_equal(&self) -> bool {
         let mut keys = Vec::new();
         (0..SAMPLED_BUCKETS).for_each(|bucket| self.for_each(bucket, |entry| keys.push(entry.key)));
-        keys.sort_unstable();
-        let equal = keys.windows(2).filter(|pair| pair.first() == pair.last()).count();
-        equal > keys.len() / 8
+        are_many_equal(keys)
     }
 
     /// Forgets all records, which have been spilled, and gives their slabs.
@@ -362,6 +363,18 @@ impl Buckets {
         (self.next_cell, self.rows) = (0, 0);
         std::mem::take(&mut self.slabs)
     }
+}
+
+/// Whether some records have the same few keys, so that there is no use in buckets for them.
+pub(super) fn have_few_keys(entries: &[Entry]) -> bool {
+    let every = entries.len() / SAMPLED_KEYS + 1;
+    are_many_equal(entries.iter().step_by(every).map(|entry| entry.key).collect())
+}
+
+fn are_many_equal(mut keys: Vec<u64>) -> bool {
+    keys.sort_unstable();
+    let equal = keys.windows(2).filter(|pair| pair.first() == pair.last()).count();
+    equal > keys.len() / 8
 }
 
 #[inline]

@@ -57,6 +57,11 @@ impl Cursor {
         if run.is_in_buckets() { self.bound } else { (self.next < run.entries).then(|| self.last.unwrap_or_default()) }
     }
 
+    /// Whether there may be more before `until` than is read.
+    pub(super) fn is_short(&self, run: &Run, until: Option<SortKey>) -> bool {
+        self.read_to(run).is_some_and(|read_to| until.is_none_or(|until| read_to < until))
+    }
+
     /// Reads on, up to the first entry that is known not to lie before `until`, but no more than `max` entries if the run
     /// is sorted.
     pub(super) fn read(&mut self, set: &RunSet, until: Option<&SortKey>, max: u64, live: bool) -> Result<()> {

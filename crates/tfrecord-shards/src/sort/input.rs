@@ -4,7 +4,7 @@ use std::mem;
 
 use arrow_tfrecord::RecordBuffer;
 
-use super::buckets::{BucketBits, BucketEntry, Buckets, MAX_FRAME_LEN};
+use super::buckets::{BucketBits, BucketEntry, Buckets, MAX_FRAME_LEN, have_few_keys};
 use super::files::{RunFiles, samples_of, sampling};
 use super::kept::{FrameOrder, Slabs};
 use super::key::SortKey;
@@ -17,8 +17,9 @@ use crate::error::{ErrorKind, Result};
 /// to copy what is filled.
 const ROOM_ENTRIES: usize = 8 << 20;
 
-/// Records that are in buckets and yet go on as others do, at most: more of them are spilled first.
-const LEAVE_ROWS: usize = 1 << 19;
+/// For each byte that buckets take when there is little in them: bytes that may go on as others do when they are left. More
+/// of them are spilled first, since each record takes an entry then. Equal records among those are compared on disk.
+const LEAVE_MEMORY: usize = 2;
 
 /// Takes the records of one input, which may be a part of the rows, or any share of them.
 #[derive(Debug)]
@@ -93,8 +94,13 @@ impl SorterInput {
         let before = self.memory();
         if !self.fits_buckets(keys, records) {
             self.leave_buckets()?;
-        } else if self.buckets.is_some() || self.slabs.memory() >= self.bucket_bits().memory() {
+        } else if self.buckets.is_some() {
             return Ok(self.push_to_buckets(keys, records));
+        } else if self.slabs.memory() >= self.bucket_bits().memory() {
+            if !have_few_keys(&self.entries) {
+                return Ok(self.push_to_buckets(keys, records));
+            }
+            self.sorter.leave_buckets();
         }
         if self.entries.capacity() == 0 {
             self.entries.reserve_exact(ROOM_ENTRIES.max(keys.len()));
@@ -145,7 +151,8 @@ impl SorterInput {
 
     /// Sees to it that records that come are sorted before they are spilled.
     fn leave_buckets(&mut self) -> Result<()> {
-        if self.buckets.as_ref().is_some_and(|buckets| buckets.rows() > LEAVE_ROWS) {
+        let is_much = |buckets: &Buckets| buckets.memory() > LEAVE_MEMORY * buckets.bits().memory();
+        if self.buckets.as_ref().is_some_and(is_much) {
             self.spill()?;
         }
         self.sorter.leave_buckets();

@@ -1,5 +1,7 @@
 //! The scan of keys: rows and bytes are counted, and equal records told apart.
 
+use std::collections::HashMap;
+use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -151,7 +153,7 @@ impl Spread<'_> {
             let places = window.order.get(tie.clone()).unwrap_or_default();
             let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes > self.chunks.chunk_bytes {
-                self.long(window, places.to_vec())?;
+                self.long(window, &mut places.to_vec())?;
                 continue;
             }
             if batch_bytes + bytes > self.chunks.chunk_bytes {
@@ -172,7 +174,7 @@ impl Spread<'_> {
         }
         let set = &*self.chunks.set;
         self.loaded.shrink(2 * self.chunks.chunk_bytes);
-        let mut loaded = std::mem::take(&mut self.loaded);
+        let mut loaded = mem::take(&mut self.loaded);
         let order = |tie: &Range<usize>| window.order.get(tie.clone()).unwrap_or_default();
         let mut places: Vec<_> = ties.iter().flat_map(order).copied().collect();
         loaded.load(set, window, &places)?;
@@ -185,13 +187,15 @@ impl Spread<'_> {
             let mut order = FrameOrder::new(&set.form);
             same.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in same.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
-                let Some((item, copies)) = self.keep_first(window, equal) else { continue };
-                if copies >= MANY_COPIES {
-                    self.many.push((item, copies));
-                } else if let Some(place) = equal.first() {
+                let rows = self.drop_others(window, equal, &HashMap::new());
+                let Some(place) = equal.first().filter(|_| rows > 1) else { continue };
+                let item = window.item(place.item);
+                if rows > MANY_COPIES {
+                    self.many.push((item, rows - 1));
+                } else {
                     frame.clear();
                     set.restore(record(place), &mut frame)?;
-                    self.block.push(self.copies, item.key(), 1..copies + 1, frame.bytes())?;
+                    self.block.push(self.copies, item.key(), 1..rows, frame.bytes())?;
                 }
             }
         }
@@ -200,38 +204,65 @@ impl Spread<'_> {
     }
 
     /// A tie of records that are too long, or too many, to be loaded together.
-    fn long(&mut self, window: &Window, mut places: Vec<Place>) -> Result<()> {
+    fn long(&mut self, window: &Window, places: &mut [Place]) -> Result<()> {
         let set = &*self.chunks.set;
+        // Of those that are equal and can be loaded together one is left: to compare records on disk, two at a time, takes long.
+        let (mut firsts, mut rows_of) = (Vec::new(), HashMap::new());
+        let mut rest = places;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fit = rest.iter().take_while(|place| {
+                bytes += place.len as usize;
+                bytes <= self.chunks.chunk_bytes
+            });
+            let fit = fit.count().max(1);
+            let (part, later) = mem::take(&mut rest).split_at_mut(fit);
+            rest = later;
+            if part.len() == 1 {
+                firsts.extend_from_slice(part);
+                continue;
+            }
+            self.loaded.load(set, window, part)?;
+            let record = |place: &Place| self.loaded.record(set, window, place);
+            let mut order = FrameOrder::new(&set.form);
+            part.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
+            for equal in part.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
+                let Some(first) = equal.first() else { continue };
+                rows_of.insert(first.item, self.drop_others(window, equal, &HashMap::new()));
+                firsts.push(*first);
+            }
+        }
         let mut comparison = Comparison::default();
-        comparison.sort(set, &window.items, &mut places)?;
-        let mut rest = places.as_slice();
+        comparison.sort(set, &window.items, &mut firsts)?;
+        let mut rest = firsts.as_slice();
         while let Some(first) = rest.first() {
+            let first = window.item(first.item);
             let mut equal = 1;
             while let Some(next) = rest.get(equal)
-                && comparison.compare(set, &window.item(first.item), &window.item(next.item))?.is_eq()
+                && comparison.compare(set, &first, &window.item(next.item))?.is_eq()
             {
                 equal += 1;
             }
             let (same, later) = rest.split_at(equal);
-            self.many.extend(self.keep_first(window, same));
+            let rows = self.drop_others(window, same, &rows_of);
+            if rows > 1 {
+                self.many.push((first, rows - 1));
+            }
             rest = later;
         }
         Ok(())
     }
 
-    /// Of equal records the first stands for all. Tells it, and how many copies there are to be, if there are any.
-    fn keep_first(&self, window: &Window, equal: &[Place]) -> Option<(Item, u64)> {
-        let (first, others) = equal.split_first()?;
-        let first = window.item(first.item);
-        let mut rows = u64::from(first.count);
-        for place in others {
+    /// Of equal records the first stands for all. Tells how many rows these are, of which those of some records may be known.
+    fn drop_others(&self, window: &Window, equal: &[Place], known: &HashMap<u32, u64>) -> u64 {
+        for place in equal.iter().skip(1) {
             let item = window.item(place.item);
-            rows += u64::from(item.count);
             if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
                 run.drop_entry(item.entry.into());
             }
         }
-        (rows > 1).then_some((first, rows - 1))
+        let rows = |place: &Place| known.get(&place.item).copied().unwrap_or(window.item(place.item).count.into());
+        equal.iter().map(rows).sum()
     }
 }
 

@@ -202,14 +202,29 @@ impl Walk {
     fn read(&mut self, set: &RunSet, until: Option<SortKey>) -> Result<()> {
         // Entries that a chunk of empty records would have, about.
         let most = (self.chunks.chunk_bytes / size_of::<Item>()) as u64;
-        let mut left = most.saturating_sub(self.cursors.iter().map(|cursor| cursor.waiting().len() as u64).sum());
-        for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
-            let is_short = cursor.read_to(run).is_some_and(|read_to| until.is_none_or(|until| read_to < until));
-            if is_short && (left > 0 || cursor.waiting().is_empty() || run.is_in_buckets()) {
-                let before = cursor.waiting().len();
-                cursor.read(set, until.as_ref(), left.max(MIN_READ), self.live)?;
-                left = left.saturating_sub((cursor.waiting().len() - before) as u64);
+        let mut short = 0;
+        let mut left = most;
+        for (cursor, run) in self.cursors.iter().zip(&set.runs) {
+            // Of a bucket there is no reading less.
+            if !run.is_in_buckets() {
+                short += u64::from(cursor.is_short(run, until));
+                left = left.saturating_sub(cursor.waiting().len() as u64);
             }
+        }
+        for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
+            if !cursor.is_short(run, until) {
+                continue;
+            }
+            // The window ends where the least has been read, so what one reads more than others only waits.
+            let share = left / short.max(1);
+            if share > 0 || cursor.waiting().is_empty() || run.is_in_buckets() {
+                let before = cursor.waiting().len();
+                cursor.read(set, until.as_ref(), share.max(MIN_READ), self.live)?;
+                if !run.is_in_buckets() {
+                    left = left.saturating_sub((cursor.waiting().len() - before) as u64);
+                }
+            }
+            short -= u64::from(!run.is_in_buckets());
         }
         Ok(())
     }

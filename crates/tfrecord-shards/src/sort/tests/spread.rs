@@ -87,34 +87,41 @@ fn equal_records_are_stored_once_in_a_run() {
     assert_eq!(sorter.stats(), SpillStats { files: 1, runs: 5, bytes: 5 * (1016 + 22 + 12) });
 }
 
-/// Keys that do not spread are found out, and records sorted from then on: those that have been spilled before, those in
-/// memory, be they few or many, and those to come.
+/// Keys that do not spread are found out, before records go to buckets or there, and records are sorted from then on: those
+/// that have been spilled before, those in memory, be they few or many, and those to come.
 #[test]
 fn few_distinct_records_leave_the_buckets() {
-    for (spill, rows, distinct) in [(true, 10_000, 3u32), (false, 10_000, 3), (true, 10_000, 5000), (false, 270_000, 1)]
-    {
-        let rounds = if rows > 200_000 { 3 } else { 9 };
-        let records: Vec<_> = (0..rows as u32 * rounds).map(|row| hashed(0, &(row % distinct).to_le_bytes())).collect();
+    struct Case {
+        spill: bool,
+        unique: u32,
+        distinct: u32,
+        in_buckets: u64,
+    }
+    for case in [
+        Case { spill: true, unique: 5000, distinct: 3, in_buckets: 70_000 },
+        Case { spill: true, unique: 5000, distinct: 5000, in_buckets: 70_000 },
+        Case { spill: false, unique: 0, distinct: 3, in_buckets: 0 },
+        Case { spill: false, unique: 57_000, distinct: 3, in_buckets: 0 },
+        Case { spill: false, unique: 140_000, distinct: 1, in_buckets: 154_000 },
+    ] {
+        let Case { spill, unique, distinct, in_buckets } = case;
+        let number = |row| if row < unique { row } else { unique + row % distinct };
+        let records: Vec<_> =
+            (0..unique.max(30_000) + 60_000).map(|row| hashed(0, &number(row).to_le_bytes())).collect();
         // What comes first is sorted, and goes to the buckets when more comes.
-        let pushes = if spill { vec![(0, rows / 2, false), (0, rows / 2, true)] } else { vec![(0, rows, false)] };
-        let delivery = Delivery { pushes, ..spilling(1, rows, 256 << 10) };
+        let delivery = if spill {
+            Delivery { pushes: vec![(0, 5000, false), (0, 5000, true)], ..spilling(1, 1, 256 << 10) }
+        } else {
+            Delivery { pushes: vec![(0, 14_000, false)], ..spilling(1, 1, 512 << 10) }
+        };
         check(&records, EqualRecords::Spread { seed: 2 }, Cut::new(Sharding::Rows(50_000)), &delivery);
         let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
         push_all(&sorter, &records, &delivery).unwrap();
-        let in_buckets: u64 = if spill {
-            7
-        } else if rows > 200_000 {
-            2
-        } else {
-            0
-        };
-        let (in_buckets, rest) = (in_buckets * rows as u64, if spill { 2 * u64::from(distinct) } else { 0 });
+        let sorted = if spill { 2 * u64::from(distinct) } else { 0 };
         let bytes = sorter.stats().bytes;
         // A record of 20 bytes each with an entry, and the ends of blocks.
-        assert!(
-            (in_buckets * 32..=in_buckets * 32 + rest * 44 + 10_000).contains(&bytes),
-            "{bytes}: {rest} {in_buckets}"
-        );
+        let least = in_buckets * 32;
+        assert!((least..=least + sorted * 44 + 10_000).contains(&bytes), "{bytes}: {sorted} {in_buckets}");
     }
 }
 
