@@ -34,7 +34,7 @@ const CELL_ENTRIES: usize = CELL_BYTES / BUCKET_ENTRY_LEN;
 const CHECKSUM_LEN: usize = 4;
 
 /// For so many bytes that may be read at a time there is a bucket.
-const BYTES_PER_BUCKET: usize = 4 << 10;
+const BYTES_PER_BUCKET: usize = 8 << 10;
 
 /// Buckets, at most: for each an entry and a record are at hand in the second-level cache.
 const MAX_BUCKETS: usize = 1 << 11;

@@ -31,8 +31,8 @@ pub(super) struct Inputs {
     room: Room,
     /// Rows that have been pushed.
     pushed: AtomicU64,
-    /// Whether half of the room does, known once so much is taken.
-    half_will_do: OnceLock<bool>,
+    /// Whether a part of the room does, known once so much is taken.
+    part_will_do: OnceLock<bool>,
     /// What copies of equal records may take.
     copy_bytes: usize,
     /// Less than this is not worth a run of its own.
@@ -52,10 +52,19 @@ impl Room {
     /// What the sorter holds beside each record, about.
     const BESIDE: u64 = 16;
 
-    /// If so many rows take half of the room, whether all of them would take more than twice of it. Then most are spilled
-    /// anyway, and half of the memory does for it: to use what has been used costs less than to touch more.
-    fn is_far_too_short(self, rows_in_half: u64) -> bool {
-        self.rows.is_some_and(|rows| rows / 4 > rows_in_half)
+    /// With less, runs would be short.
+    const LEAST_ENOUGH: usize = 64 << 20;
+
+    /// Of the room, what does where most records are spilled anyway.
+    fn enough(self) -> usize {
+        (self.memory / 4).max(Self::LEAST_ENOUGH).min(self.memory / 2)
+    }
+
+    /// If so many rows take so much of the room, whether all of them would take more than twice the room. Then most are
+    /// spilled anyway, and [a part](Self::enough) of it does: to use what has been used costs less than to touch more.
+    fn is_far_too_short(self, taken: usize, rows_in_it: u64) -> bool {
+        let all = |rows: u64| rows as f64 / rows_in_it.max(1) as f64 * taken as f64;
+        self.rows.is_some_and(|rows| all(rows) > 2.0 * self.memory as f64)
     }
 
     /// Whether it is to be expected that not all records can be held as they are, while so much memory is taken and these
@@ -102,7 +111,7 @@ impl Inputs {
             reservation,
             room,
             pushed: AtomicU64::new(0),
-            half_will_do: OnceLock::new(),
+            part_will_do: OnceLock::new(),
             copy_bytes,
             least_run: chunk_bytes / 2,
         }
@@ -156,8 +165,9 @@ impl Inputs {
 
     /// Whether no more memory is to be taken although there is some.
     fn is_enough(&self) -> bool {
-        let far_too_short = || self.room.is_far_too_short(self.pushed.load(Ordering::Relaxed));
-        self.reservation.size() > self.room.memory / 2 && *self.half_will_do.get_or_init(far_too_short)
+        let taken = self.reservation.size();
+        let far_too_short = || self.room.is_far_too_short(taken, self.pushed.load(Ordering::Relaxed));
+        taken > self.room.enough() && *self.part_will_do.get_or_init(far_too_short)
     }
 
     /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,

@@ -110,9 +110,9 @@ fn few_distinct_records_leave_the_buckets() {
             (0..unique.max(30_000) + 60_000).map(|row| hashed(0, &number(row).to_le_bytes())).collect();
         // What comes first is sorted, and goes to the buckets when more comes.
         let delivery = if spill {
-            Delivery { pushes: vec![(0, 5000, false), (0, 5000, true)], ..spilling(1, 1, 256 << 10) }
+            Delivery { pushes: vec![(0, 5000, false), (0, 5000, true)], ..spilling(1, 1, 512 << 10) }
         } else {
-            Delivery { pushes: vec![(0, 14_000, false)], ..spilling(1, 1, 512 << 10) }
+            Delivery { pushes: vec![(0, 14_000, false)], ..spilling(1, 1, 1 << 20) }
         };
         check(&records, EqualRecords::Spread { seed: 2 }, Cut::new(Sharding::Rows(50_000)), &delivery);
         let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
