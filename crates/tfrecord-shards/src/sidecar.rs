@@ -162,14 +162,20 @@ impl IndexWriter {
                 len as u64
             })
         };
+        let block = |first: usize| {
+            let mut block = [0; INDEX_BLOCK];
+            block.iter_mut().zip(lens(first..first + INDEX_BLOCK)).for_each(|(place, len)| *place = len);
+            block
+        };
         let mut rest = records;
         while !rest.is_empty() {
+            let first = rest.start;
+            let blocks = self.append_blocks(rest.len() / INDEX_BLOCK, |at| block(first + at * INDEX_BLOCK))?;
+            rest.start += blocks * INDEX_BLOCK;
             let now = rest.start..rest.end.min(rest.start + INDEX_BLOCK);
             rest.start = now.end;
             if now.len() == INDEX_BLOCK {
-                let mut block = [0; INDEX_BLOCK];
-                block.iter_mut().zip(lens(now)).for_each(|(place, len)| *place = len);
-                self.lines.push_block(&block);
+                self.lines.push_block(&block(now.start));
             } else {
                 lens(now).for_each(|len| self.lines.push(len));
             }
@@ -178,6 +184,39 @@ impl IndexWriter {
             }
         }
         Ok(())
+    }
+
+    /// Makes lines right where the file collects them, if it does, and tells of how many of these blocks.
+    fn append_blocks(&mut self, blocks: usize, block: impl Fn(usize) -> [u64; INDEX_BLOCK]) -> Result<usize> {
+        if blocks == 0 || !matches!(self.sink, Some(IndexSink::Uncached(_))) {
+            return Ok(0);
+        }
+        if !self.lines.text().is_empty() {
+            self.flush()?;
+        }
+        let mut done = 0;
+        while done < blocks
+            && let Some(IndexSink::Uncached(file)) = &mut self.sink
+            && let Some(room) = file.room(IndexLines::LONGEST_BLOCK)
+        {
+            let (mut filled, before) = (0, done);
+            while done < blocks
+                && filled < INDEX_BUFFER_LEN
+                && let Some(room) = room.get_mut(filled..)
+                && let Some(len) = self.lines.put_block(&block(done), room)
+            {
+                filled += len;
+                done += 1;
+            }
+            let text = room.get(..filled).unwrap_or_default();
+            self.bytes += text.len() as u64;
+            self.crc32c = crc32c::crc32c_append(self.crc32c, text);
+            file.advance(filled).at("write", &self.path)?;
+            if done == before {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -270,6 +309,45 @@ impl Drop for Hidden {
         for path in &self.0 {
             // What has its name by now is not there; of the rest nobody is left to tell.
             let _unremoved = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    /// Some lines are made where the file collects them, and some are not: the first, those of long records and of the
+    /// last few of a buffer, and where what is collected is about to be written.
+    #[test]
+    fn indexes_longer_than_what_is_collected_hold_every_line() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, streams) in [("a.idx", Some(Arc::default())), ("b.idx", None)] {
+            let path = dir.path().join(name);
+            let mut writer = IndexWriter::new(IndexFile { path: path.clone(), streams });
+            let (mut expected, mut start) = (String::new(), 0);
+            for buffer in 0..150_usize {
+                let mut records = RecordBuffer::default();
+                for record in 0..[1, 15, 16, 17, 1000, 2000][buffer % 6] {
+                    let len = if buffer % 7 == 3 && record % 300 == 5 { 12_345 } else { 16 + (buffer + record) % 200 };
+                    records.push_frame(&vec![0; len]);
+                    writeln!(expected, "{start} {len}").unwrap();
+                    start += len;
+                }
+                let (first, rest) = (0..records.len() / 3, records.len() / 3..records.len());
+                writer.append(&records, first).unwrap();
+                writer.append(&records, rest).unwrap();
+            }
+            let staged = writer.finish().unwrap();
+            let written = fs::read_to_string(&path).unwrap();
+            assert!(written == expected, "{} bytes, {} expected", written.len(), expected.len());
+            assert_eq!(
+                staged,
+                StagedIndex { path, file_bytes: expected.len() as u64, crc32c: crc32c::crc32c(expected.as_bytes()) }
+            );
+            assert!(expected.len() > 1 << 19, "{}", expected.len());
         }
     }
 }

@@ -130,6 +130,22 @@ impl UncachedFile {
         self.file.sync_all()
     }
 
+    /// Room for bytes that come next, where they are collected, if there is so much of it: what is made there is not copied
+    /// to it. [`advance`](Self::advance) takes them.
+    pub(crate) fn room(&mut self, least: usize) -> Option<&mut [u8]> {
+        self.stream.as_mut().map(|stream| stream.buffer.room_mut()).filter(|room| room.len() >= least)
+    }
+
+    /// Takes so many bytes that have been put in the [`room`](Self::room), as if they had been written.
+    pub(crate) fn advance(&mut self, len: usize) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.buffer.advance(len);
+        if stream.buffer.is_full() && !stream.hand_on(&self.file)? {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
     /// The bytes that the file has, without those that are collected.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
@@ -138,11 +154,12 @@ impl UncachedFile {
 
 impl Write for UncachedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(stream) = &mut self.stream else { return self.file.as_ref().write(bytes) };
-        let taken = stream.buffer.fill(bytes);
-        if stream.buffer.is_full() && !stream.hand_on(&self.file)? {
-            self.flush()?;
+        let Some(room) = self.room(0) else { return self.file.as_ref().write(bytes) };
+        let taken = bytes.len().min(room.len());
+        if let (Some(room), Some(bytes)) = (room.get_mut(..taken), bytes.get(..taken)) {
+            room.copy_from_slice(bytes);
         }
+        self.advance(taken)?;
         Ok(taken)
     }
 
@@ -296,29 +313,29 @@ struct Buffer {
     /// Never grows, which would move it.
     bytes: Vec<u8>,
     start: usize,
-    /// Room behind the start.
+    /// Room behind the start, and how much of it is filled.
     len: usize,
+    filled: usize,
 }
 
 impl Buffer {
     fn new(len: usize) -> Self {
-        let mut bytes = Vec::<u8>::with_capacity(ALIGNMENT + len);
+        let bytes = vec![0; ALIGNMENT + len];
         // Should it not be told, the system refuses the write, which is then done as usual.
         let start = Some(bytes.as_ptr().align_offset(ALIGNMENT)).filter(|start| *start < ALIGNMENT).unwrap_or(0);
-        bytes.resize(start, 0);
-        Self { bytes, start, len }
+        Self { bytes, start, len, filled: 0 }
     }
 
-    /// Takes as much as there is room for, and tells how much.
-    fn fill(&mut self, bytes: &[u8]) -> usize {
-        let room = self.len - self.filled().len();
-        let taken = bytes.get(..room).unwrap_or(bytes);
-        self.bytes.extend_from_slice(taken);
-        taken.len()
+    fn room_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start + self.filled..self.start + self.len).unwrap_or_default()
+    }
+
+    fn advance(&mut self, len: usize) {
+        self.filled = (self.filled + len).min(self.len);
     }
 
     fn filled(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
+        self.bytes.get(self.start..self.start + self.filled).unwrap_or_default()
     }
 
     /// Whole blocks, and the rest.
@@ -328,11 +345,11 @@ impl Buffer {
     }
 
     fn is_full(&self) -> bool {
-        self.filled().len() == self.len
+        self.filled == self.len
     }
 
     fn cleared(mut self) -> Self {
-        self.bytes.truncate(self.start);
+        self.filled = 0;
         self
     }
 }

@@ -26,6 +26,9 @@ impl IndexLines {
     /// Room for a line: two numbers of up to 20 digits, and what stands behind each.
     pub(crate) const LONGEST: usize = 42;
 
+    /// Room for the lines of a block.
+    pub(crate) const LONGEST_BLOCK: usize = BLOCK * Self::LONGEST;
+
     /// Lines with room for so many bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { text: vec![0; bytes], ..Self::default() }
@@ -64,27 +67,40 @@ impl IndexLines {
         }
     }
 
-    /// Adds records whose frames have these lengths. Several lines are made at a time where they are as most are.
+    /// Adds records whose frames have these lengths.
     pub(crate) fn push_block(&mut self, lens: &[u64; BLOCK]) {
-        let lengths_fit = lens.iter().fold(true, |fit, len| fit & (*len < LOW));
-        if self.high_len == 0 || !lengths_fit {
-            lens.iter().for_each(|len| self.push(*len));
-            return;
-        }
-        let most = self.filled + BLOCK * Self::LONGEST;
+        let most = self.filled + Self::LONGEST_BLOCK;
         if self.text.len() < most {
             self.text.resize(2 * most, 0);
+        }
+        let mut text = std::mem::take(&mut self.text);
+        let put = text.get_mut(self.filled..).and_then(|room| self.put_block(lens, room));
+        self.text = text;
+        match put {
+            Some(len) => self.filled += len,
+            None => lens.iter().for_each(|len| self.push(*len)),
+        }
+    }
+
+    /// Adds records whose frames have these lengths to a text of the caller's instead, and tells how many bytes that took.
+    /// Several lines are made at a time. Nothing is done where they are not as most are, or there is no room for
+    /// [any block](Self::LONGEST_BLOCK).
+    #[inline]
+    pub(crate) fn put_block(&mut self, lens: &[u64; BLOCK], text: &mut [u8]) -> Option<usize> {
+        let lengths_fit = lens.iter().fold(true, |fit, len| fit & (*len < LOW));
+        if self.high_len == 0 || !lengths_fit || text.len() < Self::LONGEST_BLOCK {
+            return None;
         }
         let mut texts = LineTexts::default();
         fill(&mut texts, self.low as u32, &lens.map(|len| len as u32));
         // What changes with every line is not kept in memory.
-        let (mut filled, mut high_text, mut high_len) = (self.filled, self.high_text, self.high_len);
+        let (mut filled, mut high_text, mut high_len) = (0, self.high_text, self.high_len);
         let LineTexts { starts, lens, short_lens, carries, low } = texts;
         for (((start, len), short_len), carry) in starts.into_iter().zip(lens).zip(short_lens).zip(carries) {
-            let Some(line) = self.text.get_mut(filled..filled + Self::LONGEST) else { break };
+            let line = text.get_mut(filled..filled + Self::LONGEST)?;
             // Copied in one width; what is too much is written over.
             line[..HIGH_DIGITS].copy_from_slice(&high_text);
-            let Some(line) = line.get_mut(high_len..high_len + 13) else { break };
+            let line = line.get_mut(high_len..high_len + 13)?;
             line[..8].copy_from_slice(&start.to_le_bytes());
             line[5..].copy_from_slice(&len.to_le_bytes());
             filled += high_len + short_len as usize;
@@ -94,8 +110,8 @@ impl IndexLines {
                 (high_text, high_len) = (self.high_text, self.high_len);
             }
         }
-        self.filled = filled;
         self.low = u64::from(low);
+        Some(filled)
     }
 
     fn push_any(&mut self, len: u64) {

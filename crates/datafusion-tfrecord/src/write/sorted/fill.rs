@@ -61,20 +61,17 @@ impl Fill {
         let window = run.threads().div_ceil(self.place.partitions) + 1;
         let this = Arc::new(self);
         let mut dealer = Dealer::new(&this);
-        let encoded = units(input, Arc::clone(&this.size))
+        let pushed = units(input, Arc::clone(&this.size))
             .map_ok(|unit| {
                 let this = Arc::clone(&this);
                 let dealt = dealer.as_mut().map(|dealer| dealer.deal(&unit)).unwrap_or_default();
-                run.compute(move |_| this.encode(&unit, &dealt))
+                // In one job, since what has been encoded is in the caches of the thread that did it.
+                run.compute(move |_| {
+                    let unit = this.encode(&unit, &dealt)?;
+                    this.push(unit)
+                })
             })
             .try_buffered(window);
-        // In any order, so that one that spills is in nobody's way.
-        let pushed = encoded
-            .map_ok(|unit| {
-                let this = Arc::clone(&this);
-                run.compute(move |_| this.push(unit))
-            })
-            .try_buffer_unordered(window);
         pin_mut!(pushed);
         let mut rows = 0;
         while let Some(more) = pushed.try_next().await? {

@@ -58,7 +58,7 @@ const CHUNK_BYTES: usize = 8 << 20;
 const LEAST_CHUNK_BYTES: usize = 256 << 10;
 
 /// The most framed bytes to encode in one job: what is in the caches still when keys are made of it, and compact records.
-const MOST_UNIT_BYTES: usize = 512 << 10;
+const MOST_UNIT_BYTES: usize = 1 << 20;
 
 /// The least of them.
 const LEAST_UNIT_BYTES: usize = 64 << 10;
