@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Result};
 const ROOM_ENTRIES: usize = 8 << 20;
 
 /// For each byte that buckets take when there is little in them: bytes that may go on as others do when they are left. More
-/// of them are spilled first, since each record takes an entry then. Equal records among those are compared on disk.
+/// of them are spilled first, since each record takes an entry then.
 const LEAVE_MEMORY: usize = 2;
 
 /// Takes the records of one input, which may be a part of the rows, or any share of them.
