@@ -63,15 +63,12 @@ impl SidecarEntry {
 
     /// Of a file at `path` from the set's directory that has this content.
     pub(crate) fn read(path: impl Into<String>, mut content: impl Read) -> io::Result<Self> {
-        let (mut file_bytes, mut crc32c) = (0, 0);
+        let mut sum = ContentSum::default();
         let mut buffer = vec![0; READ_LEN];
         loop {
             match content.read(&mut buffer) {
-                Ok(0) => return Ok(Self { path: path.into(), file_bytes, crc32c }),
-                Ok(len) => {
-                    file_bytes += len as u64;
-                    crc32c = crc32c::crc32c_append(crc32c, buffer.get(..len).unwrap_or_default());
-                }
+                Ok(0) => return Ok(Self { path: path.into(), file_bytes: sum.bytes, crc32c: sum.crc32c }),
+                Ok(len) => sum.add(buffer.get(..len).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -81,6 +78,21 @@ impl SidecarEntry {
     /// Whether it tells of one of these shards alone, so that it stays true when others are added.
     pub(crate) fn is_index_of<'a>(&self, mut shards: impl Iterator<Item = &'a str>) -> bool {
         shards.any(|shard| index_path(shard) == self.path)
+    }
+}
+
+/// What is told of a file's content, as far as it has been passed.
+#[derive(Debug, Default)]
+struct ContentSum {
+    bytes: u64,
+    /// CRC-32C, not masked.
+    crc32c: u32,
+}
+
+impl ContentSum {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
     }
 }
 
@@ -135,8 +147,7 @@ pub(crate) struct IndexWriter {
     sink: Option<IndexSink>,
     streams: Option<Arc<UncachedStreams>>,
     lines: IndexLines,
-    bytes: u64,
-    crc32c: u32,
+    sum: ContentSum,
 }
 
 #[derive(Debug)]
@@ -149,7 +160,7 @@ enum IndexSink {
 impl IndexWriter {
     pub(crate) fn new(IndexFile { path, streams }: IndexFile) -> Self {
         let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + INDEX_BLOCK * IndexLines::LONGEST);
-        Self { path, sink: None, streams, lines, bytes: 0, crc32c: 0 }
+        Self { path, sink: None, streams, lines, sum: ContentSum::default() }
     }
 
     /// Adds some of the records of a buffer.
@@ -208,9 +219,7 @@ impl IndexWriter {
                 filled += len;
                 done += 1;
             }
-            let text = room.get(..filled).unwrap_or_default();
-            self.bytes += text.len() as u64;
-            self.crc32c = crc32c::crc32c_append(self.crc32c, text);
+            self.sum.add(room.get(..filled).unwrap_or_default());
             file.advance(filled).at("write", &self.path)?;
             if done == before {
                 break;
@@ -221,8 +230,7 @@ impl IndexWriter {
 
     fn flush(&mut self) -> Result<()> {
         let text = self.lines.text();
-        self.bytes += text.len() as u64;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, text);
+        self.sum.add(text);
         let sink = match self.sink.take() {
             Some(sink) => sink,
             None => match self.streams.take().and_then(|streams| streams.begin_beside()) {
@@ -247,7 +255,7 @@ impl IndexWriter {
             Some(IndexSink::Reopened) | None => open_to_append(&self.path)?.sync_all(),
         }
         .at("sync", &self.path)?;
-        Ok(StagedIndex { path: self.path, file_bytes: self.bytes, crc32c: self.crc32c })
+        Ok(StagedIndex { path: self.path, file_bytes: self.sum.bytes, crc32c: self.sum.crc32c })
     }
 }
 
