@@ -4,7 +4,6 @@
 //! spilled is copied as it stands, and a bucket is sorted, those of all runs together, when its records are written to
 //! their shards. Nothing is moved in memory between.
 
-use std::hint::black_box;
 use std::num::NonZeroU16;
 use std::ops::Range;
 
@@ -247,14 +246,12 @@ impl Buckets {
         let mut take = |slabs: &mut Slabs| take_cell(slabs, next_cell, &mut spare);
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
             // What is at the ends of so many cells is asked for together, so that the waits overlap.
-            let mut touched = 0;
             for key in keys {
                 if let Some(OpenCells { entries, records }) = open.get(bits.of(key.key())) {
-                    touched ^= slabs.byte(entries.slab(), entries.end() + BUCKET_ENTRY_LEN);
-                    touched ^= slabs.byte(records.slab(), records.end() + USUAL_LEN);
+                    slabs.prefetch(entries.slab(), entries.end() + BUCKET_ENTRY_LEN);
+                    slabs.prefetch(records.slab(), records.end() + USUAL_LEN);
                 }
             }
-            black_box(touched);
             for (record, key) in (batch * BATCH..).zip(keys) {
                 let bucket = bits.of(key.key());
                 let (Some(open), Some(full)) = (open.get_mut(bucket), full.get_mut(bucket)) else { continue };

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::ops::Range;
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
+use prefetch_index::prefetch_index;
 
 /// Memory that many records share.
 pub(super) const SLAB_BYTES: usize = 1 << 20;
@@ -76,6 +77,13 @@ impl<'a> KeptRecord<'a> {
     #[inline]
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes.get(..self.kept_len as usize).unwrap_or_default()
+    }
+
+    /// Asks for the record, or the two ends of a long one, since it will be used soon.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch_index(self.bytes, 0);
+        prefetch_index(self.bytes, self.kept_len.saturating_sub(1) as usize);
     }
 
     /// The frame, if the record is kept as such.
@@ -195,10 +203,12 @@ impl Slabs {
         self.slabs.get(slab).and_then(|slab| slab.get(range)).unwrap_or_default()
     }
 
-    /// A byte, or any other if there is none.
+    /// Asks for what is at this place of a slab, if there is anything, since it will be used soon.
     #[inline]
-    pub(super) fn byte(&self, slab: usize, place: usize) -> u8 {
-        self.slabs.get(slab).and_then(|slab| slab.get(place)).copied().unwrap_or_default()
+    pub(super) fn prefetch(&self, slab: usize, place: usize) {
+        if let Some(slab) = self.slabs.get(slab) {
+            prefetch_index(slab, place);
+        }
     }
 
     #[inline]

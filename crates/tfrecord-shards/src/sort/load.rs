@@ -1,7 +1,9 @@
 //! [`LoadedRecords`]: some records of a window.
 
 use std::cmp::Ordering;
-use std::hint::black_box;
+use std::mem;
+
+use prefetch_index::prefetch_index;
 
 use super::kept::{FrameOrder, Kept, KeptRecord};
 use super::run::{Item, RunSet};
@@ -17,7 +19,7 @@ const IN_MEMORY: Kept = Kept::NOWHERE;
 /// Bytes that two long records are compared by.
 const COMPARE_BYTES: usize = 64 << 10;
 
-/// Records that are fetched from memory at the same time.
+/// Records that are asked for before the first of them is used.
 const FETCH: usize = 16;
 
 /// Some records of a window, in few and large reads.
@@ -35,7 +37,7 @@ impl LoadedRecords {
     pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[Place]) -> Result<()> {
         self.wanted.clear();
         self.wanted.extend(places.iter().map(|place| place.item));
-        // Items stand by run, and in order within it, as their records do.
+        // Items stand by run, or bucket and run, and within that in the order in which their records do.
         if places.len() == window.items.len() {
             self.wanted.clear();
             self.wanted.extend((0..).take(places.len()));
@@ -83,6 +85,22 @@ impl LoadedRecords {
         Ok(())
     }
 
+    /// Records that have been loaded, in the order of these places.
+    #[inline]
+    pub(super) fn records<'a>(
+        &'a self,
+        set: &'a RunSet,
+        window: &'a Window,
+        places: &'a [Place],
+    ) -> impl Iterator<Item = KeptRecord<'a>> {
+        places.iter().enumerate().map(move |(number, place)| {
+            if let Some(later) = places.get(number + FETCH) {
+                prefetch_index(&self.at, later.item as usize);
+            }
+            self.record(set, window, place)
+        })
+    }
+
     /// A record of the window that has been loaded.
     #[inline]
     pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> KeptRecord<'a> {
@@ -104,28 +122,22 @@ impl LoadedRecords {
     }
 }
 
-/// Hands on records that lie scattered in memory. Several are asked for at a time, so that the waits overlap.
+/// Hands on records that lie scattered in memory. Those that follow are asked for meanwhile.
 #[inline]
 pub(super) fn fetch<'a>(records: impl Iterator<Item = KeptRecord<'a>>, mut each: impl FnMut(KeptRecord<'a>)) {
-    let mut records = records.fuse();
-    let mut batch = [KeptRecord::default(); FETCH];
-    loop {
-        let mut filled = 0;
-        let mut touched = 0u8;
-        for (slot, record) in batch.iter_mut().zip(&mut records) {
-            *slot = record;
-            filled += 1;
+    let mut ahead = [KeptRecord::default(); FETCH];
+    let mut asked = 0;
+    for record in records {
+        record.prefetch();
+        if let Some(slot) = ahead.get_mut(asked % FETCH) {
+            let next = mem::replace(slot, record);
+            if asked >= FETCH {
+                each(next);
+            }
         }
-        for record in batch.iter().take(filled) {
-            let bytes = record.bytes();
-            touched ^= bytes.first().copied().unwrap_or_default() ^ bytes.last().copied().unwrap_or_default();
-        }
-        black_box(touched);
-        batch.iter().take(filled).for_each(|record| each(*record));
-        if filled < FETCH {
-            return;
-        }
+        asked += 1;
     }
+    (asked.saturating_sub(FETCH)..asked).filter_map(|at| ahead.get(at % FETCH)).for_each(|record| each(*record));
 }
 
 /// Compares records that are too long to be loaded together.

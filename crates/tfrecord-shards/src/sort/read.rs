@@ -168,7 +168,7 @@ impl TaskRecords {
         let places = window.order.get(*next..at).unwrap_or_default();
         let mut sound = true;
         let mut headers = SoundHeaders::default();
-        fetch(places.iter().map(|place| loaded.record(set, window, place)), |record| {
+        fetch(loaded.records(set, window, places), |record| {
             sound &= record.frame().is_none_or(|frame| headers.is_sound(frame));
             sound &= record.restore(&set.form, &mut block.records);
         });

@@ -74,11 +74,17 @@ impl Chunks {
     }
 }
 
+/// Records of buckets after which a window ends: what is asked for again and again while they are brought in order stays
+/// in the second-level cache.
+const BUCKET_WINDOW: usize = 1 << 14;
+
 /// Goes through the records of all runs, from a key to another.
 #[derive(Debug)]
 pub(super) struct Walk {
     chunks: Chunks,
     cursors: Vec<Cursor>,
+    /// The bucket that is read next, where all runs are in these.
+    bucket: usize,
     /// The chunk that the walk is in.
     chunk: usize,
     /// No window reaches over this key.
@@ -92,11 +98,11 @@ pub(super) struct Walk {
 /// Neighbouring records, of one chunk. All records with the same key are in the same window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// The records, by run, in order within each run, or within each run as they came to its buckets.
+    /// The records: by run, in order within each run, or by bucket and run, as they came there.
     pub(super) items: Vec<Item>,
     /// Whether those of each run are sorted.
     runs_sorted: bool,
-    /// For each run, where its items begin.
+    /// For each run, or each bucket of each run, where its items begin.
     parts: Vec<usize>,
     /// The records in order.
     pub(super) order: Vec<Place>,
@@ -127,7 +133,8 @@ impl Walk {
     pub(super) fn at(chunks: &Chunks, from: Option<SortKey>, range: Range<usize>, live: bool) -> Result<Self> {
         let cursors = 0..chunks.set.runs.len();
         let cursors = cursors.map(|run| Cursor::new(&chunks.set, run, from.as_ref())).collect::<Result<_>>()?;
-        Ok(Self { chunks: chunks.clone(), cursors, chunk: range.start, fence: None, end: range.end, live })
+        let bucket = chunks.buckets.zip(from).map_or(0, |(bits, from)| bits.at(&from));
+        Ok(Self { chunks: chunks.clone(), cursors, bucket, chunk: range.start, fence: None, end: range.end, live })
     }
 
     /// Ends a window before this key, so that not much is read of what follows.
@@ -176,22 +183,27 @@ impl Walk {
         Ok(false)
     }
 
-    /// The same where all runs are in buckets: chunks are some of them, and so are windows.
+    /// The same where all runs are in buckets: chunks are some of them, and windows a few.
     fn next_of_buckets(&mut self, bits: BucketBits, window: &mut Window) -> Result<bool> {
-        let Self { chunks, cursors, chunk, fence, end, live } = self;
+        let Self { chunks, cursors, bucket, chunk, fence, end, live } = self;
         while *chunk < chunks.len().min(*end) && window.items.is_empty() {
             let bound = chunks.bounds.get(*chunk).copied();
-            let whole = fence.and_then(|fence| bits.start(bits.end(&fence)));
-            let whole = whole.filter(|whole| bound.is_none_or(|bound| *whole < bound));
+            let chunk_end = bound.map_or(bits.number(), |bound| bits.end(&bound));
+            let fence_end = fence.map_or(bits.number(), |fence| bits.end(&fence));
             window.clear();
             (window.chunk, window.runs_sorted) = (*chunk, false);
-            for cursor in cursors.iter_mut() {
-                window.parts.push(window.items.len());
-                cursor.read_buckets(&chunks.set, whole.or(bound).as_ref(), *live, &mut window.items)?;
+            while *bucket < chunk_end.min(fence_end) && window.items.len() < BUCKET_WINDOW {
+                let next = bits.start(*bucket + 1);
+                for cursor in cursors.iter_mut() {
+                    window.parts.push(window.items.len());
+                    cursor.read_buckets(&chunks.set, next.as_ref(), *live, &mut window.items)?;
+                }
+                *bucket += 1;
             }
-            if whole.is_some() {
+            if *bucket >= fence_end {
                 *fence = None;
-            } else {
+            }
+            if *bucket >= chunk_end {
                 *chunk += 1;
             }
         }
@@ -250,7 +262,7 @@ impl Window {
         self.items.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The items of every run.
+    /// The items of every run, or bucket of a run.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[Item]> {
         let ends = self.parts.iter().skip(1).copied().chain([self.items.len()]);
         self.parts.iter().zip(ends).map(|(start, end)| self.items.get(*start..end).unwrap_or_default())
