@@ -43,6 +43,11 @@ impl RecordBuffer {
         self.ends.get(index).copied().unwrap_or(self.filled)
     }
 
+    /// The byte behind each record. The first record starts at byte 0, every other where the one before it ends.
+    pub fn record_ends(&self) -> &[usize] {
+        &self.ends
+    }
+
     /// The byte at which record `index` starts.
     pub fn record_start(&self, index: usize) -> usize {
         if index == 0 { 0 } else { self.record_end(index - 1) }

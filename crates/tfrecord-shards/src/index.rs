@@ -19,7 +19,7 @@ use crate::names::RunId;
 use crate::progress::Progress;
 use crate::stored::Input;
 
-pub(crate) use lines::{BLOCK as INDEX_BLOCK, IndexLines};
+pub(crate) use lines::IndexLines;
 
 /// Bytes of an index that are written at once.
 const WRITE_BYTES: usize = 64 << 10;

@@ -10,7 +10,7 @@ use arrow_tfrecord::RecordBuffer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{AtPath, ErrorKind, Result};
-use crate::index::{INDEX_BLOCK, IndexLines, IndexName};
+use crate::index::{IndexLines, IndexName};
 use crate::local::lock_set;
 use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
 use crate::names::{MANIFEST_NAME, RunId};
@@ -18,6 +18,9 @@ use crate::uncached::{UncachedFile, UncachedStreams};
 
 /// Lines of an index that are kept back, in bytes, before they are written.
 const INDEX_BUFFER_LEN: usize = 32 << 10;
+
+/// Lines that are made one by one before it is tried again to make many.
+const FEW_LINES: usize = 16;
 
 /// Bytes of a file that are read at once.
 const READ_LEN: usize = 64 << 10;
@@ -159,73 +162,58 @@ enum IndexSink {
 
 impl IndexWriter {
     pub(crate) fn new(IndexFile { path, streams }: IndexFile) -> Self {
-        let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN + INDEX_BLOCK * IndexLines::LONGEST);
+        let lines = IndexLines::with_capacity(INDEX_BUFFER_LEN);
         Self { path, sink: None, streams, lines, sum: ContentSum::default() }
     }
 
     /// Adds some of the records of a buffer.
     pub(crate) fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
-        let lens = |records: Range<usize>| {
-            let mut start = framed.record_start(records.start);
-            records.map(move |record| {
-                let len = framed.record_end(record) - start;
-                start += len;
-                len as u64
-            })
-        };
-        let block = |first: usize| {
-            let mut block = [0; INDEX_BLOCK];
-            block.iter_mut().zip(lens(first..first + INDEX_BLOCK)).for_each(|(place, len)| *place = len);
-            block
-        };
-        let mut rest = records;
-        while !rest.is_empty() {
-            let first = rest.start;
-            let blocks = self.append_blocks(rest.len() / INDEX_BLOCK, |at| block(first + at * INDEX_BLOCK))?;
-            rest.start += blocks * INDEX_BLOCK;
-            let now = rest.start..rest.end.min(rest.start + INDEX_BLOCK);
-            rest.start = now.end;
-            if now.len() == INDEX_BLOCK {
-                self.lines.push_block(&block(now.start));
-            } else {
-                lens(now).for_each(|len| self.lines.push(len));
+        let mut next = records.start;
+        while next < records.end {
+            let before = next.checked_sub(1);
+            if let Some(ends) = before.and_then(|before| framed.record_ends().get(before..records.end)) {
+                next += self.append_between(ends)?;
             }
-            if self.lines.text().len() >= INDEX_BUFFER_LEN {
+            // What is less than a block, or not as most records are.
+            let few = next..records.end.min(next + FEW_LINES);
+            next = few.end;
+            few.for_each(|record| self.lines.push((framed.record_end(record) - framed.record_start(record)) as u64));
+            if self.lines.text().len() >= INDEX_BUFFER_LEN / 2 {
                 self.flush()?;
             }
         }
         Ok(())
     }
 
-    /// Makes lines right where the file collects them, if it does, and tells of how many of these blocks.
-    fn append_blocks(&mut self, blocks: usize, block: impl Fn(usize) -> [u64; INDEX_BLOCK]) -> Result<usize> {
-        if blocks == 0 || !matches!(self.sink, Some(IndexSink::Uncached(_))) {
-            return Ok(0);
+    /// Adds the records between the first of these ends and the last, or some of them, and tells how many. Their lines are
+    /// made right where the file collects them, if it does.
+    fn append_between(&mut self, ends: &[usize]) -> Result<usize> {
+        let collects = match &mut self.sink {
+            Some(IndexSink::Uncached(file)) => file.room(IndexLines::LONGEST_BLOCK).is_some(),
+            Some(IndexSink::Reopened) | None => false,
+        };
+        if !collects {
+            return Ok(self.lines.push_between(ends));
         }
         if !self.lines.text().is_empty() {
             self.flush()?;
         }
-        let mut done = 0;
-        while done < blocks
-            && let Some(IndexSink::Uncached(file)) = &mut self.sink
+        let mut records = 0;
+        while let Some(IndexSink::Uncached(file)) = &mut self.sink
             && let Some(room) = file.room(IndexLines::LONGEST_BLOCK)
         {
-            let (mut filled, before) = (0, done);
-            while done < blocks
-                && filled < INDEX_BUFFER_LEN
-                && let Some(room) = room.get_mut(filled..)
-                && let Some(len) = self.lines.put_block(&block(done), room)
-            {
-                filled += len;
-                done += 1;
-            }
-            self.sum.add(room.get(..filled).unwrap_or_default());
-            file.advance(filled).at("write", &self.path)?;
-            if done == before {
+            // No more than the cache still holds when it is summed up.
+            let room_len = room.len().min(INDEX_BUFFER_LEN);
+            let room = room.get_mut(..room_len).unwrap_or_default();
+            let made = self.lines.put(ends.get(records..).unwrap_or_default(), room);
+            self.sum.add(room.get(..made.bytes).unwrap_or_default());
+            file.advance(made.bytes).at("write", &self.path)?;
+            records += made.records;
+            if made.records == 0 {
                 break;
             }
         }
-        Ok(done)
+        Ok(records)
     }
 
     fn flush(&mut self) -> Result<()> {

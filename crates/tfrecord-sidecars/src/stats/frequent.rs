@@ -143,7 +143,7 @@ impl Frequent {
                     && let Ok(at) = usize::try_from(pick - begin)
                     && let Some(hash) = hash(at)
                 {
-                    self.counts.fetch(hash);
+                    self.counts.prefetch(hash);
                     *place = (at, hash, block);
                     picks += 1;
                 }

@@ -1,7 +1,8 @@
 //! [`Counts`]: numbers by hashes, beside what has the hash.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
+
+use prefetch_index::prefetch_index;
 
 use super::Value;
 
@@ -88,11 +89,12 @@ impl Counts {
         Some(at & mask)
     }
 
-    /// Reads where the count of a hash is, so that it will not be waited for.
+    /// Asks for where the count of a hash is, so that it will not be waited for.
     #[inline]
-    pub(super) fn fetch(&self, hash: u64) {
-        let place = self.places.len().checked_sub(1).and_then(|mask| self.places.get(hash as usize & mask));
-        black_box(place.map(|place| place.hash));
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(mask) = self.places.len().checked_sub(1) {
+            prefetch_index(&self.places, hash as usize & mask);
+        }
     }
 
     /// Whether a hash has a count.
