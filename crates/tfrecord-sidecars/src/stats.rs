@@ -5,8 +5,8 @@
 //! | records with and without the feature, values of each record: least, most, mean | exact |
 //! | numbers: least, greatest, mean, standard deviation, zeros, NaNs, infinities | exact, but for the rounding of float64 |
 //! | bytes: least, greatest and mean length | exact |
-//! | distinct values, most frequent values | exact up to [`EXACT_VALUES`] distinct ones, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32, and from fewer of more than half a million |
-//! | median, quantiles, histograms | exact for some thousand values, then by rank within 1 % (KLL) |
+//! | distinct values, most frequent values | exact of integers that are all within [`EXACT_RANGE`] of each other, and up to [`EXACT_VALUES`] distinct values, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32, and from fewer of more than half a million |
+//! | median, quantiles, histograms | exact where the former are, and for some thousand values, then by rank within 1 % (KLL) |
 //!
 //! Mean and deviation are those of finite numbers, and NaNs are counted by themselves. Equal rows in equal parts give
 //! equal statistics; estimates may depend on how rows are dealt to parts that are merged.
@@ -15,6 +15,7 @@
 //! [page](Statistics::to_html) for people.
 
 mod counting;
+mod dense;
 mod distinct;
 mod feature;
 mod frequent;
@@ -31,6 +32,7 @@ use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
 use crate::columns::TableFeature;
 use crate::error::{ErrorKind, Result};
 
+pub use dense::EXACT_RANGE;
 pub use feature::{FeatureStatistics, HistogramBucket};
 pub use frequent::{EXACT_VALUES, FrequentValue, Value};
 

@@ -3,9 +3,6 @@
 use super::frequent::{Frequent, Value};
 use super::hash;
 
-/// Integers less far apart are counted by what they are above the least, without a hash.
-const MAX_WIDTH: usize = 4096;
-
 /// Values that are known by their keys at a time: a power of two.
 const KNOWN: usize = 512;
 
@@ -29,24 +26,6 @@ pub(super) fn count_each(
         }
     }
     len
-}
-
-/// Integers that are close to each other, counted in their order from the least on.
-#[inline(always)]
-pub(super) fn count_narrow(values: &[i64], range: Option<(i64, i64)>) -> Option<(i64, Vec<u32>)> {
-    let (least, greatest) = range?;
-    let width = usize::try_from(greatest.checked_sub(least)?).ok()?;
-    // To go through the counts must be less work than to go through the values.
-    if width >= values.len() / 2 || width >= MAX_WIDTH || u32::try_from(values.len()).is_err() {
-        return None;
-    }
-    let mut counts = vec![0; width + 1];
-    for value in values {
-        if let Some(count) = counts.get_mut(value.wrapping_sub(least) as usize) {
-            *count += 1;
-        }
-    }
-    Some((least, counts))
 }
 
 /// A value that has been counted, by a key which no other value has.
@@ -100,12 +79,13 @@ pub(super) fn count_known<K: Key>(
     let none = Known { key: K::NONE, hash: 0, count: 0 };
     let mut all_known = [none; KNOWN];
     let mut done = keys.len();
-    for (at, key) in keys.enumerate() {
-        let Some(known) = all_known.get_mut(key.mixed() as usize % KNOWN) else { continue };
-        if known.key == key {
-            known.count += 1;
-            continue;
-        }
+    let mut keys = keys.enumerate();
+    // Nothing is kept for others in the loop that most values stay in.
+    while let Some((at, key)) = keys.find(|(_, key)| !add_if_known(&mut all_known, *key)) {
+        // The second place of a value takes what the first is too well used for.
+        let [place, other_place] = places(key);
+        let is_free = all_known.get(place).is_some_and(|known| known.key == K::NONE);
+        let Some(known) = all_known.get_mut(if is_free { place } else { other_place }) else { continue };
         add_known(frequent, std::mem::replace(known, none));
         match hash(at) {
             Some(hash) if frequent.count(hash, 1, || value(at)) => *known = Known { key, hash, count: 0 },
@@ -118,6 +98,26 @@ pub(super) fn count_known<K: Key>(
     }
     all_known.into_iter().for_each(|known| add_known(frequent, known));
     done
+}
+
+/// Where a value may be known.
+#[inline(always)]
+fn places<K: Key>(key: K) -> [usize; 2] {
+    let place = key.mixed() as usize % KNOWN;
+    [place, place ^ 1]
+}
+
+#[inline(always)]
+fn add_if_known<K: Key>(all_known: &mut [Known<K>; KNOWN], key: K) -> bool {
+    for place in places(key) {
+        if let Some(known) = all_known.get_mut(place)
+            && known.key == key
+        {
+            known.count += 1;
+            return true;
+        }
+    }
+    false
 }
 
 #[inline]

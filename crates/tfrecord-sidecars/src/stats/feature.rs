@@ -5,7 +5,7 @@ use arrow_tfrecord::{BoundFeature, FeatureKind, FeatureShape};
 use super::Detail;
 use super::frequent::{Frequent, FrequentValue};
 use super::numbers::Moments;
-use super::quantiles::Quantiles;
+use super::quantiles::{EXACT, Quantiles, Ranks};
 use super::values::ValueStatistics;
 use crate::columns::{TableFeature, is_text};
 
@@ -126,7 +126,7 @@ impl FeatureStatistics {
 
     /// The numbers of values of records at these ranks from 0 to 1, in rank order, of a list.
     pub fn length_quantiles(&self, ranks: &[f64]) -> Vec<f64> {
-        self.lengths.quantiles.as_ref().map(|quantiles| quantiles.at(ranks)).unwrap_or_default()
+        self.lengths.quantiles.as_ref().map(|quantiles| quantiles.ranks().at(ranks)).unwrap_or_default()
     }
 
     /// How many distinct values there are, about or [exactly](Self::is_distinct_exact). NaNs are none.
@@ -180,19 +180,24 @@ impl FeatureStatistics {
         self.moments()?.integers()
     }
 
-    /// The median of numbers, about.
+    /// Whether medians, quantiles and histograms are those of all values, and not about them.
+    pub fn are_ranks_exact(&self) -> bool {
+        self.is_distinct_exact() || self.total_values() <= EXACT
+    }
+
+    /// The median of numbers, about or [exactly](Self::are_ranks_exact).
     pub fn median(&self) -> Option<f64> {
         self.quantiles(&[0.5]).first().copied()
     }
 
-    /// The numbers at these ranks from 0 to 1, in rank order, about. None if there are no numbers.
+    /// The numbers at these ranks from 0 to 1, in rank order, about or [exactly](Self::are_ranks_exact). None if there are no numbers.
     pub fn quantiles(&self, ranks: &[f64]) -> Vec<f64> {
-        self.number_quantiles().map(|quantiles| quantiles.at(ranks)).unwrap_or_default()
+        self.ranks().map(|numbers| numbers.at(ranks)).unwrap_or_default()
     }
 
-    /// The finite numbers in as many buckets of one width, about.
+    /// The finite numbers in as many buckets of one width, about or [exactly](Self::are_ranks_exact).
     pub fn histogram(&self, buckets: usize) -> Vec<HistogramBucket> {
-        let (Some(moments), Some(quantiles)) = (self.moments(), self.number_quantiles()) else { return Vec::new() };
+        let (Some(moments), Some(numbers)) = (self.moments(), self.ranks()) else { return Vec::new() };
         let Some((least, greatest)) = moments.finite_range() else { return Vec::new() };
         let total = moments.finite() as f64;
         if least == greatest {
@@ -208,7 +213,7 @@ impl FeatureStatistics {
             }
         };
         let edges: Vec<f64> = (0..=buckets).map(edge).collect();
-        let below = quantiles.shares_below(&edges, greatest);
+        let below = numbers.shares_below(&edges, greatest);
         edges
             .windows(2)
             .zip(below.windows(2))
@@ -251,8 +256,8 @@ impl FeatureStatistics {
         self.values.as_ref()?.moments()
     }
 
-    fn number_quantiles(&self) -> Option<&Quantiles> {
-        self.values.as_ref()?.quantiles()
+    fn ranks(&self) -> Option<Ranks> {
+        self.values.as_ref()?.ranks()
     }
 }
 

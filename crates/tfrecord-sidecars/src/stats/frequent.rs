@@ -41,6 +41,17 @@ pub enum Value {
     Bytes(Box<[u8]>),
 }
 
+impl Value {
+    /// The number, if it is one.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Int64(value) => Some(*value as f64),
+            Self::Float(value) => Some((*value).into()),
+            Self::Bytes(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,16 +111,6 @@ impl Frequent {
         self.counts.len() > EXACT_VALUES
     }
 
-    /// Whether a value is counted.
-    pub(super) fn has(&self, hash: u64) -> bool {
-        self.counts.has(hash)
-    }
-
-    /// Whether it is not [full](Self::is_full) with so many more values.
-    pub(super) fn has_room(&self, more: usize) -> bool {
-        self.counts.len() + more <= EXACT_VALUES
-    }
-
     /// The values that were counted and are listed, and how often they came.
     pub(super) fn counted(&self) -> impl Iterator<Item = (&Value, u64)> {
         self.counts.iter().filter_map(|counted| Some((counted.value?, counted.count)))
@@ -155,9 +156,10 @@ impl Frequent {
         }
     }
 
-    /// Most values are seen once, and dropped: a value is made when it is seen again.
+    /// Most values are seen once, and dropped: a value is made when it is seen again, and so often that it might be listed
+    /// if nothing came any more.
     fn count_sampled(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) {
-        if !self.counts.add_valued(hash, weight, value) {
+        if !self.counts.add_valued(hash, weight, self.taken_off, value) {
             self.counts.insert(hash, weight, None);
             if self.is_full() {
                 self.drop_rarest();
@@ -181,7 +183,7 @@ impl Frequent {
         self.incomplete |= other.incomplete;
         self.position += other.position;
         for counted in other.counts.iter() {
-            if !self.counts.add_valued(counted.hash, counted.count, || counted.value.cloned()) {
+            if !self.counts.add_valued(counted.hash, counted.count, 0, || counted.value.cloned()) {
                 self.counts.insert(counted.hash, counted.count, counted.value.cloned());
             }
         }

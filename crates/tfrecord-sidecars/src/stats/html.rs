@@ -88,7 +88,7 @@ fn figures(feature: &FeatureStatistics) -> String {
         figures.push(("max", number(greatest)));
     }
     figures.extend(feature.mean().map(|mean| ("mean", number(mean))));
-    let estimated = if feature.total_values() > super::quantiles::EXACT { "≈\u{202f}" } else { "" };
+    let estimated = if feature.are_ranks_exact() { "" } else { "≈\u{202f}" };
     figures.extend(feature.median().map(|median| ("median", format!("{estimated}{}", number(median)))));
     figures.extend(feature.std_dev().map(|deviation| ("std dev", number(deviation))));
     let numbers = feature.total_values();

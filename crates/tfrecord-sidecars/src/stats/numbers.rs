@@ -33,15 +33,16 @@ pub(super) struct Moments {
     has_positive_infinity: bool,
 }
 
+/// From the least of some numbers to the greatest.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Range<T> {
-    least: T,
-    greatest: T,
+pub(super) struct Range<T> {
+    pub(super) least: T,
+    pub(super) greatest: T,
 }
 
 impl<T: PartialOrd + Copy> Range<T> {
     #[inline(always)]
-    fn of(values: &[T]) -> Option<Self> {
+    pub(super) fn of(values: &[T]) -> Option<Self> {
         let (mut least, mut greatest) = (*values.first()?, *values.first()?);
         for value in values {
             least = if *value < least { *value } else { least };
@@ -50,7 +51,8 @@ impl<T: PartialOrd + Copy> Range<T> {
         Some(Self { least, greatest })
     }
 
-    fn merge(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+    #[inline(always)]
+    pub(super) fn merge(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(Self {
                 least: if other.least < one.least { other.least } else { one.least },
@@ -62,10 +64,10 @@ impl<T: PartialOrd + Copy> Range<T> {
 }
 
 impl Moments {
-    /// Adds numbers, and tells the least and the greatest of them.
+    /// Adds numbers.
     #[inline(always)]
-    pub(super) fn add_ints(&mut self, values: &[i64]) -> Option<(i64, i64)> {
-        let mut all = None;
+    pub(super) fn add_ints(&mut self, values: &[i64]) {
+        let mut all = self.integers;
         let mut numbers = [0.0; BLOCK];
         for block in values.chunks(BLOCK) {
             let Some(range) = Range::of(block) else { continue };
@@ -78,8 +80,7 @@ impl Moments {
                 self.add_block(numbers);
             }
         }
-        self.integers = Range::merge(self.integers, all);
-        all.map(|range| (range.least, range.greatest))
+        self.integers = all;
     }
 
     /// Adds integers that are so close to each other that sums of what they are above the least, and of its squares, are
@@ -244,12 +245,6 @@ impl Moments {
     }
 }
 
-/// The least and the greatest of integers.
-#[inline(always)]
-pub(super) fn range_of(values: &[i64]) -> Option<(i64, i64)> {
-    Range::of(values).map(|range| (range.least, range.greatest))
-}
-
 /// Integers as floats, as many.
 #[inline(always)]
 fn to_floats(values: &[i64], numbers: &mut [f64]) {
@@ -328,9 +323,9 @@ mod tests {
             for len in [1, 7, 8, 9, 1023, 1024, 1025, 3000] {
                 let values: Vec<i64> = (0..len).map(|i| edge + i * 37 % 11 - 5).collect();
                 let mut moments = Moments::default();
-                let range = moments.add_ints(&values);
+                moments.add_ints(&values);
                 let exact = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
-                assert_eq!((range, moments.integers()), (Some(exact), Some(exact)));
+                assert_eq!(moments.integers(), Some(exact));
                 assert_eq!(moments.range(), Some((exact.0 as f64, exact.1 as f64)));
                 assert_eq!(moments.zeros, values.iter().filter(|value| **value == 0).count() as u64);
                 let mean = values.iter().map(|value| i128::from(*value)).sum::<i128>() as f64 / len as f64;

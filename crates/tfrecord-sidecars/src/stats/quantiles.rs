@@ -60,6 +60,24 @@ impl Quantiles {
         }
     }
 
+    /// Of numbers with how often each came, in any order.
+    pub(super) fn of_counted(counted: impl Iterator<Item = (f64, u64)>) -> Self {
+        let mut counted: Vec<_> = keys_counted(counted).collect();
+        counted.sort_unstable();
+        let total: u64 = counted.iter().map(|(_, count)| count).sum();
+        // As high as the highest level would be, had they come one by one: no value of it stands for too many.
+        let highest = (total / HIGHEST as u64 + 1).next_power_of_two().ilog2();
+        let mut sketch = Self { levels: vec![Vec::new(); highest as usize + 1], ..Self::default() };
+        for (key, count) in counted {
+            for (level, weight) in sketch.levels.iter_mut().zip(0..) {
+                let times = if weight == highest { count >> weight } else { count >> weight & 1 };
+                level.extend((0..times).map(|_| key));
+            }
+        }
+        sketch.shrink();
+        sketch
+    }
+
     /// Adds so many values, or as many as the lowest level has room for, and tells how many.
     #[inline(always)]
     fn insert_all(&mut self, most: u64, value: impl Fn(u64) -> f64) -> u64 {
@@ -94,48 +112,10 @@ impl Quantiles {
         self.shrink();
     }
 
-    /// The values at these ranks from 0 to 1, in order; none if there are no values.
-    pub(super) fn at(&self, ranks: &[f64]) -> Vec<f64> {
-        let weighted = self.weighted();
-        let Some((_, total)) = weighted.last().copied() else { return Vec::new() };
-        let at = |rank: &f64| {
-            let target = (rank * total as f64).ceil().max(1.0) as u64;
-            let place = weighted.partition_point(|(_, below)| *below < target);
-            weighted.get(place).or(weighted.last()).map_or(f64::NAN, |(value, _)| *value)
-        };
-        ranks.iter().map(at).collect()
-    }
-
-    /// Which shares of the finite values are below these, and at `greatest` all are.
-    pub(super) fn shares_below(&self, values: &[f64], greatest: f64) -> Vec<f64> {
-        let mut finite = self.weighted();
-        let infinite = finite.iter().take_while(|(value, _)| *value == f64::NEG_INFINITY).last();
-        let before = infinite.map_or(0, |(_, below)| *below);
-        finite.retain(|(value, _)| value.is_finite());
-        let total = finite.last().map_or(0, |(_, below)| below - before);
-        let share = |value: &f64| {
-            if *value >= greatest {
-                return 1.0;
-            }
-            let place = finite.partition_point(|(known, _)| known < value);
-            let below = place.checked_sub(1).and_then(|last| finite.get(last)).map_or(before, |(_, below)| *below);
-            (below - before) as f64 / total.max(1) as f64
-        };
-        values.iter().map(share).collect()
-    }
-
-    /// The values, sorted, each with the weight of all up to it.
-    fn weighted(&self) -> Vec<(f64, u64)> {
+    /// What is kept, in order.
+    pub(super) fn ranks(&self) -> Ranks {
         let levels = self.levels.iter().zip(self.base..);
-        let mut weighted: Vec<_> =
-            levels.flat_map(|(level, weight)| level.iter().map(move |key| (*key, 1_u64 << weight))).collect();
-        weighted.sort_unstable();
-        let mut below = 0;
-        let mut up_to = |weight| {
-            below += weight;
-            below
-        };
-        weighted.into_iter().map(|(key, weight)| (number(key), up_to(weight))).collect()
+        Ranks::of(levels.flat_map(|(level, weight)| level.iter().map(move |key| (*key, 1 << weight))).collect())
     }
 
     #[inline]
@@ -203,6 +183,66 @@ impl Quantiles {
     }
 }
 
+/// Numbers in order, and how many there are up to each.
+#[derive(Debug, PartialEq)]
+pub(super) struct Ranks {
+    /// The numbers, each with the weight of all up to it.
+    weighted: Vec<(f64, u64)>,
+}
+
+impl Ranks {
+    /// Of all numbers with how often each came, in any order: nothing is left to chance.
+    pub(super) fn of_counted(counted: impl Iterator<Item = (f64, u64)>) -> Self {
+        Self::of(keys_counted(counted).collect())
+    }
+
+    /// Of keys and their weights.
+    fn of(mut weighted: Vec<(i64, u64)>) -> Self {
+        weighted.sort_unstable();
+        let mut below = 0;
+        let mut up_to = |weight| {
+            below += weight;
+            below
+        };
+        Self { weighted: weighted.into_iter().map(|(key, weight)| (number(key), up_to(weight))).collect() }
+    }
+
+    /// The values at these ranks from 0 to 1, in order; none if there are no values.
+    pub(super) fn at(&self, ranks: &[f64]) -> Vec<f64> {
+        let weighted = &self.weighted;
+        let Some((_, total)) = weighted.last().copied() else { return Vec::new() };
+        let at = |rank: &f64| {
+            let target = (rank * total as f64).ceil().max(1.0) as u64;
+            let place = weighted.partition_point(|(_, below)| *below < target);
+            weighted.get(place).or(weighted.last()).map_or(f64::NAN, |(value, _)| *value)
+        };
+        ranks.iter().map(at).collect()
+    }
+
+    /// Which shares of the finite values are below these, and at `greatest` all are.
+    pub(super) fn shares_below(&self, values: &[f64], greatest: f64) -> Vec<f64> {
+        let mut finite = self.weighted.clone();
+        let infinite = finite.iter().take_while(|(value, _)| *value == f64::NEG_INFINITY).last();
+        let before = infinite.map_or(0, |(_, below)| *below);
+        finite.retain(|(value, _)| value.is_finite());
+        let total = finite.last().map_or(0, |(_, below)| below - before);
+        let share = |value: &f64| {
+            if *value >= greatest {
+                return 1.0;
+            }
+            let place = finite.partition_point(|(known, _)| known < value);
+            let below = place.checked_sub(1).and_then(|last| finite.get(last)).map_or(before, |(_, below)| *below);
+            (below - before) as f64 / total.max(1) as f64
+        };
+        values.iter().map(share).collect()
+    }
+}
+
+/// Their [keys](key). A NaN is none, and both zeros are one value.
+fn keys_counted(counted: impl Iterator<Item = (f64, u64)>) -> impl Iterator<Item = (i64, u64)> {
+    counted.filter(|(number, _)| !number.is_nan()).map(|(number, count)| (key(number + 0.0), count))
+}
+
 /// A number as an integer of the same order, as [`f64::total_cmp`] has it: integers are sorted faster.
 fn key(number: f64) -> i64 {
     in_order(number.to_bits() as i64)
@@ -238,7 +278,7 @@ mod tests {
             let high = values.partition_point(|known| *known <= value) as f64 / count;
             (low - rank).max(rank - high).max(0.0)
         };
-        ranks.iter().zip(sketch.at(&ranks)).map(error).fold(0.0, f64::max)
+        ranks.iter().zip(sketch.ranks().at(&ranks)).map(error).fold(0.0, f64::max)
     }
 
     fn shapes(count: u64) -> Vec<Vec<f64>> {
@@ -266,7 +306,28 @@ mod tests {
     #[test]
     fn a_thousand_values_are_all_kept() {
         let values: Vec<f64> = (0..1000).map(f64::from).collect();
-        assert_eq!(sketch(&values).at(&[0.0, 0.001, 0.5, 0.999, 1.0]), [0.0, 0.0, 499.0, 998.0, 999.0]);
+        assert_eq!(sketch(&values).ranks().at(&[0.0, 0.001, 0.5, 0.999, 1.0]), [0.0, 0.0, 499.0, 998.0, 999.0]);
+    }
+
+    /// Numbers that came before with their counts are as if they had come one by one.
+    #[test]
+    fn what_was_counted_keeps_its_ranks() {
+        for (shape, values) in shapes(300_000).into_iter().enumerate() {
+            for distinct in [1.0, 40.0, 2048.0] {
+                let scale = values.iter().copied().fold(0.0, f64::max) / distinct;
+                let few: Vec<f64> = values.iter().map(|value| (value / scale).round() * scale).collect();
+                let mut counts = std::collections::HashMap::<u64, u64>::new();
+                few.iter().for_each(|value| *counts.entry(value.to_bits()).or_default() += 1);
+                let counted = || counts.iter().map(|(bits, count)| (f64::from_bits(*bits), *count));
+                let mut found = Quantiles::of_counted(counted());
+                let all = Ranks::of_counted(counted());
+                assert_eq!(all.weighted.last().map(|(_, total)| *total), Some(300_000));
+                assert!(worst_rank(&found, few.clone()) <= 0.01, "{distinct} values of shape {shape}");
+                found.merge(&sketch(&values));
+                let error = worst_rank(&found, [few, values.clone()].concat());
+                assert!(error <= 0.01, "{distinct} values of shape {shape}, and all others: {error}");
+            }
+        }
     }
 
     #[test]
@@ -289,13 +350,13 @@ mod tests {
         let values = shapes(500_000).swap_remove(3);
         let mut one = Quantiles::default();
         one.update(values.len(), |at| values[at]);
-        assert_eq!(one.weighted(), sketch(&values).weighted());
+        assert_eq!(one.ranks(), sketch(&values).ranks());
         assert!(one.levels.iter().map(Vec::len).sum::<usize>() < 3 * HIGHEST + LEVELS);
     }
 
     #[test]
     fn shares_of_finite_values() {
         let sketch = sketch(&[f64::NEG_INFINITY, 0.0, 1.0, 1.0, 2.0, f64::INFINITY, f64::NAN]);
-        assert_eq!(sketch.shares_below(&[0.0, 1.0, 1.5, 2.0], 2.0), [0.0, 0.25, 0.75, 1.0]);
+        assert_eq!(sketch.ranks().shares_below(&[0.0, 1.0, 1.5, 2.0], 2.0), [0.0, 0.25, 0.75, 1.0]);
     }
 }

@@ -198,6 +198,44 @@ fn ranges_do_not_matter() {
     }
 }
 
+/// Of integers near each other, and of few numbers, every figure is that of all of them; until one comes that is too far,
+/// and then ranks are still about right.
+#[test]
+fn nothing_is_estimated_that_can_be_counted() {
+    let near: Vec<i64> = (0..100_000).map(|row| 18_000 + row * 31 % 4093).collect();
+    let few: Vec<f32> = near.iter().map(|number| (number % 40) as f32 / 8.0).collect();
+    let of = |ints: &[i64]| {
+        let ints: ArrayRef = Arc::new(Int64Array::from(ints.to_vec()));
+        statistics(
+            &table(vec![("i", ints), ("f", Arc::new(Float32Array::from(few.clone())))]),
+            &MappingOptions::default(),
+        )
+    };
+    let ranks = [0.0, 0.1, 0.25, 0.5, 0.9, 1.0];
+    let exact = |mut numbers: Vec<f64>| {
+        numbers.sort_unstable_by(f64::total_cmp);
+        ranks.map(|rank| numbers[((rank * numbers.len() as f64).ceil() as usize).max(1) - 1])
+    };
+    let found = of(&near);
+    let (i, f) = (found.feature("i").unwrap(), found.feature("f").unwrap());
+    assert_eq!(i.quantiles(&ranks), exact(near.iter().map(|number| *number as f64).collect()));
+    assert_eq!(f.quantiles(&ranks), exact(few.iter().map(|number| f64::from(*number)).collect()));
+    assert_eq!((i.is_distinct_exact(), f.is_distinct_exact(), f.distinct()), (true, true, Some(40)));
+    let distinct = near.iter().collect::<std::collections::BTreeSet<_>>().len();
+    assert_eq!(i.distinct(), Some(distinct as u64));
+    let below = near.iter().filter(|number| **number < 18_000 + 1023).count() as f64;
+    assert!((i.histogram(4)[0].count - below).abs() < 1e-6, "{:?} {below}", i.histogram(4));
+
+    let mut far = near.clone();
+    far[99_999] = -1 << 40;
+    let found = of(&far);
+    let i = found.feature("i").unwrap();
+    assert_eq!((i.is_distinct_exact(), i.integers()), (false, Some((-1 << 40, 22_092))));
+    for (about, exact) in i.quantiles(&ranks[1..]).iter().zip(&exact(near.iter().map(|n| *n as f64).collect())[1..]) {
+        assert!((about - exact).abs() < 60.0, "{about} {exact}");
+    }
+}
+
 #[test]
 fn parts_are_merged_in_their_order() {
     let batch = wide(30_000);

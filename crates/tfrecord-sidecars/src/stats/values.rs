@@ -1,19 +1,21 @@
 //! [`ValueStatistics`]: what the values of a feature are.
 //!
-//! While they are few each of them is counted, and their counts tell all else in the end: sums, ranges, how many are
-//! distinct. What comes once they are many goes into sums and sketches of its own.
+//! While they are few, or integers near each other, each of them is counted, and their counts tell all else in the end:
+//! sums, ranges, quantiles, how many are distinct. What comes once they are many goes into sums and sketches of its own.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use arrow_tfrecord::{FeatureBytes, FeatureKind, FeatureValues};
 
-use super::counting::{count_each, count_known, count_narrow};
+use super::counting::{count_each, count_known};
+use super::dense::DenseCounts;
 use super::distinct::Distinct;
 use super::feature::widened;
 use super::frequent::{Frequent, Value};
 use super::hash;
-use super::numbers::{Moments, range_of};
-use super::quantiles::Quantiles;
+use super::numbers::Moments;
+use super::quantiles::{Quantiles, Ranks};
 
 /// Values that are longer, in bytes, are not listed among the frequent ones.
 const MAX_LISTED_BYTES: usize = 256;
@@ -24,13 +26,23 @@ const BLOCK: usize = 256;
 /// Statistics of the values of a feature.
 #[derive(Debug, Clone)]
 pub(super) struct ValueStatistics {
+    /// Of integers, as long as all of them are near each other. Nothing is anywhere else then.
+    dense: Option<DenseCounts>,
     /// Of values that are not counted each.
     distinct: Distinct,
     /// Not of bytes that are no text.
     frequent: Option<Frequent>,
     content: Content,
-    /// Of all numbers, once somebody has asked.
-    all_moments: OnceLock<Moments>,
+    asked: Asked,
+}
+
+/// What is made once somebody asks for it.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    /// Of integers near each other.
+    frequent: OnceLock<Frequent>,
+    /// Of all numbers.
+    moments: OnceLock<Moments>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,11 +52,10 @@ enum Content {
     Bytes(ByteLengths),
 }
 
+/// Of values that are not counted each.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
-    /// Of values that are not counted each.
     moments: Moments,
-    /// Of all.
     quantiles: Quantiles,
 }
 
@@ -94,7 +105,10 @@ impl ByteLengths {
 impl Content {
     fn add_counted(&mut self, counted: &Frequent) {
         match self {
-            Self::Numbers(numbers) => numbers.moments.add_counted(counted.counted()),
+            Self::Numbers(numbers) => {
+                numbers.moments.add_counted(counted.counted());
+                numbers.quantiles.merge(&Quantiles::of_counted(numbers_counted(counted)));
+            }
             Self::Bytes(lengths) => lengths.add_counted(counted),
         }
     }
@@ -109,6 +123,10 @@ impl Content {
             _ => {}
         }
     }
+}
+
+fn numbers_counted(counted: &Frequent) -> impl Iterator<Item = (f64, u64)> {
+    counted.counted().filter_map(|(value, count)| Some((value.number()?, count)))
 }
 
 /// Adds values. Everything called for each of them is compiled into this function, for the processors of today too; so
@@ -130,42 +148,32 @@ impl ValueStatistics {
             FeatureKind::Float | FeatureKind::Int64 => Content::Numbers(Box::default()),
         };
         let frequent = (kind != FeatureKind::Bytes || is_text).then(Frequent::default);
-        Self { distinct: Distinct::default(), frequent, content, all_moments: OnceLock::new() }
+        let dense = (kind == FeatureKind::Int64).then(DenseCounts::default);
+        Self { dense, distinct: Distinct::default(), frequent, content, asked: Asked::default() }
     }
 
     /// Adds values.
     pub(super) fn update(&mut self, values: &FeatureValues<'_>) {
-        self.all_moments.take();
+        self.asked = Asked::default();
         update(self, values);
     }
 
     #[inline(always)]
     fn add_ints(&mut self, values: &[i64]) {
         let counted = self.count_ints(values);
-        let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
-        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| *value as f64));
         let rest = values.get(counted..).unwrap_or_default();
+        let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
         if rest.is_empty() {
             return;
         }
-        let range = numbers.moments.add_ints(rest);
-        match count_narrow(rest, range) {
-            Some((least, counts)) => {
-                for (value, count) in (least..=i64::MAX).zip(counts) {
-                    if count > 0 {
-                        self.distinct.add(&[hash::word(value as u64)]);
-                    }
-                }
+        numbers.quantiles.update(rest.len(), |at| rest.get(at).map_or(f64::NAN, |value| *value as f64));
+        numbers.moments.add_ints(rest);
+        let mut hashes = [0; BLOCK];
+        for values in rest.chunks(BLOCK) {
+            for (hash, value) in hashes.iter_mut().zip(values) {
+                *hash = hash::word(*value as u64);
             }
-            None => {
-                let mut hashes = [0; BLOCK];
-                for values in rest.chunks(BLOCK) {
-                    for (hash, value) in hashes.iter_mut().zip(values) {
-                        *hash = hash::word(*value as u64);
-                    }
-                    self.distinct.add(hashes.get(..values.len()).unwrap_or_default());
-                }
-            }
+            self.distinct.add(hashes.get(..values.len()).unwrap_or_default());
         }
         let hash = |at: usize| rest.get(at).map(|value| hash::word(*value as u64));
         frequent.sample(rest.len(), hash, |at| rest.get(at).map(|value| Value::Int64(*value)));
@@ -174,28 +182,36 @@ impl ValueStatistics {
     /// Counts as many of the values as are counted each.
     #[inline(always)]
     fn count_ints(&mut self, values: &[i64]) -> usize {
-        let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.counts_all()) else { return 0 };
-        if let Some((least, counts)) = count_narrow(values, range_of(values)) {
-            let counted = (least..=i64::MAX).zip(&counts).filter(|(_, count)| **count > 0);
-            let unseen = counted.clone().filter(|(value, _)| !frequent.has(hash::word(*value as u64))).count();
-            if frequent.has_room(unseen) {
-                for (value, count) in counted {
-                    frequent.count(hash::word(value as u64), u64::from(*count), || Some(Value::Int64(value)));
-                }
-                return values.len();
+        let mut counted = 0;
+        if let Some(dense) = &mut self.dense {
+            counted = dense.add(values);
+            if counted == values.len() {
+                return counted;
             }
+            self.leave_dense();
         }
-        let hash = |at: usize| values.get(at).map(|value| hash::word(*value as u64));
-        let value = |at: usize| values.get(at).map(|value| Value::Int64(*value));
-        let counted = count_each(frequent, values.len(), hash, value, |_, _| {});
+        let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.counts_all()) else { return counted };
+        let rest = values.get(counted..).unwrap_or_default();
+        let hash = |at: usize| rest.get(at).map(|value| hash::word(*value as u64));
+        let value = |at: usize| rest.get(at).map(|value| Value::Int64(*value));
+        counted += count_each(frequent, rest.len(), hash, value, |_, _| {});
         self.stop_counting_if_full();
         counted
+    }
+
+    /// From here on integers may be far from each other.
+    fn leave_dense(&mut self) {
+        if let Some(dense) = self.dense.take()
+            && let Some(frequent) = &mut self.frequent
+        {
+            add_dense(frequent, &dense);
+            self.stop_counting_if_full();
+        }
     }
 
     #[inline(always)]
     fn add_floats(&mut self, values: &[f32]) {
         let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
-        numbers.quantiles.update(values.len(), |at| values.get(at).map_or(f64::NAN, |value| f64::from(*value)));
         // Both zeros are one value.
         let number = |at: usize| values.get(at).filter(|value| !value.is_nan()).map(|value| value + 0.0);
         let hash = |at| number(at).map(|value| hash::word(u64::from(value.to_bits())));
@@ -212,6 +228,7 @@ impl ValueStatistics {
         if rest.is_empty() {
             return;
         }
+        numbers.quantiles.update(rest.len(), |at| rest.get(at).map_or(f64::NAN, |value| f64::from(*value)));
         let has_nans = numbers.moments.add_floats(rest);
         let mut hashes = [0; BLOCK];
         for values in rest.chunks(BLOCK) {
@@ -292,12 +309,12 @@ impl ValueStatistics {
 
     /// The counts of values, while each is counted.
     fn counts(&self) -> Option<&Frequent> {
-        self.frequent.as_ref().filter(|frequent| frequent.counts_all())
+        self.frequent().filter(|frequent| frequent.counts_all())
     }
 
     /// How many distinct values there are, about or [exactly](Frequent::distinct).
     pub(super) fn distinct(&self) -> u64 {
-        let exact = self.frequent.as_ref().and_then(Frequent::distinct);
+        let exact = self.frequent().and_then(Frequent::distinct);
         exact.unwrap_or_else(|| self.all_distinct().estimate())
     }
 
@@ -311,13 +328,18 @@ impl ValueStatistics {
 
     /// The values that are most frequent, but of bytes that are no text.
     pub(super) fn frequent(&self) -> Option<&Frequent> {
-        self.frequent.as_ref()
+        let Some(dense) = &self.dense else { return self.frequent.as_ref() };
+        Some(self.asked.frequent.get_or_init(|| {
+            let mut frequent = Frequent::default();
+            add_dense(&mut frequent, dense);
+            frequent
+        }))
     }
 
     /// The moments of numbers.
     pub(super) fn moments(&self) -> Option<&Moments> {
         let Content::Numbers(numbers) = &self.content else { return None };
-        Some(self.all_moments.get_or_init(|| {
+        Some(self.asked.moments.get_or_init(|| {
             let mut moments = numbers.moments;
             if let Some(counts) = self.counts() {
                 moments.add_counted(counts.counted());
@@ -326,10 +348,13 @@ impl ValueStatistics {
         }))
     }
 
-    /// The quantiles of numbers.
-    pub(super) fn quantiles(&self) -> Option<&Quantiles> {
+    /// The order of numbers.
+    pub(super) fn ranks(&self) -> Option<Ranks> {
         let Content::Numbers(numbers) = &self.content else { return None };
-        Some(&numbers.quantiles)
+        Some(match self.counts() {
+            Some(counts) => Ranks::of_counted(numbers_counted(counts)),
+            None => numbers.quantiles.ranks(),
+        })
     }
 
     /// The lengths of bytes.
@@ -343,7 +368,17 @@ impl ValueStatistics {
 
     /// Adds the values of others, of the same feature.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.all_moments.take();
+        self.asked = Asked::default();
+        if let (Some(dense), Some(other)) = (&mut self.dense, &other.dense)
+            && dense.merge(other)
+        {
+            return;
+        }
+        self.leave_dense();
+        let mut other = Cow::Borrowed(other);
+        if other.dense.is_some() {
+            other.to_mut().leave_dense();
+        }
         self.distinct = self.all_distinct();
         self.distinct.merge(&other.all_distinct());
         let (own, others) = (self.counts().cloned(), other.counts());
@@ -355,5 +390,11 @@ impl ValueStatistics {
         if self.counts().is_none() {
             own.iter().chain(others).for_each(|counts| self.content.add_counted(counts));
         }
+    }
+}
+
+fn add_dense(frequent: &mut Frequent, dense: &DenseCounts) {
+    for (value, count) in dense.iter() {
+        frequent.count(hash::word(value as u64), count, || Some(Value::Int64(value)));
     }
 }

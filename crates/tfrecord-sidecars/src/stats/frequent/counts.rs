@@ -97,11 +97,6 @@ impl Counts {
         }
     }
 
-    /// Whether a hash has a count.
-    pub(super) fn has(&self, hash: u64) -> bool {
-        self.find(hash).and_then(|at| self.places.get(at)).is_some_and(|place| place.doubled > 0)
-    }
-
     /// Adds to the count of a hash. False if it has none.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, weight: u64) -> bool {
@@ -114,12 +109,20 @@ impl Counts {
         }
     }
 
-    /// Adds to the count of a hash, and makes its value if it has none. False if it has no count.
-    pub(super) fn add_valued(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
+    /// Adds to the count of a hash, and makes its value if it has none and the count is `least` then. False if it has no
+    /// count.
+    pub(super) fn add_valued(
+        &mut self,
+        hash: u64,
+        weight: u64,
+        least: u64,
+        value: impl FnOnce() -> Option<Value>,
+    ) -> bool {
         match self.find(hash).and_then(|at| self.places.get_mut(at)) {
             Some(place) if place.doubled > 0 => {
                 place.doubled += weight * 2;
                 if !place.has_value()
+                    && place.count() >= least
                     && let Some(value) = value()
                 {
                     place.doubled |= 1;

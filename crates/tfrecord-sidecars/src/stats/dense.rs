@@ -1,0 +1,161 @@
+//! [`DenseCounts`]: integers that are near each other, each counted at its place.
+
+use super::numbers::Range;
+
+/// Integers that are all within so many, from the least to the greatest, are counted exactly.
+pub const EXACT_RANGE: u64 = 4096;
+
+/// How often each integer of a range came: days, hours, categories, labels. There is nothing to be done for a value but to
+/// add to its count, and counts tell all else.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DenseCounts {
+    /// The integer of the first count. What is above the greatest integer there is, and so may be below the least, is
+    /// never counted.
+    first: i64,
+    counts: Vec<u64>,
+    /// Of what is counted.
+    range: Option<Range<i64>>,
+}
+
+impl DenseCounts {
+    /// Counts the values up to the first that is too far from one of the others, and tells how many.
+    #[inline(always)]
+    pub(super) fn add(&mut self, values: &[i64]) -> usize {
+        match self.widened(Range::of(values)) {
+            Some(range) => {
+                self.count(values, range);
+                values.len()
+            }
+            None => self.add_while_near(values),
+        }
+    }
+
+    #[cold]
+    fn add_while_near(&mut self, values: &[i64]) -> usize {
+        let mut range = self.range;
+        let is_far = |value: &i64| match near(Range::merge(range, Range::of(&[*value]))) {
+            Some(widened) => {
+                range = Some(widened);
+                false
+            }
+            None => true,
+        };
+        let taken = values.iter().position(is_far).unwrap_or(values.len());
+        if let (Some(values), Some(range)) = (values.get(..taken), range) {
+            self.count(values, range);
+        }
+        taken
+    }
+
+    /// Counts what is in a range, which becomes the range of all.
+    #[inline(always)]
+    fn count(&mut self, values: &[i64], range: Range<i64>) {
+        self.make_room(range);
+        self.range = Some(range);
+        // Both apart, so that what is written is known to be neither.
+        let (first, counts) = (self.first, self.counts.as_mut_slice());
+        for value in values {
+            if let Some(count) = counts.get_mut(value.wrapping_sub(first) as usize) {
+                *count += 1;
+            }
+        }
+    }
+
+    /// Adds what others have counted. False, and nothing is added, if they are too far from these.
+    pub(super) fn merge(&mut self, other: &Self) -> bool {
+        let Some(range) = other.range else { return true };
+        let Some(range) = self.widened(Some(range)) else { return false };
+        self.make_room(range);
+        self.range = Some(range);
+        for (value, weight) in other.iter() {
+            if let Some(count) = self.counts.get_mut(value.wrapping_sub(self.first) as usize) {
+                *count += weight;
+            }
+        }
+        true
+    }
+
+    /// What came, in order, and how often.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let at = |place: usize| self.first.wrapping_add(place as i64);
+        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(place, count)| (at(place), *count))
+    }
+
+    /// The range of these and others. None if it is too wide, or of nothing.
+    #[inline(always)]
+    fn widened(&self, other: Option<Range<i64>>) -> Option<Range<i64>> {
+        near(Range::merge(self.range, other))
+    }
+
+    /// So that every integer of a range has a count.
+    #[inline(always)]
+    fn make_room(&mut self, range: Range<i64>) {
+        let place = |value: i64| value.wrapping_sub(self.first) as u64;
+        let len = self.counts.len() as u64;
+        if place(range.least) >= len || place(range.greatest) >= len {
+            self.move_to(range);
+        }
+    }
+
+    #[cold]
+    fn move_to(&mut self, range: Range<i64>) {
+        let needed = width(range) + 1;
+        let room = (needed * 2).next_power_of_two().min(EXACT_RANGE);
+        let first = range.least.wrapping_sub(((room - needed) / 2) as i64);
+        let mut counts = vec![0; usize::try_from(room).unwrap_or_default()];
+        for (value, weight) in self.iter() {
+            if let Some(count) = counts.get_mut(value.wrapping_sub(first) as usize) {
+                *count = weight;
+            }
+        }
+        (self.first, self.counts) = (first, counts);
+    }
+}
+
+fn near(range: Option<Range<i64>>) -> Option<Range<i64>> {
+    range.filter(|range| width(*range) < EXACT_RANGE)
+}
+
+fn width(range: Range<i64>) -> u64 {
+    range.greatest.wrapping_sub(range.least) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_too_far_is_left() {
+        let mut counts = DenseCounts::default();
+        assert_eq!(counts.add(&[]), 0);
+        assert_eq!(counts.add(&[10, 12, 10]), 3);
+        assert_eq!(counts.add(&[10 + 4095, 9, 12]), 1);
+        assert_eq!(counts.add(&[9]), 0);
+        assert_eq!(counts.add(&[i64::MIN, i64::MAX]), 0);
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(10, 2), (12, 1), (4105, 1)]);
+    }
+
+    proptest! {
+        /// Wherever they are, the ends of all integers included, and in whichever order they come.
+        #[test]
+        fn every_value_is_counted(
+            least in prop_oneof![Just(i64::MIN), Just(i64::MAX - 4095), -5000_i64..5000],
+            batches in prop::collection::vec(prop::collection::vec(0_i64..4096, 0..50), 0..20),
+            cut in 0_usize..20,
+        ) {
+            let (mut counts, mut rest, mut exact) = (DenseCounts::default(), DenseCounts::default(), BTreeMap::new());
+            for (at, batch) in batches.iter().enumerate() {
+                let values: Vec<i64> = batch.iter().map(|above| least + above).collect();
+                let part = if at < cut { &mut counts } else { &mut rest };
+                prop_assert_eq!(part.add(&values), values.len());
+                values.iter().for_each(|value| *exact.entry(*value).or_insert(0) += 1);
+            }
+            prop_assert!(counts.merge(&rest));
+            prop_assert!(counts.iter().eq(exact));
+        }
+    }
+}
