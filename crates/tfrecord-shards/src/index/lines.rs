@@ -121,6 +121,11 @@ impl IndexLines {
         }
     }
 
+    #[inline(always)]
+    fn high_number(&self) -> (u128, usize) {
+        (u128::from_le_bytes(self.high_text), self.high_len)
+    }
+
     #[cold]
     fn write_high(&mut self) {
         let mut digits = itoa::Buffer::new();
@@ -150,8 +155,8 @@ const BLOCK: usize = 16;
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn put(lines: &mut IndexLines, ends: &[usize], text: &mut [u8]) -> MadeLines {
     let mut made = MadeLines::default();
-    // What changes with every line is not kept in memory.
-    let (mut high_text, mut high_len) = (lines.high_text, lines.high_len);
+    // What every line takes is not kept in memory: the text is a number.
+    let (mut high_text, mut high_len) = lines.high_number();
     while high_len > 0
         && let Some(text) = text.get_mut(made.bytes..made.bytes + IndexLines::LONGEST_BLOCK)
         && let Some(ends) = ends.get(made.records..).and_then(<[usize]>::first_chunk::<{ BLOCK + 1 }>)
@@ -188,11 +193,11 @@ fn put(lines: &mut IndexLines, ends: &[usize], text: &mut [u8]) -> MadeLines {
             if *start >= limit {
                 limit += LOW as u32;
                 lines.count_high_up();
-                (high_text, high_len) = (lines.high_text, lines.high_len);
+                (high_text, high_len) = lines.high_number();
             }
             let Some(line) = text.get_mut(filled..filled + IndexLines::LONGEST) else { break };
             // Copied in one width; what is too much is written over.
-            line[..HIGH_DIGITS].copy_from_slice(&high_text);
+            line[..HIGH_DIGITS].copy_from_slice(&high_text.to_le_bytes());
             let Some(line) = line.get_mut(high_len..high_len + 12) else { break };
             line[..4].copy_from_slice(&low.to_le_bytes());
             line[4..].copy_from_slice(&tail.to_le_bytes());
@@ -202,7 +207,7 @@ fn put(lines: &mut IndexLines, ends: &[usize], text: &mut [u8]) -> MadeLines {
         if lines.low >= u64::from(limit) {
             limit += LOW as u32;
             lines.count_high_up();
-            (high_text, high_len) = (lines.high_text, lines.high_len);
+            (high_text, high_len) = lines.high_number();
         }
         lines.low -= u64::from(limit) - LOW;
         made = MadeLines { records: made.records + BLOCK, bytes: made.bytes + filled };
