@@ -76,12 +76,12 @@ class Bench:
     def query(self, table, job, query, *options, out=None):
         return self.in_turns(table, {job: self.job(query, *options, out=out)})[job]
 
-    def ratio(self, table, name, value, floor):
+    def ratio(self, table, name, value, floor, of="cpu"):
         if value is None or floor is None or None in floor:
             return
-        ratio = value.cpu / sum(part.cpu for part in floor)
+        ratio = getattr(value, of) / sum(getattr(part, of) for part in floor)
         self.rows.append({"table": table, "ratio": name, "value": ratio})
-        print(f"| {table} | **{name}** | | **{ratio:.2f}** | |", flush=True)
+        print(f"| {table} | **{name}** | | **{ratio:.3f}** | |", flush=True)
 
     def to_shards(self, table, query, shards):
         """Writing shards, and what no tool can do without: decoding the table, copying the shards, summing them."""
@@ -206,6 +206,22 @@ class Bench:
             self.ratio(name, "shuffled / plain", shuffled, [plain])
         remove(out)
 
+    def sidecars(self):
+        """What is written beside the shards, in the same pass."""
+        path, out = self.table("lineitem_ml"), self.work / "sidecars.shards"
+        emits = {"none": [], "tfds": ["tfds"], "index": ["index"], "all": ["tfds", "tfmd", "parse-fn", "stats", "index"]}
+        for threads in ("1", "2"):
+            named = {f"to shards, {threads} threads, sidecars: {name}": emit for name, emit in emits.items()}
+            jobs = {}
+            for name, emit in named.items():
+                options = ["--threads", threads] + (["--emit", ",".join(emit)] if emit else [])
+                jobs[name] = self.job(f"SELECT * FROM '{path}'", *options, out=out)
+            none, *others = self.in_turns("lineitem_ml", jobs).values()
+            for name, figures in zip(list(emits)[1:], others):
+                self.ratio("lineitem_ml", f"{name} / none, {threads} threads", figures, [none])
+                self.ratio("lineitem_ml", f"{name} / none, {threads} threads, not in the kernel", figures, [none], "user")
+        remove(out)
+
     def growth(self):
         """The same work on more of everything: it should cost in proportion to the bytes."""
         for scale in (1, 3, 10):
@@ -233,7 +249,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["start", "lineitem_ml", "ctr", "shuffle"],
-                        help="start, lineitem_ml, ctr, shuffle, growth [default: all but growth]")
+                        help="start, lineitem_ml, ctr, shuffle, sidecars, growth [default: all but the last two]")
     parser.add_argument("--command", type=pathlib.Path, default=REPOSITORY / "target/release/tfr-sql",
                         help="the program to measure [default: target/release/tfr-sql]")
     parser.add_argument("--work", type=pathlib.Path, default=REPOSITORY / "target/bench",
@@ -243,7 +259,7 @@ def main():
     arguments = parser.parse_args()
     bench = Bench(arguments)
     print("| table | job | wall s | CPU s | peak MiB |\n|---|---|--:|--:|--:|", flush=True)
-    parts = {"start": bench.start, "shuffle": bench.shuffle, "growth": bench.growth}
+    parts = {"start": bench.start, "shuffle": bench.shuffle, "sidecars": bench.sidecars, "growth": bench.growth}
     for part in arguments.parts:
         parts.get(part, lambda name=part: bench.convert(name))()
     (bench.work / "figures.json").write_text(json.dumps(bench.rows, indent=1) + "\n")
