@@ -209,17 +209,19 @@ class Bench:
     def sidecars(self):
         """What is written beside the shards, in the same pass."""
         path, out = self.table("lineitem_ml"), self.work / "sidecars.shards"
-        emits = {"none": [], "tfds": ["tfds"], "index": ["index"], "all": ["tfds", "tfmd", "parse-fn", "stats", "index"]}
-        for threads in ("1", "2"):
-            named = {f"to shards, {threads} threads, sidecars: {name}": emit for name, emit in emits.items()}
-            jobs = {}
-            for name, emit in named.items():
-                options = ["--threads", threads] + (["--emit", ",".join(emit)] if emit else [])
-                jobs[name] = self.job(f"SELECT * FROM '{path}'", *options, out=out)
+        every = "tfds,tfmd,parse-fn,stats,index"
+        emits = {"none": [], "tfds": ["--emit", "tfds"], "index": ["--emit", "index"], "all": ["--emit", every]}
+        for threads, on in {"1": "1 thread", "2": "2 threads"}.items():
+            jobs = {
+                f"to shards, {on}, sidecars: {name}": self.job(
+                    f"SELECT * FROM '{path}'", "--threads", threads, *emit, out=out
+                )
+                for name, emit in emits.items()
+            }
             none, *others = self.in_turns("lineitem_ml", jobs).values()
             for name, figures in zip(list(emits)[1:], others):
-                self.ratio("lineitem_ml", f"{name} / none, {threads} threads", figures, [none])
-                self.ratio("lineitem_ml", f"{name} / none, {threads} threads, not in the kernel", figures, [none], "user")
+                self.ratio("lineitem_ml", f"{name} / none, {on}", figures, [none])
+                self.ratio("lineitem_ml", f"{name} / none, {on}, not in the kernel", figures, [none], "user")
         remove(out)
 
     def growth(self):

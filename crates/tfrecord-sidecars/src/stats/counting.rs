@@ -80,7 +80,7 @@ pub(super) fn count_known<K: Key>(
     let mut all_known = [none; KNOWN];
     let mut done = keys.len();
     let mut keys = keys.enumerate();
-    // Nothing is kept for others in the loop that most values stay in.
+    // The loop that most values stay in does nothing else, so that registers hold all that it needs.
     while let Some((at, key)) = keys.find(|(_, key)| !add_if_known(&mut all_known, *key)) {
         // The second place of a value takes what the first is too well used for.
         let [place, other_place] = places(key);

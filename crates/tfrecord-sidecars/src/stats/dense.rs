@@ -2,7 +2,7 @@
 
 use super::numbers::Range;
 
-/// Integers that are all within so many, from the least to the greatest, are counted exactly.
+/// Integers are counted exactly while those from the least to the greatest, both included, are so many at most.
 pub const EXACT_RANGE: u64 = 4096;
 
 /// How often each integer of a range came: days, hours, categories, labels. There is nothing to be done for a value but to
@@ -52,7 +52,7 @@ impl DenseCounts {
     fn count(&mut self, values: &[i64], range: Range<i64>) {
         self.make_room(range);
         self.range = Some(range);
-        // Both apart, so that what is written is known to be neither.
+        // Both in variables: else they would be loaded again behind every count that is stored.
         let (first, counts) = (self.first, self.counts.as_mut_slice());
         for value in values {
             if let Some(count) = counts.get_mut(value.wrapping_sub(first) as usize) {

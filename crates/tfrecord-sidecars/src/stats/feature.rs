@@ -190,7 +190,8 @@ impl FeatureStatistics {
         self.quantiles(&[0.5]).first().copied()
     }
 
-    /// The numbers at these ranks from 0 to 1, in rank order, about or [exactly](Self::are_ranks_exact). None if there are no numbers.
+    /// The numbers at these ranks from 0 to 1, in rank order, about or [exactly](Self::are_ranks_exact). None if there are
+    /// no numbers.
     pub fn quantiles(&self, ranks: &[f64]) -> Vec<f64> {
         self.ranks().map(|numbers| numbers.at(ranks)).unwrap_or_default()
     }
