@@ -29,11 +29,11 @@ struct Class {
 /// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
 const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Of files beyond these, which are filled side by side, and of those that are filled slowly.
+/// Of files beyond these, which are filled side by side.
 const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
 
-/// Files that are written in large buffers at a time, for each processor and at most: a shard, and those that are being
-/// finished.
+/// Files that are written in large buffers at a time, for each processor and at most: a shard, its index, and those that are
+/// being finished.
 const LARGE_PER_PROCESSOR: usize = 4;
 const MAX_LARGE: usize = 32;
 
@@ -57,6 +57,7 @@ struct Shared {
 #[derive(Debug)]
 struct Pool {
     class: Class,
+    streams: usize,
     left: usize,
     spare: Vec<Buffer>,
 }
@@ -70,7 +71,7 @@ impl Default for UncachedStreams {
 
 impl UncachedStreams {
     fn new(large: usize, small: usize) -> Self {
-        let pool = |class, left| Pool { class, left, spare: Vec::new() };
+        let pool = |class, streams| Pool { class, streams, left: streams, spare: Vec::new() };
         Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small) }))
     }
 
@@ -79,9 +80,14 @@ impl UncachedStreams {
         self.begin_in(|shared| [&mut shared.large, &mut shared.small])
     }
 
-    /// The same to a file that is filled slowly, beside another one.
+    /// The same to a file that is filled slowly, beside another one. Large buffers are better for it, too, since a write takes
+    /// as long as thousands of lines of an index do, but half of what can be written so is left to others.
     pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
-        self.begin_in(|shared| [&mut shared.small, &mut shared.large])
+        self.begin_in(
+            |Shared { large, small }| {
+                if large.left > large.streams / 2 { [large, small] } else { [small, large] }
+            },
+        )
     }
 
     fn begin_in(self: &Arc<Self>, pools: impl FnOnce(&mut Shared) -> [&mut Pool; 2]) -> Option<UncachedStream> {
@@ -420,6 +426,14 @@ mod tests {
         assert!(streams.begin().is_none());
         drop(first);
         assert_eq!(streams.begin().unwrap().buffer.len, LARGE.buffer_len);
+    }
+
+    #[test]
+    fn half_of_the_large_streams_are_left_to_files_that_others_are_beside() {
+        let streams = Arc::new(UncachedStreams::new(2, 1));
+        let begun = [streams.begin_beside(), streams.begin_beside(), streams.begin()].map(Option::unwrap);
+        let lens = begun.each_ref().map(|stream| stream.buffer.len);
+        assert_eq!(lens, [LARGE.buffer_len, SMALL.buffer_len, LARGE.buffer_len]);
     }
 
     #[test]

@@ -13,13 +13,51 @@ pub(crate) struct IndexLines {
     /// The last four digits of where the next record starts, and those before.
     low: u64,
     high: u64,
-    /// The digits of `high`, and how many they are: none of zero.
-    high_text: [u8; HIGH_DIGITS],
-    high_len: usize,
+    /// Of `high`, if it is not zero and not greater than [`MOST_HIGH`].
+    high_digits: Digits,
 }
 
-/// Digits of the greatest number but for the last four.
-const HIGH_DIGITS: usize = 16;
+/// A number of up to eight digits, the first one in the lowest byte, and how many they are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Digits {
+    text: u64,
+    len: usize,
+}
+
+impl Digits {
+    #[cold]
+    fn of(number: u64) -> Self {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number).as_bytes();
+        let text = digits.iter().rev().fold(0, |text, digit| text << 8 | u64::from(*digit));
+        Self { text, len: digits.len() }
+    }
+
+    /// Of the next number. The text is counted up as a number: what is stored by bytes has to be waited for by a load of all.
+    #[inline(always)]
+    fn next(self) -> Self {
+        let last = 8 * self.len.wrapping_sub(1) as u32;
+        match self.text.checked_shr(last) {
+            Some(digit) if digit < u64::from(b'9') => Self { text: self.text + (1 << last), ..self },
+            _ => self.carried(),
+        }
+    }
+
+    #[cold]
+    fn carried(self) -> Self {
+        let mut text = self.text;
+        for place in (0..self.len).rev().map(|digit| 8 * digit) {
+            if (text >> place) & 0xff < u64::from(b'9') {
+                return Self { text: text + (1 << place), ..self };
+            }
+            text -= 9 << place;
+        }
+        Self { text: text << 8 | u64::from(b'1'), len: self.len + 1 }
+    }
+}
+
+/// The greatest number of which digits are kept: of places in files of a terabyte. After it there are still a few of no more.
+const MOST_HIGH: u64 = 99_999_999 - HIGHS as u64;
 
 /// What the last four digits of a number are a remainder of.
 const LOW: u64 = 10_000;
@@ -51,15 +89,14 @@ impl IndexLines {
         if self.text.len() < self.filled + Self::LONGEST {
             self.text.resize(2 * self.filled + Self::LONGEST, 0);
         }
-        if self.high_len == 0 || len >= LOW {
+        if !self.has_digits() || len >= LOW {
             self.push_any(len);
         } else {
             let zeros = usize::from(len < 1000) + usize::from(len < 100) + usize::from(len < 10);
-            let start = u64::from(four_digits(self.low as u32)) | u64::from(b' ') << 32;
-            let digits = u64::from(four_digits(len as u32) >> (8 * zeros)) | u64::from(b'\n') << (32 - 8 * zeros);
+            let start = u64::from(four_digits(self.low as u16)) | u64::from(b' ') << 32;
+            let digits = u64::from(four_digits(len as u16) >> (8 * zeros)) | u64::from(b'\n') << (32 - 8 * zeros);
             // Copied in one width; what is too much is written over.
-            let high_text = self.high_text;
-            self.write(&high_text, self.high_len);
+            self.write(&self.high_digits.text.to_le_bytes(), self.high_digits.len);
             self.write(&start.to_le_bytes(), 5);
             self.write(&digits.to_le_bytes(), 5 - zeros);
         }
@@ -80,11 +117,47 @@ impl IndexLines {
     }
 
     /// Makes lines in a text of the caller's: of the records between the first of these ends and the last, from the first
-    /// record on, some at a time. It ends before less than a block of them, before what is not as most records are, and
+    /// record on, some at a time. It ends before less than a group of them, before what is not as most records are, and
     /// where there is not [room for any block](Self::LONGEST_BLOCK).
-    #[inline]
     pub(crate) fn put(&mut self, ends: &[usize], text: &mut [u8]) -> MadeLines {
-        put(self, ends, text)
+        let (mut made, mut numbers) = (MadeLines::default(), Numbers::default());
+        while let Some(text) = text.get_mut(made.bytes..made.bytes + Self::LONGEST_BLOCK)
+            && let Some(ends) = ends.get(made.records..)
+        {
+            let block = self.put_block(ends, text, &mut numbers);
+            if block.records == 0 {
+                break;
+            }
+            made = MadeLines { records: made.records + block.records, bytes: made.bytes + block.bytes };
+        }
+        made
+    }
+
+    /// The lines of one block, or of what there is of it. What `numbers` hold is of no use later.
+    #[inline]
+    fn put_block(&mut self, ends: &[usize], text: &mut [u8], numbers: &mut Numbers) -> MadeLines {
+        let records = BLOCK.min(ends.len().saturating_sub(1) / GROUP * GROUP);
+        let (true, Some(begins @ [first, ..]), Some(ends @ [.., last])) =
+            (self.has_digits(), ends.get(..records), ends.get(1..=records))
+        else {
+            return MadeLines::default();
+        };
+        // Where an end is, from where the last four digits were zero.
+        let low = self.low;
+        let place = |end: usize| low.wrapping_add(end.wrapping_sub(*first) as u64);
+        fill_starts(numbers, begins.as_chunks().0, low as u32);
+        numbers.fill_highs(self.high_digits, place(*last) / LOW);
+        let made = numbers.write_lines(*first, ends, text);
+        if let Some(end) = made.records.checked_sub(1).and_then(|last| ends.get(last)) {
+            let carries = place(*end) / LOW;
+            self.low = place(*end) % LOW;
+            self.high += carries;
+            self.high_digits = match numbers.highs().get(carries as usize) {
+                Some(text) => Digits { text: *text, len: self.high_digits.len },
+                None => Digits::of(self.high),
+            };
+        }
+        made
     }
 
     fn push_any(&mut self, len: u64) {
@@ -109,31 +182,11 @@ impl IndexLines {
     fn carry(&mut self) {
         self.high += self.low / LOW;
         self.low %= LOW;
-        self.write_high();
+        self.high_digits = Digits::of(self.high);
     }
 
-    #[inline(always)]
-    fn count_high_up(&mut self) {
-        self.high += 1;
-        match self.high_len.checked_sub(1).and_then(|last| self.high_text.get_mut(last)) {
-            Some(last) if *last < b'9' => *last += 1,
-            _ => self.write_high(),
-        }
-    }
-
-    #[inline(always)]
-    fn high_number(&self) -> (u128, usize) {
-        (u128::from_le_bytes(self.high_text), self.high_len)
-    }
-
-    #[cold]
-    fn write_high(&mut self) {
-        let mut digits = itoa::Buffer::new();
-        let text = digits.format(self.high).as_bytes();
-        if let Some(place) = self.high_text.get_mut(..text.len()) {
-            place.copy_from_slice(text);
-        }
-        self.high_len = text.len();
+    fn has_digits(&self) -> bool {
+        (1..=MOST_HIGH).contains(&self.high)
     }
 }
 
@@ -146,94 +199,144 @@ pub(crate) struct MadeLines {
     pub(crate) bytes: usize,
 }
 
-/// Lines that are made together.
-const BLOCK: usize = 16;
+/// Lines that are made together, at most. Fewer wait for their numbers longer than it takes to write them.
+const BLOCK: usize = 64;
 
-/// What [`IndexLines::put`] does. All of it is one function, from the ends of records on, which are read as they stand, and
-/// arrays are not copied on the way: to load by vectors what was stored piece by piece, or at other places, has to be
-/// waited for, and took half of the time.
-#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
-fn put(lines: &mut IndexLines, ends: &[usize], text: &mut [u8]) -> MadeLines {
-    let mut made = MadeLines::default();
-    // What every line takes is not kept in memory: the text is a number.
-    let (mut high_text, mut high_len) = lines.high_number();
-    while high_len > 0
-        && let Some(text) = text.get_mut(made.bytes..made.bytes + IndexLines::LONGEST_BLOCK)
-        && let Some(ends) = ends.get(made.records..).and_then(<[usize]>::first_chunk::<{ BLOCK + 1 }>)
-    {
-        let [first, .., last] = *ends;
-        let (begins, ends) = (ends.first_chunk::<BLOCK>(), ends.last_chunk::<BLOCK>());
-        let (Some(begins), Some(ends)) = (begins, ends) else { break };
-        let (mut lens, mut starts, mut all_lens) = ([0; BLOCK], [0; BLOCK], 0);
-        for ((len, end), begin) in lens.iter_mut().zip(ends).zip(begins) {
-            let wide = end - begin;
-            all_lens |= wide;
-            *len = wide as u32;
-        }
-        if all_lens >= MOST_LEN {
-            break;
-        }
-        for (start, begin) in starts.iter_mut().zip(begins) {
-            *start = (begin - first) as u32 + lines.low as u32;
-        }
-        let (mut lows, mut digits, mut zeros, mut tails) = ([0; BLOCK], [0; BLOCK], [0; BLOCK], [0; BLOCK]);
-        for (low, start) in lows.iter_mut().zip(&starts) {
-            *low = four_digits(start - myriads(*start) * LOW as u32);
-        }
-        for ((digits, zeros), len) in digits.iter_mut().zip(&mut zeros).zip(&lens) {
-            *digits = four_digits(*len);
-            *zeros = u32::from(*len < 1000) + u32::from(*len < 100) + u32::from(*len < 10);
-        }
-        for ((tail, digits), zeros) in tails.iter_mut().zip(&digits).zip(&zeros) {
-            let number = (u64::from(*digits) | u64::from(b'\n') << 32) >> (8 * zeros);
-            *tail = number << 8 | u64::from(b' ');
-        }
-        let (mut filled, mut limit) = (0, LOW as u32);
-        for (((start, low), tail), zeros) in starts.iter().zip(&lows).zip(&tails).zip(&zeros) {
-            if *start >= limit {
-                limit += LOW as u32;
-                lines.count_high_up();
-                (high_text, high_len) = lines.high_number();
-            }
-            let Some(line) = text.get_mut(filled..filled + IndexLines::LONGEST) else { break };
-            // Copied in one width; what is too much is written over.
-            line[..HIGH_DIGITS].copy_from_slice(&high_text.to_le_bytes());
-            let Some(line) = line.get_mut(high_len..high_len + 12) else { break };
-            line[..4].copy_from_slice(&low.to_le_bytes());
-            line[4..].copy_from_slice(&tail.to_le_bytes());
-            filled += high_len + 10 - *zeros as usize;
-        }
-        lines.low += (last - first) as u64;
-        if lines.low >= u64::from(limit) {
-            limit += LOW as u32;
-            lines.count_high_up();
-            (high_text, high_len) = lines.high_number();
-        }
-        lines.low -= u64::from(limit) - LOW;
-        made = MadeLines { records: made.records + BLOCK, bytes: made.bytes + filled };
-    }
-    made
+/// Lines that are made together, at least: their numbers fill vectors.
+const GROUP: usize = 16;
+
+/// Numbers before the last four digits that places in a block may have: those of its first record, of the record after it, and
+/// between.
+const HIGHS: usize = (LOW as usize + BLOCK * MOST_LEN) / LOW as usize + 1;
+
+/// Where the records of a block start, as their lines are made from it.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Of each record, the last four digits, and which of `highs` stands before them: how often there was a carry since the
+    /// block began.
+    lows: [[u32; GROUP]; BLOCK / GROUP],
+    carries: [[u16; GROUP]; BLOCK / GROUP],
+    /// Digits, so many of them filled, and all of this length.
+    highs: [u64; HIGHS],
+    high_count: usize,
+    high_len: usize,
 }
 
-/// All lengths of a block are less than this: a power of two, for their bits to tell, below [`LOW`], for four digits to do.
-const MOST_LEN: usize = 8192;
+impl Numbers {
+    fn highs(&self) -> &[u64] {
+        self.highs.get(..self.high_count).unwrap_or_default()
+    }
 
-/// How many times [`LOW`] is in a number, if that is the place of a record after a few such lengths: a sixteenth of the number,
-/// by a 625th of it, which is a multiplication that is exact for such numbers.
+    /// The digits of a number and of so many after it, as far as they are not more digits.
+    fn fill_highs(&mut self, mut digits: Digits, more: u64) {
+        (self.high_count, self.high_len) = (0, digits.len);
+        for text in self.highs.iter_mut().take(more as usize + 1) {
+            *text = digits.text;
+            self.high_count += 1;
+            digits = digits.next();
+            if digits.len != self.high_len {
+                break;
+            }
+        }
+    }
+
+    /// Writes lines until one is of a long record, or its start has more digits than the first. A function of its own, in which
+    /// all that is needed for a line is in registers.
+    #[inline(never)]
+    fn write_lines(&self, mut begin: usize, ends: &[usize], text: &mut [u8]) -> MadeLines {
+        let (highs, len) = (self.highs(), self.high_len);
+        let mut made = MadeLines::default();
+        for ((end, low), carries) in ends.iter().zip(self.lows.as_flattened()).zip(self.carries.as_flattened()) {
+            let Some(tail) = TAILS.get(end.wrapping_sub(begin)) else { break };
+            let Some(high) = highs.get(usize::from(*carries)) else { break };
+            let Some(line) = text.get_mut(made.bytes..made.bytes + IndexLines::LONGEST) else { break };
+            // Copied in one width; what is too much is written over.
+            line[..8].copy_from_slice(&high.to_le_bytes());
+            let Some(line) = line.get_mut(len..len + 12) else { break };
+            line[..4].copy_from_slice(&low.to_le_bytes());
+            line[4..].copy_from_slice(&tail.to_le_bytes());
+            made.bytes += len + (tail >> 56) as usize;
+            made.records += 1;
+            begin = *end;
+        }
+        made
+    }
+}
+
+/// Fills in lows and carries. `low` are the last four digits of where the first record starts. Of records further from it than
+/// lines are made of, nothing true is told.
+#[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
+fn fill_starts(Numbers { lows, carries, .. }: &mut Numbers, begins: &[[usize; GROUP]], low: u32) {
+    let first = begins.as_flattened().first().copied().unwrap_or_default();
+    for ((lows, carries), begins) in lows.iter_mut().zip(carries).zip(begins) {
+        let mut starts = [0; GROUP];
+        for (start, begin) in starts.iter_mut().zip(begins) {
+            *start = (begin.wrapping_sub(first) as u32).wrapping_add(low);
+        }
+        let mut remainders = [0; GROUP];
+        for ((remainder, carries), start) in remainders.iter_mut().zip(carries).zip(starts) {
+            *carries = myriads(start);
+            *remainder = (start as u16).wrapping_sub(carries.wrapping_mul(LOW as u16));
+        }
+        let (mut firsts, mut seconds) = ([0; GROUP], [0; GROUP]);
+        for ((first, second), remainder) in firsts.iter_mut().zip(&mut seconds).zip(remainders) {
+            [*first, *second] = digit_pairs(remainder);
+        }
+        for ((low, first), second) in lows.iter_mut().zip(firsts).zip(seconds) {
+            *low = u32::from(first) | u32::from(second) << 16;
+        }
+    }
+}
+
+/// Lines of records that are shorter than this are made together.
+const MOST_LEN: usize = 4096;
+
+/// What stands in a line behind where a record starts, if it has so many bytes. The last byte is not a part of it, but tells
+/// how long it is with the last four digits of that.
+static TAILS: [u64; MOST_LEN] = {
+    let mut tails = [0; MOST_LEN];
+    let mut len = 0;
+    while len < MOST_LEN {
+        let zeros = (len < 1000) as u32 + (len < 100) as u32 + (len < 10) as u32;
+        let number = (four_digits(len as u16) as u64 | (b'\n' as u64) << 32) >> (8 * zeros);
+        tails[len] = number << 8 | b' ' as u64 | ((10 - zeros) as u64) << 56;
+        len += 1;
+    }
+    tails
+};
+
+/// How many times [`LOW`] is in a number, if that is the place of a record in a block: a sixteenth of the number, by a 625th of
+/// it, which is a multiplication that is exact for such numbers.
 #[inline(always)]
-fn myriads(number: u32) -> u32 {
-    ((number >> 4) * 26_844) >> 24
+const fn myriads(number: u32) -> u16 {
+    high_half((number >> 4) as u16, 26_844) >> 8
 }
 
 /// The digits of a number below [`LOW`], with leading zeros, the first one in the lowest byte.
-///
-/// Two numbers of two digits are divided side by side, by multiplications that are exact for so small ones.
 #[inline(always)]
-fn four_digits(number: u32) -> u32 {
-    let hundreds = (number * 10_486) >> 20;
-    let pairs = hundreds | (number - hundreds * 100) << 16;
-    let tens = (pairs * 103) >> 10 & 0x000f_000f;
-    (tens | (pairs - tens * 10) << 8) | u32::from_le_bytes(*b"0000")
+const fn four_digits(number: u16) -> u32 {
+    let [first, second] = digit_pairs(number);
+    first as u32 | (second as u32) << 16
+}
+
+/// The first two of them, and the last two.
+#[inline(always)]
+const fn digit_pairs(number: u16) -> [u16; 2] {
+    let hundreds = high_half(number, 5243) >> 3;
+    [two_digits(hundreds), two_digits(number.wrapping_sub(hundreds.wrapping_mul(100)))]
+}
+
+/// The digits of a number below a hundred.
+#[inline(always)]
+const fn two_digits(number: u16) -> u16 {
+    let tens = number.wrapping_mul(103) >> 10;
+    (tens | number.wrapping_sub(tens.wrapping_mul(10)) << 8).wrapping_add(u16::from_le_bytes(*b"00"))
+}
+
+/// The upper half of a product.
+#[inline(always)]
+const fn high_half(a: u16, b: u16) -> u16 {
+    ((a as u32 * b as u32) >> 16) as u16
 }
 
 #[cfg(test)]
@@ -244,7 +347,7 @@ mod tests {
 
     #[test]
     fn digits_of_all_numbers() {
-        for number in 0..LOW as u32 {
+        for number in 0..LOW as u16 {
             assert_eq!(four_digits(number).to_le_bytes(), *format!("{number:04}").as_bytes());
         }
     }
@@ -252,18 +355,24 @@ mod tests {
     #[test]
     fn myriads_of_all_places_in_a_block() {
         let most = LOW as usize + BLOCK * MOST_LEN;
-        assert!((0..most as u32).all(|number| myriads(number) == number / LOW as u32));
+        assert!((0..most as u32).all(|number| u32::from(myriads(number)) == number / LOW as u32));
     }
 
     #[test]
-    fn lines_of_records_of_all_lengths() {
+    fn digits_of_the_next_number() {
+        for power in (1..8).map(|digits| 10_u64.pow(digits)) {
+            for number in power.saturating_sub(120)..power + 120 {
+                let (next, expected) = (Digits::of(number).next(), Digits::of(number + 1));
+                assert_eq!((next.text, next.len), (expected.text, expected.len), "{number}");
+            }
+        }
+    }
+
+    /// Asserts what lines records of these lengths have, one by one and together, and tells how many were made together.
+    fn lines_of(lens: &[u64]) -> usize {
         let (mut lines, mut blocks) = (IndexLines::default(), IndexLines::with_capacity(1 << 20));
         let (mut expected, mut start) = (String::new(), 0);
-        let short = (0..3000_u64).map(|i| i * i % 1201);
-        let medium = (0..3000_u64).map(|i| i * i % 9001);
-        let long = [9, 10, 99, 100, 999, 1000, 8191, 8192, 9999, 10_000, 99_999, 1 << 40, 1 << 62, 7, 1 << 63, 123];
-        let lens: Vec<u64> = short.clone().chain(medium).chain(long).chain(short).collect();
-        for len in &lens {
+        for len in lens {
             lines.push(*len);
             writeln!(expected, "{start} {len}").unwrap();
             start += len;
@@ -284,10 +393,36 @@ mod tests {
             }
         }
         assert_eq!(str::from_utf8(blocks.text()).unwrap(), expected);
-        assert!(by_blocks > 6000, "{by_blocks}");
         assert!(expected.lines().all(|line| line.len() < IndexLines::LONGEST));
         lines.clear();
         lines.push(5);
         assert_eq!(lines.text(), format!("{start} 5\n").as_bytes());
+        by_blocks
+    }
+
+    #[test]
+    fn lines_of_records_of_all_lengths() {
+        let short = (0..3000_u64).map(|i| i * i % 1201);
+        let medium = (0..3000_u64).map(|i| i * i % 9001);
+        let long = [9, 10, 99, 100, 999, 1000, 4095, 4096, 9999, 10_000, 99_999, 1 << 40, 1 << 62, 7, 1 << 63, 123];
+        let lens: Vec<u64> = short.clone().chain(medium).chain(long).chain(short).collect();
+        let by_blocks = lines_of(&lens);
+        assert!(by_blocks > 4000, "{by_blocks}");
+    }
+
+    #[test]
+    fn lines_where_places_get_another_digit() {
+        for digits in 5..16 {
+            let before = 10_u64.pow(digits) - 1_000_000.min(10_u64.pow(digits - 1));
+            let lens: Vec<u64> = std::iter::once(before).chain((0..4000).map(|i| 300 + i * i % 4001 / 8)).collect();
+            let by_blocks = lines_of(&lens);
+            // Beyond a terabyte lines are made one by one.
+            let expected = match digits {
+                ..12 => 3500..,
+                12 => 500..,
+                _ => 0..,
+            };
+            assert!(expected.contains(&by_blocks), "{digits}: {by_blocks}");
+        }
     }
 }
