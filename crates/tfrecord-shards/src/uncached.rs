@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use rustix::io::Errno;
 
@@ -51,6 +51,8 @@ pub(crate) struct UncachedStreams(Mutex<Shared>);
 struct Shared {
     large: Pool,
     small: Pool,
+    /// Threads that no stream has. They end with what is shared.
+    writers: Vec<Writer>,
 }
 
 /// Streams of a class that may still be begun, and buffers that none has.
@@ -72,19 +74,19 @@ impl Default for UncachedStreams {
 impl UncachedStreams {
     fn new(large: usize, small: usize) -> Self {
         let pool = |class, streams| Pool { class, streams, left: streams, spare: Vec::new() };
-        Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small) }))
+        Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small), writers: Vec::new() }))
     }
 
     /// A stream to a new file, if there may be one more.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
-        self.begin_in(|shared| [&mut shared.large, &mut shared.small])
+        self.begin_in(|Shared { large, small, .. }| [large, small])
     }
 
     /// The same to a file that is filled slowly, beside another one. Large buffers are better for it, too, since a write takes
     /// as long as thousands of lines of an index do, but half of what can be written so is left to others.
     pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
         self.begin_in(
-            |Shared { large, small }| {
+            |Shared { large, small, .. }| {
                 if large.left > large.streams / 2 { [large, small] } else { [small, large] }
             },
         )
@@ -95,7 +97,7 @@ impl UncachedStreams {
         let pool = pools(shared).into_iter().find(|pool| pool.left > 0)?;
         pool.left -= 1;
         let (class, buffer) = (pool.class, pool.buffer());
-        Some(UncachedStream { class, buffer, writer: None, streams: Arc::clone(self) })
+        Some(UncachedStream { class, buffer, writer: None, handed_on: 0, streams: Arc::clone(self) })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -115,8 +117,8 @@ impl Pool {
     }
 }
 
-/// A new file. Where the file system lets it, a thread of its own writes past the page cache what fills a buffer, and what
-/// is over follows; less than a block at the end, little files, and every byte elsewhere are written as usual.
+/// A new file. Where the file system lets it, another thread writes past the page cache what fills a buffer, and what is over
+/// follows; less than a block at the end, little files, and every byte elsewhere are written as usual.
 #[derive(Debug)]
 pub(crate) struct UncachedFile {
     file: Arc<File>,
@@ -181,40 +183,56 @@ pub(crate) struct UncachedStream {
     class: Class,
     buffer: Buffer,
     writer: Option<Writer>,
+    /// Buffers that the writer has not given back.
+    handed_on: usize,
     streams: Arc<UncachedStreams>,
 }
 
-/// The thread that writes buffers. It ends when there is none to come, or with the first error.
+/// A thread that writes buffers, to one file after the other, and gives each back in turn.
 #[derive(Debug)]
 struct Writer {
-    full: Sender<Buffer>,
-    empty: Receiver<Buffer>,
-    /// Buffers that are filled, written or waiting.
-    buffers: usize,
-    thread: JoinHandle<io::Result<()>>,
+    full: Sender<(Arc<File>, Buffer)>,
+    written: Receiver<io::Result<Buffer>>,
 }
 
 impl UncachedStream {
     /// Hands the buffer to the thread and takes another one, or returns false: nothing can be written past the cache here.
     fn hand_on(&mut self, file: &Arc<File>) -> io::Result<bool> {
         if self.writer.is_none() {
-            self.writer = Writer::start(file);
+            self.writer = self.begin_writer(file);
         }
-        let Some(writer) = &mut self.writer else { return Ok(false) };
-        let next = if writer.buffers < self.class.buffers {
-            writer.buffers += 1;
-            Some(self.streams.shared().pool(self.class).buffer())
+        if self.writer.is_none() {
+            return Ok(false);
+        }
+        let next = if self.handed_on + 1 < self.class.buffers {
+            self.streams.shared().pool(self.class).buffer()
         } else {
-            writer.empty.recv().ok()
+            self.take_back()?
         };
-        if let Some(next) = next
-            && writer.full.send(std::mem::replace(&mut self.buffer, next)).is_ok()
-        {
-            return Ok(true);
+        let full = (Arc::clone(file), std::mem::replace(&mut self.buffer, next));
+        if self.writer.as_ref().is_none_or(|writer| writer.full.send(full).is_err()) {
+            return Err(writer_has_ended());
         }
-        // It has ended, so it has failed.
-        self.end_writer()?;
-        Err(io::Error::other("the thread that writes the file has ended"))
+        self.handed_on += 1;
+        Ok(true)
+    }
+
+    /// None where a file cannot be written so, or a thread cannot be had.
+    fn begin_writer(&self, file: &File) -> Option<Writer> {
+        set_uncached(file, true).ok()?;
+        let idle = self.streams.shared().writers.pop();
+        let writer = idle.map_or_else(Writer::start, Ok);
+        if writer.is_err() {
+            set_uncached(file, false).ok()?;
+        }
+        writer.ok()
+    }
+
+    /// Waits for the buffer that was handed on first.
+    fn take_back(&mut self) -> io::Result<Buffer> {
+        let written = self.writer.as_ref().and_then(|writer| writer.written.recv().ok());
+        self.handed_on -= 1;
+        written.unwrap_or_else(|| Err(writer_has_ended()))
     }
 
     /// Writes what no buffer was filled with: whole blocks past the cache, too, if there is a buffer before or it is much.
@@ -230,13 +248,18 @@ impl UncachedStream {
         file.write_all(self.buffer.filled())
     }
 
-    /// Waits until everything that was handed on is written.
+    /// Waits until everything that was handed on is written, and gives the first error.
     fn end_writer(&mut self) -> io::Result<()> {
-        let Some(Writer { full, empty, thread, .. }) = self.writer.take() else { return Ok(()) };
-        drop(full);
-        let written = thread.join();
-        self.streams.shared().pool(self.class).spare.extend(empty.try_iter());
-        written.unwrap_or_else(|_| Err(io::Error::other("the thread that writes the file has panicked")))
+        let mut all_written = Ok(());
+        while self.handed_on > 0 {
+            match self.take_back() {
+                Ok(buffer) => self.streams.shared().pool(self.class).spare.push(buffer),
+                Err(error) => all_written = all_written.and(Err(error)),
+            }
+        }
+        let writer = self.writer.take().filter(|_| all_written.is_ok());
+        self.streams.shared().writers.extend(writer);
+        all_written
     }
 }
 
@@ -253,28 +276,26 @@ impl Drop for UncachedStream {
 }
 
 impl Writer {
-    /// None where a file cannot be written so, or a thread cannot be had.
-    fn start(file: &Arc<File>) -> Option<Self> {
-        set_uncached(file, true).ok()?;
-        let (full, to_write) = channel::<Buffer>();
-        let (written, empty) = channel();
-        let target = Arc::clone(file);
+    fn start() -> io::Result<Self> {
+        let (full, to_write) = channel::<(Arc<File>, Buffer)>();
+        let (done, written) = channel();
         let write = move || {
-            for buffer in to_write {
-                write_blocks(&target, buffer.filled())?;
-                // Nobody asks for it when there is no more to fill.
-                let _unwanted = written.send(buffer.cleared());
+            for (file, buffer) in to_write {
+                let result = write_blocks(&file, buffer.filled());
+                // It is closed by whoever waits for the buffer.
+                drop(file);
+                if done.send(result.map(|()| buffer.cleared())).is_err() {
+                    break;
+                }
             }
-            Ok(())
         };
-        match thread::Builder::new().name("write shard".to_owned()).spawn(write) {
-            Ok(thread) => Some(Self { full, empty, buffers: 1, thread }),
-            Err(_) => {
-                set_uncached(file, false).ok()?;
-                None
-            }
-        }
+        thread::Builder::new().name("write shard".to_owned()).spawn(write)?;
+        Ok(Self { full, written })
     }
+}
+
+fn writer_has_ended() -> io::Error {
+    io::Error::other("the thread that writes the file has ended")
 }
 
 /// Writes whole blocks, past the cache as long as the file system does not mind.
@@ -402,6 +423,7 @@ mod tests {
             }
             // Each used what the one before had left.
             assert_eq!(streams.shared().pool(class).spare.len(), class.buffers);
+            assert_eq!(streams.shared().writers.len(), 1);
         }
     }
 
@@ -442,10 +464,13 @@ mod tests {
         let path = dir.path().join("file");
         fs::write(&path, "").unwrap();
         // Not open for writing.
-        let mut file = UncachedFile::new(File::open(&path).unwrap(), streams(1).begin());
+        let streams = streams(1);
+        let mut file = UncachedFile::new(File::open(&path).unwrap(), streams.begin());
         let bytes = bytes(BUFFER_LEN);
         let failed = (0..4 * LARGE.buffers).find_map(|_| file.write_all(&bytes).err());
         assert_eq!(failed.unwrap().raw_os_error(), Some(Errno::BADF.raw_os_error()));
+        drop(file);
+        assert!(streams.shared().writers.is_empty());
     }
 
     #[test]
