@@ -199,7 +199,7 @@ pub(crate) struct MadeLines {
     pub(crate) bytes: usize,
 }
 
-/// Lines that are made together, at most. Fewer wait for their numbers longer than it takes to write them.
+/// Lines that are made together, at most. With fewer, what writes them waits for their numbers.
 const BLOCK: usize = 64;
 
 /// Lines that are made together, at least: their numbers fill vectors.
