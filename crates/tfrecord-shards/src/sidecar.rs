@@ -174,7 +174,7 @@ impl IndexWriter {
             if let Some(ends) = before.and_then(|before| framed.record_ends().get(before..records.end)) {
                 next += self.append_between(ends)?;
             }
-            // What is less than a block, or not as most records are.
+            // What is too little to be made together, or not as most records are.
             let few = next..records.end.min(next + FEW_LINES);
             next = few.end;
             few.for_each(|record| self.lines.push((framed.record_end(record) - framed.record_start(record)) as u64));

@@ -55,10 +55,11 @@ struct Shared {
     writers: Vec<Writer>,
 }
 
-/// Streams of a class that may still be begun, and buffers that none has.
+/// The streams of a class, and buffers that none has.
 #[derive(Debug)]
 struct Pool {
     class: Class,
+    /// How many there may be at a time, and how many of these may still be begun.
     streams: usize,
     left: usize,
     spare: Vec<Buffer>,

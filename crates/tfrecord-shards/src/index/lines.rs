@@ -56,7 +56,8 @@ impl Digits {
     }
 }
 
-/// The greatest number of which digits are kept: of places in files of a terabyte. After it there are still a few of no more.
+/// The greatest number of which digits are kept: of places in files of a terabyte. Those that a block may still come to have
+/// eight digits, too.
 const MOST_HIGH: u64 = 99_999_999 - HIGHS as u64;
 
 /// What the last four digits of a number are a remainder of.
@@ -89,16 +90,11 @@ impl IndexLines {
         if self.text.len() < self.filled + Self::LONGEST {
             self.text.resize(2 * self.filled + Self::LONGEST, 0);
         }
-        if !self.has_digits() || len >= LOW {
-            self.push_any(len);
-        } else {
-            let zeros = usize::from(len < 1000) + usize::from(len < 100) + usize::from(len < 10);
-            let start = u64::from(four_digits(self.low as u16)) | u64::from(b' ') << 32;
-            let digits = u64::from(four_digits(len as u16) >> (8 * zeros)) | u64::from(b'\n') << (32 - 8 * zeros);
-            // Copied in one width; what is too much is written over.
-            self.write(&self.high_digits.text.to_le_bytes(), self.high_digits.len);
-            self.write(&start.to_le_bytes(), 5);
-            self.write(&digits.to_le_bytes(), 5 - zeros);
+        let tail = usize::try_from(len).ok().and_then(|len| TAILS.get(len)).filter(|_| self.has_digits());
+        let line = self.text.get_mut(self.filled..).unwrap_or_default();
+        match tail.and_then(|tail| write_line(line, self.high_digits, four_digits(self.low as u16), *tail)) {
+            Some(len) => self.filled += len,
+            None => self.push_any(len),
         }
         self.low += len;
         if self.low >= LOW {
@@ -162,20 +158,14 @@ impl IndexLines {
 
     fn push_any(&mut self, len: u64) {
         let mut digits = itoa::Buffer::new();
-        for (number, behind) in [(self.high * LOW + self.low, b" "), (len, b"\n")] {
-            let number = digits.format(number).as_bytes();
-            self.write(number, number.len());
-            self.write(behind, 1);
+        for (number, behind) in [(self.high * LOW + self.low, b" ".as_slice()), (len, b"\n")] {
+            for bytes in [digits.format(number).as_bytes(), behind] {
+                if let Some(place) = self.text.get_mut(self.filled..self.filled + bytes.len()) {
+                    place.copy_from_slice(bytes);
+                }
+                self.filled += bytes.len();
+            }
         }
-    }
-
-    /// Writes `bytes`, of which so many count. There is room for a line.
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8], len: usize) {
-        if let Some(place) = self.text.get_mut(self.filled..self.filled + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-        self.filled += len;
     }
 
     #[cold]
@@ -250,17 +240,24 @@ impl Numbers {
             let Some(tail) = TAILS.get(end.wrapping_sub(begin)) else { break };
             let Some(high) = highs.get(usize::from(*carries)) else { break };
             let Some(line) = text.get_mut(made.bytes..made.bytes + IndexLines::LONGEST) else { break };
-            // Copied in one width; what is too much is written over.
-            line[..8].copy_from_slice(&high.to_le_bytes());
-            let Some(line) = line.get_mut(len..len + 12) else { break };
-            line[..4].copy_from_slice(&low.to_le_bytes());
-            line[4..].copy_from_slice(&tail.to_le_bytes());
-            made.bytes += len + (tail >> 56) as usize;
+            let Some(line_len) = write_line(line, Digits { text: *high, len }, *low, *tail) else { break };
+            made.bytes += line_len;
             made.records += 1;
             begin = *end;
         }
         made
     }
+}
+
+/// Writes a line: digits, the last four of where the record starts behind them, and one of [`TAILS`]. Tells how long it is.
+#[inline(always)]
+fn write_line(line: &mut [u8], high: Digits, low: u32, tail: u64) -> Option<usize> {
+    // Copied in one width; what is too much is written over.
+    *line.first_chunk_mut()? = high.text.to_le_bytes();
+    let line = line.get_mut(high.len..high.len + 12)?;
+    line[..4].copy_from_slice(&low.to_le_bytes());
+    line[4..].copy_from_slice(&tail.to_le_bytes());
+    Some(high.len + (tail >> 56) as usize)
 }
 
 /// Fills in lows and carries. `low` are the last four digits of where the first record starts. Of records further from it than
@@ -291,8 +288,8 @@ fn fill_starts(Numbers { lows, carries, .. }: &mut Numbers, begins: &[[usize; GR
 /// Lines of records that are shorter than this are made together.
 const MOST_LEN: usize = 4096;
 
-/// What stands in a line behind where a record starts, if it has so many bytes. The last byte is not a part of it, but tells
-/// how long it is with the last four digits of that.
+/// What stands in a line behind where a record starts, if it has so many bytes. The last byte is no part of the line, but says
+/// how many bytes that is, with the last four digits of the start.
 static TAILS: [u64; MOST_LEN] = {
     let mut tails = [0; MOST_LEN];
     let mut len = 0;
