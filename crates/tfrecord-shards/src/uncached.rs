@@ -22,18 +22,18 @@ const ALIGNMENT: usize = 4096;
 struct Class {
     /// Bytes of a write.
     buffer_len: usize,
-    /// Buffers of a file: one that is filled, one that is written, and maybe one that waits for that.
+    /// Buffers of a file, at most: one that is filled, one that is written, and maybe one that waits for that.
     buffers: usize,
 }
 
 /// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
 const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Of files beyond these, which are filled side by side.
+/// Of files beyond these, which are filled side by side, and of those that are filled slowly.
 const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
 
-/// Files that are written in large buffers at a time, for each processor and at most: a shard, its index, and those that are
-/// being finished.
+/// Files that are written in large buffers at a time, for each processor and at most: a shard, and those that are being
+/// finished.
 const LARGE_PER_PROCESSOR: usize = 4;
 const MAX_LARGE: usize = 32;
 
@@ -55,14 +55,33 @@ struct Shared {
     writers: Vec<Writer>,
 }
 
-/// The streams of a class, and buffers that none has.
+/// The streams of a class, and their buffers.
 #[derive(Debug)]
 struct Pool {
     class: Class,
-    /// How many there may be at a time, and how many of these may still be begun.
-    streams: usize,
+    /// How many may be begun beside those that there are.
     left: usize,
-    spare: Vec<Buffer>,
+    spare: SpareBuffers,
+}
+
+/// Buffers that no stream has. What is written comes back here at once, so of files that are filled more slowly than the
+/// disk takes it hardly any has two.
+#[derive(Debug, Clone, Default)]
+struct SpareBuffers(Arc<Mutex<Vec<Buffer>>>);
+
+impl SpareBuffers {
+    /// The one that came last, which the cache may still hold.
+    fn take(&self) -> Option<Buffer> {
+        self.buffers().pop()
+    }
+
+    fn put(&self, buffer: Buffer) {
+        self.buffers().push(buffer.cleared());
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Vec<Buffer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Default for UncachedStreams {
@@ -74,7 +93,7 @@ impl Default for UncachedStreams {
 
 impl UncachedStreams {
     fn new(large: usize, small: usize) -> Self {
-        let pool = |class, streams| Pool { class, streams, left: streams, spare: Vec::new() };
+        let pool = |class, streams| Pool { class, left: streams, spare: SpareBuffers::default() };
         Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small), writers: Vec::new() }))
     }
 
@@ -83,22 +102,19 @@ impl UncachedStreams {
         self.begin_in(|Shared { large, small, .. }| [large, small])
     }
 
-    /// The same to a file that is filled slowly, beside another one. Large buffers are better for it, too, since a write takes
-    /// as long as thousands of lines of an index do, but half of what can be written so is left to others.
+    /// The same to a file that is filled slowly, beside another one. Large buffers would be written with a little less work,
+    /// and cost more in memory that has to be cleared.
     pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
-        self.begin_in(
-            |Shared { large, small, .. }| {
-                if large.left > large.streams / 2 { [large, small] } else { [small, large] }
-            },
-        )
+        self.begin_in(|Shared { large, small, .. }| [small, large])
     }
 
     fn begin_in(self: &Arc<Self>, pools: impl FnOnce(&mut Shared) -> [&mut Pool; 2]) -> Option<UncachedStream> {
         let shared = &mut *self.shared();
         let pool = pools(shared).into_iter().find(|pool| pool.left > 0)?;
         pool.left -= 1;
-        let (class, buffer) = (pool.class, pool.buffer());
-        Some(UncachedStream { class, buffer, writer: None, handed_on: 0, streams: Arc::clone(self) })
+        let (class, spare) = (pool.class, pool.spare.clone());
+        let buffer = spare.take().unwrap_or_else(|| Buffer::new(class.buffer_len));
+        Some(UncachedStream { class, buffer, spare, writer: None, handed_on: 0, streams: Arc::clone(self) })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -109,12 +125,6 @@ impl UncachedStreams {
 impl Shared {
     fn pool(&mut self, class: Class) -> &mut Pool {
         if class.buffer_len == LARGE.buffer_len { &mut self.large } else { &mut self.small }
-    }
-}
-
-impl Pool {
-    fn buffer(&mut self) -> Buffer {
-        self.spare.pop().unwrap_or_else(|| Buffer::new(self.class.buffer_len))
     }
 }
 
@@ -183,17 +193,26 @@ impl Write for UncachedFile {
 pub(crate) struct UncachedStream {
     class: Class,
     buffer: Buffer,
+    spare: SpareBuffers,
     writer: Option<Writer>,
-    /// Buffers that the writer has not given back.
+    /// Buffers of which the writer has not been asked whether they are written.
     handed_on: usize,
     streams: Arc<UncachedStreams>,
 }
 
-/// A thread that writes buffers, to one file after the other, and gives each back in turn.
+/// A thread that writes buffers, to one file after the other, gives them back, and tells of each whether that is done.
 #[derive(Debug)]
 struct Writer {
-    full: Sender<(Arc<File>, Buffer)>,
-    written: Receiver<io::Result<Buffer>>,
+    full: Sender<Full>,
+    written: Receiver<io::Result<()>>,
+}
+
+/// A buffer to be written, and where it goes then.
+#[derive(Debug)]
+struct Full {
+    file: Arc<File>,
+    buffer: Buffer,
+    spare: SpareBuffers,
 }
 
 impl UncachedStream {
@@ -205,12 +224,12 @@ impl UncachedStream {
         if self.writer.is_none() {
             return Ok(false);
         }
-        let next = if self.handed_on + 1 < self.class.buffers {
-            self.streams.shared().pool(self.class).buffer()
-        } else {
-            self.take_back()?
-        };
-        let full = (Arc::clone(file), std::mem::replace(&mut self.buffer, next));
+        if self.handed_on + 1 == self.class.buffers {
+            self.wait_for_one()?;
+        }
+        let next = self.spare.take().unwrap_or_else(|| Buffer::new(self.class.buffer_len));
+        let buffer = std::mem::replace(&mut self.buffer, next);
+        let full = Full { file: Arc::clone(file), buffer, spare: self.spare.clone() };
         if self.writer.as_ref().is_none_or(|writer| writer.full.send(full).is_err()) {
             return Err(writer_has_ended());
         }
@@ -229,8 +248,8 @@ impl UncachedStream {
         writer.ok()
     }
 
-    /// Waits for the buffer that was handed on first.
-    fn take_back(&mut self) -> io::Result<Buffer> {
+    /// Waits until the buffer that was handed on first is written.
+    fn wait_for_one(&mut self) -> io::Result<()> {
         let written = self.writer.as_ref().and_then(|writer| writer.written.recv().ok());
         self.handed_on -= 1;
         written.unwrap_or_else(|| Err(writer_has_ended()))
@@ -253,10 +272,8 @@ impl UncachedStream {
     fn end_writer(&mut self) -> io::Result<()> {
         let mut all_written = Ok(());
         while self.handed_on > 0 {
-            match self.take_back() {
-                Ok(buffer) => self.streams.shared().pool(self.class).spare.push(buffer),
-                Err(error) => all_written = all_written.and(Err(error)),
-            }
+            let written = self.wait_for_one();
+            all_written = all_written.and(written);
         }
         let writer = self.writer.take().filter(|_| all_written.is_ok());
         self.streams.shared().writers.extend(writer);
@@ -268,24 +285,22 @@ impl Drop for UncachedStream {
     fn drop(&mut self) {
         // Whoever gives a file up does not ask whether the rest of it could be written.
         let _unwanted = self.end_writer();
-        let buffer = std::mem::replace(&mut self.buffer, Buffer::new(0)).cleared();
-        let shared = &mut *self.streams.shared();
-        let pool = shared.pool(self.class);
-        pool.left += 1;
-        pool.spare.push(buffer);
+        self.spare.put(std::mem::replace(&mut self.buffer, Buffer::new(0)));
+        self.streams.shared().pool(self.class).left += 1;
     }
 }
 
 impl Writer {
     fn start() -> io::Result<Self> {
-        let (full, to_write) = channel::<(Arc<File>, Buffer)>();
+        let (full, to_write) = channel::<Full>();
         let (done, written) = channel();
         let write = move || {
-            for (file, buffer) in to_write {
+            for Full { file, buffer, spare } in to_write {
                 let result = write_blocks(&file, buffer.filled());
-                // It is closed by whoever waits for the buffer.
+                spare.put(buffer);
+                // It is closed by whoever waits for this.
                 drop(file);
-                if done.send(result.map(|()| buffer.cleared())).is_err() {
+                if done.send(result).is_err() {
                     break;
                 }
             }
@@ -423,7 +438,8 @@ mod tests {
                 assert!(fs::read(&path).unwrap() == expected, "{len} bytes");
             }
             // Each used what the one before had left.
-            assert_eq!(streams.shared().pool(class).spare.len(), class.buffers);
+            let spare = streams.shared().pool(class).spare.buffers().len();
+            assert!((2..=class.buffers).contains(&spare), "{spare}");
             assert_eq!(streams.shared().writers.len(), 1);
         }
     }
@@ -452,11 +468,26 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_large_streams_are_left_to_files_that_others_are_beside() {
+    fn files_beside_others_leave_large_streams_to_them() {
         let streams = Arc::new(UncachedStreams::new(2, 1));
         let begun = [streams.begin_beside(), streams.begin_beside(), streams.begin()].map(Option::unwrap);
         let lens = begun.each_ref().map(|stream| stream.buffer.len);
-        assert_eq!(lens, [LARGE.buffer_len, SMALL.buffer_len, LARGE.buffer_len]);
+        assert_eq!(lens, [SMALL.buffer_len, LARGE.buffer_len, LARGE.buffer_len]);
+    }
+
+    #[test]
+    fn buffers_are_given_back_as_soon_as_they_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let streams = Arc::new(UncachedStreams::new(0, 2));
+        let bytes = bytes(SMALL.buffer_len);
+        let [mut first, mut second] = ["first", "second"]
+            .map(|name| UncachedFile::new(File::create_new(dir.path().join(name)).unwrap(), streams.begin_beside()));
+        first.write_all(&bytes).unwrap();
+        first.stream.as_mut().unwrap().wait_for_one().unwrap();
+        second.write_all(&bytes).unwrap();
+        second.stream.as_mut().unwrap().wait_for_one().unwrap();
+        // Each holds one, and they take turns with a third.
+        assert_eq!(streams.shared().small.spare.buffers().len(), 1);
     }
 
     #[test]
