@@ -5,6 +5,7 @@
 //! to be found and cleared first; that was a seventh of a conversion's CPU time, and half where fresh memory is dear. It
 //! pushed other files out of the cache, and counted against the memory limit of a container.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -52,7 +53,9 @@ struct Shared {
     large: Pool,
     small: Pool,
     /// Threads that no stream has. They end with what is shared.
-    writers: Vec<Writer>,
+    idle: Vec<Writer>,
+    /// The one that was given something last.
+    latest: Option<Writer>,
 }
 
 /// The streams of a class, and their buffers.
@@ -94,27 +97,38 @@ impl Default for UncachedStreams {
 impl UncachedStreams {
     fn new(large: usize, small: usize) -> Self {
         let pool = |class, streams| Pool { class, left: streams, spare: SpareBuffers::default() };
-        Self(Mutex::new(Shared { large: pool(LARGE, large), small: pool(SMALL, small), writers: Vec::new() }))
+        Self(Mutex::new(Shared {
+            large: pool(LARGE, large),
+            small: pool(SMALL, small),
+            idle: Vec::new(),
+            latest: None,
+        }))
     }
 
     /// A stream to a new file, if there may be one more.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
-        self.begin_in(|Shared { large, small, .. }| [large, small])
+        self.begin_in(false, |Shared { large, small, .. }| [large, small])
     }
 
-    /// The same to a file that is filled slowly, beside another one. Large buffers would be written with a little less work,
-    /// and cost more in memory that has to be cleared.
+    /// The same to a file that is filled slowly, beside another one, and is written by the thread of that: it is awake, as one
+    /// of its own would not be. Large buffers would be written with a little less work, and cost more in memory that has to be
+    /// cleared.
     pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
-        self.begin_in(|Shared { large, small, .. }| [small, large])
+        self.begin_in(true, |Shared { large, small, .. }| [small, large])
     }
 
-    fn begin_in(self: &Arc<Self>, pools: impl FnOnce(&mut Shared) -> [&mut Pool; 2]) -> Option<UncachedStream> {
+    fn begin_in(
+        self: &Arc<Self>,
+        is_beside: bool,
+        pools: impl FnOnce(&mut Shared) -> [&mut Pool; 2],
+    ) -> Option<UncachedStream> {
         let shared = &mut *self.shared();
         let pool = pools(shared).into_iter().find(|pool| pool.left > 0)?;
         pool.left -= 1;
         let (class, spare) = (pool.class, pool.spare.clone());
         let buffer = spare.take().unwrap_or_else(|| Buffer::new(class.buffer_len));
-        Some(UncachedStream { class, buffer, spare, writer: None, handed_on: 0, streams: Arc::clone(self) })
+        let (writer, handed_on, streams) = (None, VecDeque::new(), Arc::clone(self));
+        Some(UncachedStream { class, buffer, spare, is_beside, writer, handed_on, streams })
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -194,25 +208,25 @@ pub(crate) struct UncachedStream {
     class: Class,
     buffer: Buffer,
     spare: SpareBuffers,
+    /// Whether the thread is that of another file.
+    is_beside: bool,
     writer: Option<Writer>,
-    /// Buffers of which the writer has not been asked whether they are written.
-    handed_on: usize,
+    /// For each buffer whether it could be written, as far as that has not been asked for.
+    handed_on: VecDeque<Receiver<io::Result<()>>>,
     streams: Arc<UncachedStreams>,
 }
 
-/// A thread that writes buffers, to one file after the other, gives them back, and tells of each whether that is done.
-#[derive(Debug)]
-struct Writer {
-    full: Sender<Full>,
-    written: Receiver<io::Result<()>>,
-}
+/// A thread that writes buffers in the order in which they come, whatever the file.
+#[derive(Debug, Clone)]
+struct Writer(Sender<Full>);
 
-/// A buffer to be written, and where it goes then.
+/// A buffer to be written, where it goes then, and who is told.
 #[derive(Debug)]
 struct Full {
     file: Arc<File>,
     buffer: Buffer,
     spare: SpareBuffers,
+    result: Sender<io::Result<()>>,
 }
 
 impl UncachedStream {
@@ -221,27 +235,25 @@ impl UncachedStream {
         if self.writer.is_none() {
             self.writer = self.begin_writer(file);
         }
-        if self.writer.is_none() {
-            return Ok(false);
-        }
-        if self.handed_on + 1 == self.class.buffers {
+        let Some(writer) = self.writer.clone() else { return Ok(false) };
+        if self.handed_on.len() + 1 == self.class.buffers {
             self.wait_for_one()?;
         }
         let next = self.spare.take().unwrap_or_else(|| Buffer::new(self.class.buffer_len));
         let buffer = std::mem::replace(&mut self.buffer, next);
-        let full = Full { file: Arc::clone(file), buffer, spare: self.spare.clone() };
-        if self.writer.as_ref().is_none_or(|writer| writer.full.send(full).is_err()) {
-            return Err(writer_has_ended());
-        }
-        self.handed_on += 1;
+        let (file, spare, (result, written)) = (Arc::clone(file), self.spare.clone(), channel());
+        writer.0.send(Full { file, buffer, spare, result }).map_err(|_| writer_has_ended())?;
+        self.handed_on.push_back(written);
+        self.streams.shared().latest = Some(writer);
         Ok(true)
     }
 
     /// None where a file cannot be written so, or a thread cannot be had.
     fn begin_writer(&self, file: &File) -> Option<Writer> {
         set_uncached(file, true).ok()?;
-        let idle = self.streams.shared().writers.pop();
-        let writer = idle.map_or_else(Writer::start, Ok);
+        let shared = &mut *self.streams.shared();
+        let ready = if self.is_beside { shared.latest.clone() } else { shared.idle.pop() };
+        let writer = ready.map_or_else(Writer::start, Ok);
         if writer.is_err() {
             set_uncached(file, false).ok()?;
         }
@@ -250,8 +262,7 @@ impl UncachedStream {
 
     /// Waits until the buffer that was handed on first is written.
     fn wait_for_one(&mut self) -> io::Result<()> {
-        let written = self.writer.as_ref().and_then(|writer| writer.written.recv().ok());
-        self.handed_on -= 1;
+        let written = self.handed_on.pop_front().and_then(|written| written.recv().ok());
         written.unwrap_or_else(|| Err(writer_has_ended()))
     }
 
@@ -271,12 +282,12 @@ impl UncachedStream {
     /// Waits until everything that was handed on is written, and gives the first error.
     fn end_writer(&mut self) -> io::Result<()> {
         let mut all_written = Ok(());
-        while self.handed_on > 0 {
+        while !self.handed_on.is_empty() {
             let written = self.wait_for_one();
             all_written = all_written.and(written);
         }
-        let writer = self.writer.take().filter(|_| all_written.is_ok());
-        self.streams.shared().writers.extend(writer);
+        let own = self.writer.take().filter(|_| !self.is_beside);
+        self.streams.shared().idle.extend(own);
         all_written
     }
 }
@@ -293,20 +304,18 @@ impl Drop for UncachedStream {
 impl Writer {
     fn start() -> io::Result<Self> {
         let (full, to_write) = channel::<Full>();
-        let (done, written) = channel();
         let write = move || {
-            for Full { file, buffer, spare } in to_write {
-                let result = write_blocks(&file, buffer.filled());
+            for Full { file, buffer, spare, result } in to_write {
+                let written = write_blocks(&file, buffer.filled());
                 spare.put(buffer);
                 // It is closed by whoever waits for this.
                 drop(file);
-                if done.send(result).is_err() {
-                    break;
-                }
+                // Who has given the file up does not.
+                let _unwanted = result.send(written);
             }
         };
         thread::Builder::new().name("write shard".to_owned()).spawn(write)?;
-        Ok(Self { full, written })
+        Ok(Self(full))
     }
 }
 
@@ -440,7 +449,7 @@ mod tests {
             // Each used what the one before had left.
             let spare = streams.shared().pool(class).spare.buffers().len();
             assert!((2..=class.buffers).contains(&spare), "{spare}");
-            assert_eq!(streams.shared().writers.len(), 1);
+            assert_eq!(streams.shared().idle.len(), 1);
         }
     }
 
@@ -476,6 +485,27 @@ mod tests {
     }
 
     #[test]
+    fn files_beside_others_are_written_by_their_threads() {
+        let dir = tempfile::tempdir().unwrap();
+        let streams = Arc::new(UncachedStreams::new(1, 1));
+        let bytes = bytes(BUFFER_LEN);
+        let file = |name, stream| UncachedFile::new(File::create_new(dir.path().join(name)).unwrap(), stream);
+        let (mut first, mut beside) = (file("first", streams.begin()), file("beside", streams.begin_beside()));
+        for _ in 0..9 {
+            first.write_all(&bytes).unwrap();
+            beside.write_all(&bytes).unwrap();
+        }
+        first.sync_all().unwrap();
+        beside.write_all(&bytes).unwrap();
+        beside.sync_all().unwrap();
+        assert_eq!(streams.shared().idle.len(), 1);
+        for (name, times) in [("first", 9), ("beside", 10)] {
+            let written = fs::read(dir.path().join(name)).unwrap();
+            assert!(written == bytes.repeat(times), "{name}");
+        }
+    }
+
+    #[test]
     fn buffers_are_given_back_as_soon_as_they_are_written() {
         let dir = tempfile::tempdir().unwrap();
         let streams = Arc::new(UncachedStreams::new(0, 2));
@@ -502,7 +532,12 @@ mod tests {
         let failed = (0..4 * LARGE.buffers).find_map(|_| file.write_all(&bytes).err());
         assert_eq!(failed.unwrap().raw_os_error(), Some(Errno::BADF.raw_os_error()));
         drop(file);
-        assert!(streams.shared().writers.is_empty());
+        let path = dir.path().join("next");
+        let mut file = UncachedFile::new(File::create_new(&path).unwrap(), streams.begin());
+        file.write_all(&bytes).unwrap();
+        file.sync_all().unwrap();
+        assert!(fs::read(&path).unwrap() == bytes);
+        assert_eq!(streams.shared().idle.len(), 1);
     }
 
     #[test]
