@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn files_beside_others_are_written_by_their_threads() {
+    fn files_that_share_a_thread_hold_what_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let streams = Arc::new(UncachedStreams::new(1, 1));
         let bytes = bytes(BUFFER_LEN);
@@ -498,6 +498,7 @@ mod tests {
         first.sync_all().unwrap();
         beside.write_all(&bytes).unwrap();
         beside.sync_all().unwrap();
+        // It is given back once, by the file that took it.
         assert_eq!(streams.shared().idle.len(), 1);
         for (name, times) in [("first", 9), ("beside", 10)] {
             let written = fs::read(dir.path().join(name)).unwrap();

@@ -201,7 +201,7 @@ const BLOCK: usize = 64;
 const GROUP: usize = 16;
 
 /// Bytes of text that are fetched into the cache while those before them are made: a block of lines, or some more. The text
-/// goes where it was last written to many records ago, and what is stored there would wait for it: a third of the time.
+/// goes where it was last written to many records ago, and what is stored there would wait for it: a quarter of the time.
 const AHEAD: usize = BLOCK * 16;
 
 /// Bytes that the cache fetches at a time. Where it is another number, that is no more than a fetch too many or one too few.
