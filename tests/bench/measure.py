@@ -1,6 +1,7 @@
 """One command as a whole process: wall and CPU seconds, peak memory."""
 
 import dataclasses
+import math
 import os
 import random
 import shlex
@@ -15,6 +16,13 @@ class Figures:
     cpu: float  # seconds, user and system, of the process and what it started
     user: float  # of these, those that were not spent in the kernel
     rss: float  # MiB, at its peak
+
+
+@dataclasses.dataclass
+class Medians(Figures):
+    """Of some runs."""
+
+    runs: list[Figures]  # in the order of their turns
 
 
 class Failed(Exception):
@@ -65,4 +73,22 @@ def in_turns(jobs, repeat):
 
 
 def median(runs):
-    return Figures(*(statistics.median(getattr(run, field.name) for run in runs) for field in dataclasses.fields(Figures)))
+    fields = dataclasses.fields(Figures)
+    return Medians(*(statistics.median(getattr(run, field.name) for run in runs) for field in fields), runs=runs)
+
+
+def ratios(value, floor, of):
+    """Of two jobs that took turns: the ratio in each."""
+    return [getattr(run, of) / getattr(beside, of) for run, beside in zip(value.runs, floor.runs)]
+
+
+def interval(values):
+    """Where the median of ever more such values would be, 95 times in a hundred; None for fewer than six.
+
+    As many of n values are below it as a coin falls on one side in n throws, however they are distributed.
+    """
+    beyond, probability, ordered = 0, 0.5 ** len(values), sorted(values)
+    while probability <= 0.025:
+        beyond += 1
+        probability += math.comb(len(values), beyond) / 2 ** len(values)
+    return (ordered[beyond - 1], ordered[-beyond]) if beyond else None

@@ -2,10 +2,12 @@
 """The end-to-end benchmark: tests/bench/run.py [--help]. What it measures, and why so: README.md beside this file."""
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import venv
@@ -60,7 +62,7 @@ class Bench:
                 print(f"{table} | {job} | not measured: {figure}", file=sys.stderr)
                 figures[job] = None
                 continue
-            self.rows.append({"table": table, "job": job, **vars(figure)})
+            self.rows.append({"table": table, "job": job, **dataclasses.asdict(figure)})
             print(f"| {table} | {job} | {figure.wall:.2f} | {figure.cpu:.2f} | {figure.rss:.0f} |", flush=True)
         return figures
 
@@ -76,12 +78,22 @@ class Bench:
     def query(self, table, job, query, *options, out=None):
         return self.in_turns(table, {job: self.job(query, *options, out=out)})[job]
 
-    def ratio(self, table, name, value, floor, of="cpu"):
+    def ratio(self, table, name, value, floor):
         if value is None or floor is None or None in floor:
             return
-        ratio = getattr(value, of) / sum(getattr(part, of) for part in floor)
+        ratio = value.cpu / sum(part.cpu for part in floor)
         self.rows.append({"table": table, "ratio": name, "value": ratio})
         print(f"| {table} | **{name}** | | **{ratio:.3f}** | |", flush=True)
+
+    def added(self, table, name, value, none, of="cpu"):
+        """What something adds to a job that took turns with it, in percent, and where that lies in 95 of 100 such series."""
+        if value is None or none is None:
+            return
+        percent = [100 * (ratio - 1) for ratio in measure.ratios(value, none, of)]
+        median, interval = statistics.median(percent), measure.interval(percent)
+        self.rows.append({"table": table, "added": name, "value": median, "interval": interval})
+        within = f" ({interval[0]:+.1f} to {interval[1]:+.1f})" if interval else ""
+        print(f"| {table} | **{name}** | | **{median:+.1f} %**{within} | |", flush=True)
 
     def to_shards(self, table, query, shards):
         """Writing shards, and what no tool can do without: decoding the table, copying the shards, summing them."""
@@ -220,8 +232,8 @@ class Bench:
             }
             none, *others = self.in_turns("lineitem_ml", jobs).values()
             for name, figures in zip(list(emits)[1:], others):
-                self.ratio("lineitem_ml", f"{name} / none, {on}", figures, [none])
-                self.ratio("lineitem_ml", f"{name} / none, {on}, not in the kernel", figures, [none], "user")
+                self.added("lineitem_ml", f"{name} adds, {on}", figures, none)
+                self.added("lineitem_ml", f"{name} adds, {on}, not in the kernel", figures, none, "user")
         remove(out)
 
     def growth(self):
