@@ -61,7 +61,7 @@ mod unpack;
 mod writer;
 
 pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownCompression, gzip_member};
-pub use crc::{CrcPolicy, UnknownCrcPolicy, mask_crc, masked_crc32c, unmask_crc};
+pub use crc::{CrcPolicy, UnknownCrcPolicy, crc32c, crc32c_append, mask_crc, masked_crc32c, unmask_crc};
 pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, frame_header, frame_len, seal_record};

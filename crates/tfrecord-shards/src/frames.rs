@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::Add;
 
-use tfrecord_framing::{Compression, Damage, HEADER_LEN, Position, RecordDecoder, RecordScanner, frame_len};
+use tfrecord_framing::{
+    Compression, Damage, HEADER_LEN, Position, RecordDecoder, RecordScanner, crc32c_append, frame_len,
+};
 
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
@@ -140,7 +142,7 @@ impl<'a> FrameReader<'a> {
         }
         let filled = self.block.get(..self.filled).unwrap_or_default();
         self.figures.file_bytes += filled.len() as u64;
-        self.figures.crc32c = crc32c::crc32c_append(self.figures.crc32c, filled);
+        self.figures.crc32c = crc32c_append(self.figures.crc32c, filled);
         self.progress.advance(filled.len() as u64)?;
         Ok(!filled.is_empty())
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
-use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, gzip_member};
+use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, crc32c_append, gzip_member};
 
 use crate::error::Result;
 use crate::manifest::{OFFSET_INTERVAL, RecordOffset};
@@ -333,7 +333,7 @@ struct Sink<W> {
 impl<W: Write> Write for Sink<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes.get(..written).unwrap_or(bytes));
+        self.crc32c = crc32c_append(self.crc32c, bytes.get(..written).unwrap_or(bytes));
         self.bytes += written as u64;
         Ok(written)
     }

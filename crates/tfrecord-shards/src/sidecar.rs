@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 use serde::{Deserialize, Serialize};
+use tfrecord_framing::{crc32c, crc32c_append};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::index::{IndexLines, IndexName};
@@ -48,7 +49,7 @@ pub struct SidecarEntry {
 
 impl From<&Sidecar> for SidecarEntry {
     fn from(Sidecar { path, content }: &Sidecar) -> Self {
-        Self { path: path.clone(), file_bytes: content.len() as u64, crc32c: crc32c::crc32c(content) }
+        Self { path: path.clone(), file_bytes: content.len() as u64, crc32c: crc32c(content) }
     }
 }
 
@@ -95,7 +96,7 @@ struct ContentSum {
 impl ContentSum {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        self.crc32c = crc32c_append(self.crc32c, bytes);
     }
 }
 

@@ -13,9 +13,10 @@
 //! The window forgets its beginning only when that is more than half of it, so moving what is left, and summing its
 //! prefixes again, costs no more than what was walked over has paid for.
 
-use crc32c::{crc32c_append, crc32c_combine};
+use crc_fast::{CrcAlgorithm::Crc32Iscsi, checksum_combine};
 
 use crate::{
+    crc32c_append,
     frame::{Header, body},
     mask_crc, masked_crc32c,
 };
@@ -90,7 +91,7 @@ impl Window {
         } else {
             let (to, len) = (end - crate::FOOTER_LEN, payload.len());
             let (before, whole) = (self.prefix_crc(to - len), self.prefix_crc(to));
-            found == mask_crc(crc32c_combine(before, whole, len))
+            found == mask_crc(checksum_combine(Crc32Iscsi, before.into(), whole.into(), len as u64) as u32)
         };
         if !sound {
             self.failed = self.failed.max(end);

@@ -3,6 +3,8 @@
 use std::mem;
 use std::ops::Range;
 
+use tfrecord_framing::crc32c;
+
 use super::buckets::{BucketBits, BucketEntry, decode_entries};
 use super::key::SortKey;
 use super::run::{BLOCK_ENTRIES, Entry, FileEntry, FileRun, Item, MemoryRun, Run, RunSet, Stored};
@@ -182,7 +184,7 @@ impl Cursor {
                 raw.resize(place.entries_len(), 0);
                 set.read(&file.file, raw, place.start)?;
                 let Some((entries, checksum)) = raw.split_last_chunk() else { return Ok(()) };
-                if crc32c::crc32c(entries) != u32::from_le_bytes(*checksum) {
+                if crc32c(entries) != u32::from_le_bytes(*checksum) {
                     return Err(set.damaged("keys have another checksum"));
                 }
                 let end = decode_entries(entries, place.start + raw.len() as u64, |entry| {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use tfrecord_framing::crc32c_append;
 
 use super::RecordSorter;
 use super::buckets::{BucketBits, BucketFile, BucketPlace, Buckets};
@@ -166,7 +167,7 @@ impl RunFiles {
                 let mut place = BucketPlace { start: append(&[])?, rows: buckets.bucket_rows(bucket) as u32, end: 0 };
                 let mut checksum = 0;
                 for part in entries {
-                    checksum = crc32c::crc32c_append(checksum, part);
+                    checksum = crc32c_append(checksum, part);
                     append(part)?;
                 }
                 place.end = append(&checksum.to_le_bytes())?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
+use tfrecord_framing::crc32c;
 
 use super::buckets::{BucketBits, BucketFile, Buckets};
 use super::kept::{Kept, KeptRecord, Slabs};
@@ -343,7 +344,7 @@ impl EntryForm {
             }
             out.extend_from_slice(&start.to_le_bytes());
             // Finds a page of the file that was not written, too: that of zeros is not zero.
-            let checksum = crc32c::crc32c(out.get(block..).unwrap_or_default());
+            let checksum = crc32c(out.get(block..).unwrap_or_default());
             out.extend_from_slice(&checksum.to_le_bytes());
         }
     }
@@ -352,7 +353,7 @@ impl EntryForm {
     #[inline]
     fn decode(self, block: &[u8], each: impl FnMut(FileEntry)) -> Option<()> {
         let (checked, checksum) = block.split_last_chunk()?;
-        if crc32c::crc32c(checked) != u32::from_le_bytes(*checksum) {
+        if crc32c(checked) != u32::from_le_bytes(*checksum) {
             return None;
         }
         let (entries, start) = checked.split_last_chunk()?;
