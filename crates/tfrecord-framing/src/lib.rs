@@ -23,6 +23,7 @@
 //! | get from one record to the next without reading it | [`frame_len`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
+//! | checksum a file | [`crc32c()`], [`crc32c_append`] |
 //!
 //! This crate knows nothing of what is inside a record, starts no thread and opens no file.
 //!
