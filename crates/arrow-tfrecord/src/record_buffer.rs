@@ -7,29 +7,37 @@ use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
 /// Whole framed records, one behind the other, as they stand in a TFRecord file, and where each ends.
 ///
 /// The buffer keeps its allocation when it is [cleared](Self::clear), so one buffer serves any number of batches.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RecordBuffer {
     /// Longer than what is filled: the rest has been written before, which saves clearing it again.
     bytes: Vec<u8>,
     filled: usize,
-    /// Where each record ends in `bytes`.
-    ends: Vec<usize>,
+    /// Zero, and where each record ends in `bytes`.
+    bounds: Vec<usize>,
+}
+
+impl Default for RecordBuffer {
+    fn default() -> Self {
+        Self::with_capacity(0, 0)
+    }
 }
 
 impl RecordBuffer {
     /// A buffer with room for so many framed bytes of so many records.
     pub fn with_capacity(bytes: usize, records: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), filled: 0, ends: Vec::with_capacity(records) }
+        let mut bounds = Vec::with_capacity(1 + records);
+        bounds.push(0);
+        Self { bytes: Vec::with_capacity(bytes), filled: 0, bounds }
     }
 
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.bounds.len() - 1
     }
 
     /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// Every record, framed.
@@ -40,17 +48,18 @@ impl RecordBuffer {
     /// The byte behind record `index`, counted from the buffer's start; the length of the whole for an index past
     /// the last record.
     pub fn record_end(&self, index: usize) -> usize {
-        self.ends.get(index).copied().unwrap_or(self.filled)
+        self.record_start(index.saturating_add(1))
     }
 
-    /// The byte behind each record. The first record starts at byte 0, every other where the one before it ends.
-    pub fn record_ends(&self) -> &[usize] {
-        &self.ends
+    /// Where some of the records start, and where the last of them ends: one place more than there are records. None for a
+    /// range that is not of this buffer.
+    pub fn record_bounds(&self, records: Range<usize>) -> Option<&[usize]> {
+        self.bounds.get(records.start..=records.end)
     }
 
-    /// The byte at which record `index` starts.
+    /// The byte at which record `index` starts; the length of the whole for an index past the last record.
     pub fn record_start(&self, index: usize) -> usize {
-        if index == 0 { 0 } else { self.record_end(index - 1) }
+        self.bounds.get(index).copied().unwrap_or(self.filled)
     }
 
     /// Record `index` by itself, without its frame; nothing for an index past the last record.
@@ -79,7 +88,7 @@ impl RecordBuffer {
 
     /// Bytes that the buffer holds on to, filled or not.
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+        self.bytes.capacity() + self.bounds.capacity() * size_of::<usize>()
     }
 
     /// Drops the records and keeps the allocation.
@@ -90,7 +99,7 @@ impl RecordBuffer {
     /// Drops all records but the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.filled = self.record_start(len);
-        self.ends.truncate(len);
+        self.bounds.truncate(len + 1);
     }
 
     /// Room for `additional` bytes behind the last record. What it holds is of no meaning.
@@ -100,7 +109,7 @@ impl RecordBuffer {
         if self.bytes.len() < needed {
             self.bytes.resize(needed, 0);
         }
-        Spare { bytes: &mut self.bytes, filled: &mut self.filled, ends: &mut self.ends }
+        Spare { bytes: &mut self.bytes, filled: &mut self.filled, bounds: &mut self.bounds }
     }
 }
 
@@ -109,7 +118,7 @@ pub(crate) struct Spare<'a> {
     /// The whole buffer, so that positions in it are the positions in the file.
     pub(crate) bytes: &'a mut [u8],
     filled: &'a mut usize,
-    ends: &'a mut Vec<usize>,
+    bounds: &'a mut Vec<usize>,
 }
 
 impl Spare<'_> {
@@ -122,6 +131,6 @@ impl Spare<'_> {
     #[inline]
     pub(crate) fn push_record(&mut self, end: usize) {
         *self.filled = end;
-        self.ends.push(end);
+        self.bounds.push(end);
     }
 }

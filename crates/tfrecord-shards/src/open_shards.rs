@@ -17,6 +17,9 @@ use crate::shard_writer::{ShardStats, ShardWriter};
 use crate::sharding::Piece;
 use crate::sidecar::IndexFile;
 
+/// Buffers of fewer bytes are appended by one thread: no other has them in its cache.
+const PARALLEL_LEN: usize = 1 << 20;
+
 /// Where shards are made: a staging directory, or whatever else takes their bytes.
 pub trait ShardSinks {
     /// What takes the bytes of one shard.
@@ -160,8 +163,8 @@ impl<S: ShardSinks> OpenShards<S> {
         Ok(())
     }
 
-    /// Adds records of a buffer to their shards, which are opened if need be: several at a time, on the rayon pool that
-    /// the call runs in.
+    /// Adds records of a buffer to their shards, which are opened if need be: of a large one, to several at a time, on the rayon
+    /// pool that the call runs in.
     ///
     /// # Errors
     /// When a shard cannot be created or written to. The set is of no use then.
@@ -173,8 +176,13 @@ impl<S: ShardSinks> OpenShards<S> {
         ranges.keys().try_for_each(|&shard| self.open(shard))?;
         let open = self.open.iter_mut();
         let mut work: Vec<_> = open.filter_map(|(shard, open)| Some((&mut open.0, ranges.remove(shard)?))).collect();
-        work.par_iter_mut()
-            .try_for_each(|(writer, ranges)| ranges.iter().try_for_each(|range| writer.append(records, range.clone())))
+        let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<Range<usize>>)| {
+            ranges.iter().try_for_each(|range| writer.append(records, range.clone()))
+        };
+        if records.bytes().len() < PARALLEL_LEN {
+            return work.iter_mut().try_for_each(append);
+        }
+        work.par_iter_mut().try_for_each(append)
     }
 
     /// Hands out the shards before this one, which no more records go to.

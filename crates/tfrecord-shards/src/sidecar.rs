@@ -171,9 +171,8 @@ impl IndexWriter {
     pub(crate) fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
         let mut next = records.start;
         while next < records.end {
-            let before = next.checked_sub(1);
-            if let Some(ends) = before.and_then(|before| framed.record_ends().get(before..records.end)) {
-                next += self.append_between(ends)?;
+            if let Some(bounds) = framed.record_bounds(next..records.end) {
+                next += self.append_between(bounds)?;
             }
             // What is too little to be made together, or not as most records are.
             let few = next..records.end.min(next + FEW_LINES);
@@ -186,15 +185,15 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Adds the records between the first of these ends and the last, or some of them, and tells how many. Their lines are
-    /// made right where the file collects them, if it does.
-    fn append_between(&mut self, ends: &[usize]) -> Result<usize> {
+    /// Adds the records between these bounds, or some of them, and tells how many. Their lines are made right where the file
+    /// collects them, if it does.
+    fn append_between(&mut self, bounds: &[usize]) -> Result<usize> {
         let collects = match &mut self.sink {
             Some(IndexSink::Uncached(file)) => file.room(IndexLines::LONGEST_BLOCK).is_some(),
             Some(IndexSink::Reopened) | None => false,
         };
         if !collects {
-            return Ok(self.lines.push_between(ends));
+            return Ok(self.lines.push_between(bounds));
         }
         if !self.lines.text().is_empty() {
             self.flush()?;
@@ -206,7 +205,7 @@ impl IndexWriter {
             // No more than the cache still holds when it is summed up.
             let room_len = room.len().min(INDEX_BUFFER_LEN);
             let room = room.get_mut(..room_len).unwrap_or_default();
-            let made = self.lines.put(ends.get(records..).unwrap_or_default(), room);
+            let made = self.lines.put(bounds.get(records..).unwrap_or_default(), room);
             self.sum.add(room.get(..made.bytes).unwrap_or_default());
             file.advance(made.bytes).at("write", &self.path)?;
             records += made.records;

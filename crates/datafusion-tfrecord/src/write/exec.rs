@@ -24,11 +24,12 @@ use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
 use super::deal::DealExec;
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
-use super::partition::{PartitionWrite, Placement, WriteMetrics};
+use super::partition::{PartitionWrite, WriteMetrics};
 use super::plan::exact_rows;
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
 use super::sorted::{Arrangement, SortMetrics, SortedWrite, Sorting};
+use super::unit_writer::Placement;
 use super::units::PartitionPlace;
 
 /// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition that tells

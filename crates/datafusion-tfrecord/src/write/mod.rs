@@ -50,6 +50,7 @@ mod sealing;
 mod sorted;
 mod staging;
 mod target;
+mod unit_writer;
 mod units;
 mod upload;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
-use arrow_tfrecord::{Encoder, Mapping, RecordBuffer};
+use arrow_tfrecord::{BoundBatch, Encoder, Mapping, RecordBuffer};
 use datafusion_common::{Result, internal_datafusion_err};
 use tfrecord_sidecars::snapshot::Snapshot;
 use tfrecord_sidecars::stats::{Detail, Statistics};
@@ -95,6 +95,11 @@ impl RowEncoder {
         self.observer.clone()
     }
 
+    /// Whether the rows of a batch can be encoded some at a time: by [`bind`](Self::bind).
+    pub(super) fn encodes_some(&self) -> bool {
+        self.snapshot.is_none()
+    }
+
     /// Appends the records of every row of a batch, or on error nothing. `rows_before` are those of the partition before it.
     ///
     /// # Errors
@@ -103,15 +108,36 @@ impl RowEncoder {
         if let Some(snapshot) = &self.snapshot {
             return Ok(snapshot.encode(rows, out)?);
         }
-        let Some(observer) = &self.observer else { return Ok(self.encoder.encode(rows, out)?) };
+        let bound = self.bind(rows)?;
+        bound.encode(0..rows.num_rows(), out)?;
+        self.observe(&bound, rows, rows_before)
+    }
+
+    /// Checks the values of a batch, whose rows can be encoded then, and are to be [observed](Self::observe).
+    ///
+    /// # Errors
+    /// As [`Encoder::bind`].
+    pub(super) fn bind(&self, rows: &RecordBatch) -> Result<BoundBatch<'_>, RowsError> {
+        Ok(self.encoder.bind(rows)?)
+    }
+
+    /// Gathers what sidecars need of a batch. `rows_before` are those of the partition before it.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind), of batches that others have left.
+    pub(super) fn observe(
+        &self,
+        bound: &BoundBatch<'_>,
+        rows: &RecordBatch,
+        rows_before: u64,
+    ) -> Result<(), RowsError> {
+        let Some(observer) = &self.observer else { return Ok(()) };
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        let bound = self.encoder.bind(rows)?;
-        bound.encode(0..rows.num_rows(), out)?;
         if observer.detail == Detail::Presence {
             if let Some(statistics) = &mut observer.state().statistics {
-                statistics.update(&bound);
+                statistics.update(bound);
             }
             return Ok(());
         }
@@ -120,7 +146,7 @@ impl RowEncoder {
             state.waiting.insert(rows_before, rows.clone());
         } else if let Some(mut statistics) = state.statistics.take() {
             drop(state);
-            statistics.update(&bound);
+            statistics.update(bound);
             state = observer.state();
             state.rows += rows.num_rows() as u64;
             state.statistics = Some(statistics);

@@ -17,6 +17,10 @@ use crate::error::{encode_error, sidecar_error};
 /// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
 pub(super) const UNIT_BYTES: usize = 2 << 20;
 
+/// Framed bytes to encode and append at a time, where records are appended as soon as they are encoded: a fraction of the
+/// second-level cache.
+const BLOCK_BYTES: usize = 256 << 10;
+
 /// Most rows of a job: those of one batch of the engine. How long records are is told by those before, so where short ones
 /// are followed by long ones a job holds no more than the engine does anyway.
 const MAX_UNIT_ROWS: usize = 1 << 13;
@@ -55,6 +59,12 @@ impl UnitSize {
         }
     }
 
+    /// Rows that are encoded and appended at a time.
+    pub(super) fn block_rows(&self) -> usize {
+        let rows = BLOCK_BYTES.checked_div(self.record_len.load(Ordering::Relaxed)).unwrap_or(ShardDeal::MAX_BLOCK);
+        whole_blocks(rows.max(1))
+    }
+
     /// Rows of a unit that starts with this batch.
     fn rows(&self, first: &RecordBatch) -> usize {
         match self.record_len.load(Ordering::Relaxed) {
@@ -63,9 +73,14 @@ impl UnitSize {
                 let len = first.get_array_memory_size() / first.num_rows().max(1);
                 (self.bytes / len.max(1)).clamp(1, ShardDeal::MAX_BLOCK)
             }
-            len => (self.bytes / len).clamp(1, MAX_UNIT_ROWS),
+            len => whole_blocks((self.bytes / len).clamp(1, MAX_UNIT_ROWS)),
         }
     }
+}
+
+/// So many rows, or somewhat fewer that make whole blocks of what encoding and dealing do at a time.
+fn whole_blocks(rows: usize) -> usize {
+    if rows < ShardDeal::MAX_BLOCK { rows } else { rows - rows % ShardDeal::MAX_BLOCK }
 }
 
 /// A write partition among others, as errors name it.

@@ -104,28 +104,28 @@ impl IndexLines {
         }
     }
 
-    /// Adds the records between the first of these ends and the last, as far as [`put`](Self::put) makes their lines and they
-    /// fit. Tells how many that were.
-    pub(crate) fn push_between(&mut self, ends: &[usize]) -> usize {
+    /// Adds the records between these bounds, as far as [`put`](Self::put) makes their lines and they fit. Tells how many that
+    /// were.
+    pub(crate) fn push_between(&mut self, bounds: &[usize]) -> usize {
         let mut text = mem::take(&mut self.text);
-        let made = self.put(ends, text.get_mut(self.filled..).unwrap_or_default());
+        let made = self.put(bounds, text.get_mut(self.filled..).unwrap_or_default());
         self.text = text;
         self.filled += made.bytes;
         made.records
     }
 
-    /// Makes lines in a text of the caller's: of the records between the first of these ends and the last, from the first
-    /// record on, some at a time. It ends before less than a group of them, before what is not as most records are, and
-    /// where there is not [room for any block](Self::LONGEST_BLOCK).
-    pub(crate) fn put(&mut self, ends: &[usize], text: &mut [u8]) -> MadeLines {
+    /// Makes lines in a text of the caller's: of the records between these bounds, from the first on, some at a time. It ends
+    /// before less than a group of them, before what is not as most records are, and where there is not
+    /// [room for any block](Self::LONGEST_BLOCK).
+    pub(crate) fn put(&mut self, bounds: &[usize], text: &mut [u8]) -> MadeLines {
         let (mut made, mut numbers) = (MadeLines::default(), Numbers::default());
         while let Some(text) = text.get_mut(made.bytes..made.bytes + Self::LONGEST_BLOCK)
-            && let Some(ends) = ends.get(made.records..)
+            && let Some(bounds) = bounds.get(made.records..)
         {
             for line in 0..AHEAD / CACHE_LINE {
                 prefetch_index(&*text, AHEAD + line * CACHE_LINE);
             }
-            let block = self.put_block(ends, text, &mut numbers);
+            let block = self.put_block(bounds, text, &mut numbers);
             if block.records == 0 {
                 break;
             }
@@ -136,10 +136,10 @@ impl IndexLines {
 
     /// The lines of one block, or of what there is of it. What `numbers` hold is of no use later.
     #[inline]
-    fn put_block(&mut self, ends: &[usize], text: &mut [u8], numbers: &mut Numbers) -> MadeLines {
-        let records = BLOCK.min(ends.len().saturating_sub(1) / GROUP * GROUP);
+    fn put_block(&mut self, bounds: &[usize], text: &mut [u8], numbers: &mut Numbers) -> MadeLines {
+        let records = BLOCK.min(bounds.len().saturating_sub(1) / GROUP * GROUP);
         let (true, Some(begins @ [first, ..]), Some(ends @ [.., last])) =
-            (self.has_digits(), ends.get(..records), ends.get(1..=records))
+            (self.has_digits(), bounds.get(..records), bounds.get(1..=records))
         else {
             return MadeLines::default();
         };
