@@ -17,7 +17,7 @@ use crate::shard_writer::{ShardStats, ShardWriter};
 use crate::sharding::Piece;
 use crate::sidecar::IndexFile;
 
-/// Buffers of fewer bytes are appended by one thread: no other has them in its cache.
+/// Buffers of fewer bytes are appended by one thread, if nothing is compressed: no other has them in its cache.
 const PARALLEL_LEN: usize = 1 << 20;
 
 /// Where shards are made: a staging directory, or whatever else takes their bytes.
@@ -163,8 +163,8 @@ impl<S: ShardSinks> OpenShards<S> {
         Ok(())
     }
 
-    /// Adds records of a buffer to their shards, which are opened if need be: of a large one, to several at a time, on the rayon
-    /// pool that the call runs in.
+    /// Adds records of a buffer to their shards, which are opened if need be: to several at a time, on the rayon pool that the
+    /// call runs in, but for small buffers that are only copied.
     ///
     /// # Errors
     /// When a shard cannot be created or written to. The set is of no use then.
@@ -179,7 +179,7 @@ impl<S: ShardSinks> OpenShards<S> {
         let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<Range<usize>>)| {
             ranges.iter().try_for_each(|range| writer.append(records, range.clone()))
         };
-        if records.bytes().len() < PARALLEL_LEN {
+        if self.compression == Compression::None && records.bytes().len() < PARALLEL_LEN {
             return work.iter_mut().try_for_each(append);
         }
         work.par_iter_mut().try_for_each(append)

@@ -122,7 +122,7 @@ impl Work {
         Self { dir, run, writer }
     }
 
-    /// Finishes what is complete of a unit and all that is left of it, and gives the number of shards.
+    /// Finishes what is complete, and appends all that is left.
     fn seal(&self, mut written: Written) {
         loop {
             assert!(written.complete.len() <= OpenShards::MAX_PIECES, "{} shards at once", written.complete.len());
