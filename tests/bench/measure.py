@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import mmap
 import os
+import pathlib
 import random
 import shlex
 import statistics
@@ -42,6 +44,22 @@ def once(command, environment):
     if process.returncode != 0:
         raise Failed(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{errors}")
     return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_utime, usage.ru_maxrss / 1024)
+
+
+def warm(mebibytes):
+    """Uses so much memory and gives it back, for a job that starts at once.
+
+    A virtual machine may hand free memory to its host after a second or two, and getting a huge page of 2 MiB back takes
+    milliseconds of the kernel's time. Which job pays for that is chance, and it may be more than what jobs differ by. It has
+    to be done by this process: if another one ends between, its job finds other pages. Linux counts the peak of a process
+    from that of the one which starts it, so this one's is set back.
+    """
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with mmap.mmap(-1, mebibytes << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            for page in range(0, len(memory), 2 << 20):
+                memory[page] = 1
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 class Job:
