@@ -10,13 +10,13 @@ import shlex
 import statistics
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 
 @dataclasses.dataclass
 class Figures:
     wall: float  # seconds
     cpu: float  # seconds, user and system, of the process and what it started
-    user: float  # of these, those that were not spent in the kernel
     rss: float  # MiB, at its peak
 
 
@@ -43,7 +43,7 @@ def once(command, environment):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise Failed(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{errors}")
-    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_utime, usage.ru_maxrss / 1024)
+    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def warm(mebibytes):
@@ -90,14 +90,39 @@ def in_turns(jobs, repeat):
     return {name: failed.get(name) or median(runs[name]) for name in jobs}
 
 
+def at_once(jobs, repeat, processors):
+    """The medians over some runs of jobs that run at the same time, all on the first so many processors; by name.
+
+    What else a machine does changes from one second to the next, and how fast it is does: two runs of the same job differ by
+    several percent. Jobs that share the processors get the same part of each moment, and differ by about one. Each waits for
+    the others, and has to do with less of the cache than alone.
+    """
+
+    def pin():
+        if hasattr(os, "sched_setaffinity"):
+            # Of this thread, and so of the jobs that it starts.
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
+
+    runs, order, random_order = {name: [] for name in jobs}, list(jobs), random.Random(repeat)
+    with ThreadPoolExecutor(len(jobs), initializer=pin) as threads:
+        for _ in range(repeat):
+            random_order.shuffle(order)
+            for job in jobs.values():
+                job.before()
+            started = {name: threads.submit(once, jobs[name].command, jobs[name].environment) for name in order}
+            for name, run in started.items():
+                runs[name].append(run.result())
+    return {name: median(figures) for name, figures in runs.items()}
+
+
 def median(runs):
     fields = dataclasses.fields(Figures)
     return Medians(*(statistics.median(getattr(run, field.name) for run in runs) for field in fields), runs=runs)
 
 
-def ratios(value, floor, of):
-    """Of two jobs that took turns: the ratio in each."""
-    return [getattr(run, of) / getattr(beside, of) for run, beside in zip(value.runs, floor.runs)]
+def ratios(value, floor):
+    """Of the CPU time of two jobs that ran at once: the ratio each time."""
+    return [run.cpu / beside.cpu for run, beside in zip(value.runs, floor.runs)]
 
 
 def interval(values):

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 REQUIREMENTS = HERE / "requirements.txt"
 
-# More than twice what a conversion takes with all sidecars.
+# Twice what two conversions at once take, with all sidecars.
 WARM_MEBIBYTES = 1000
 
 
@@ -65,9 +65,12 @@ class Bench:
                 print(f"{table} | {job} | not measured: {figure}", file=sys.stderr)
                 figures[job] = None
                 continue
-            self.rows.append({"table": table, "job": job, **dataclasses.asdict(figure)})
-            print(f"| {table} | {job} | {figure.wall:.2f} | {figure.cpu:.2f} | {figure.rss:.0f} |", flush=True)
+            self.figures(table, job, figure)
         return figures
+
+    def figures(self, table, job, figure):
+        self.rows.append({"table": table, "job": job, **dataclasses.asdict(figure)})
+        print(f"| {table} | {job} | {figure.wall:.2f} | {figure.cpu:.2f} | {figure.rss:.0f} |", flush=True)
 
     def take(self, table, job, command, before=lambda: None, environment=None):
         """Measures a job by itself."""
@@ -88,11 +91,9 @@ class Bench:
         self.rows.append({"table": table, "ratio": name, "value": ratio})
         print(f"| {table} | **{name}** | | **{ratio:.3f}** | |", flush=True)
 
-    def added(self, table, name, value, none, of="cpu"):
-        """What something adds to a job that took turns with it, in percent, and where that lies in 95 of 100 such series."""
-        if value is None or none is None:
-            return
-        percent = [100 * (ratio - 1) for ratio in measure.ratios(value, none, of)]
+    def added(self, table, name, value, none):
+        """What something adds to a job that ran at the same time, in percent, and where that lies in 95 of 100 such series."""
+        percent = [100 * (ratio - 1) for ratio in measure.ratios(value, none)]
         median, interval = statistics.median(percent), measure.interval(percent)
         self.rows.append({"table": table, "added": name, "value": median, "interval": interval})
         within = f" ({interval[0]:+.1f} to {interval[1]:+.1f})" if interval else ""
@@ -222,26 +223,30 @@ class Bench:
         remove(out)
 
     def sidecars(self):
-        """What is written beside the shards, in the same pass."""
-        path, out = self.table("lineitem_ml"), self.work / "sidecars.shards"
-        every = "tfds,tfmd,parse-fn,stats,index"
-        emits = {"none": [], "tfds": ["--emit", "tfds"], "index": ["--emit", "index"], "all": ["--emit", every]}
+        """What is written beside the shards, in the same pass; nothing adds nothing, or the measure is wrong."""
+        path, outs = self.table("lineitem_ml"), [self.work / f"sidecars.{name}" for name in ("without", "with")]
 
         def before():
-            remove(out)
+            remove(*outs)
             measure.warm(WARM_MEBIBYTES)
 
-        for threads, on in {"1": "1 thread", "2": "2 threads"}.items():
-            convert = [self.command, "-q", f"SELECT * FROM '{path}'", "--out", out, "--threads", threads]
-            jobs = {
-                f"to shards, {on}, sidecars: {name}": measure.Job([*convert, *emit], before)
-                for name, emit in emits.items()
-            }
-            none, *others = self.in_turns("lineitem_ml", jobs).values()
-            for name, figures in zip(list(emits)[1:], others):
-                self.added("lineitem_ml", f"{name} adds, {on}", figures, none)
-                self.added("lineitem_ml", f"{name} adds, {on}, not in the kernel", figures, none, "user")
-        remove(out)
+        def convert(threads, out, *options, before=lambda: None):
+            command = [self.command, "-q", f"SELECT * FROM '{path}'", "--out", out, "--threads", str(threads), *options]
+            return measure.Job(command, before)
+
+        every = "tfds,tfmd,parse-fn,stats,index"
+        emits = {"nothing": [], "tfds": ["--emit", "tfds"], "index": ["--emit", "index"], "all": ["--emit", every]}
+        for threads, on in {1: "1 thread", 2: "2 threads"}.items():
+            for name, emit in emits.items():
+                jobs = {
+                    "without": convert(threads, outs[0], before=before),
+                    "with": convert(threads, outs[1], *emit),
+                }
+                figures = measure.at_once(jobs, self.repeat, threads)
+                self.figures("lineitem_ml", f"to shards, {on}, beside one with {name}", figures["without"])
+                self.figures("lineitem_ml", f"to shards, {on}, with {name}", figures["with"])
+                self.added("lineitem_ml", f"{name} adds, {on}", figures["with"], figures["without"])
+        remove(*outs)
 
     def growth(self):
         """The same work on more of everything: it should cost in proportion to the bytes."""
