@@ -32,7 +32,7 @@ impl Statistics {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
              <h1>{title}</h1>\n<p>{} records, {features} features. A <b>≈</b> marks estimates: medians and histograms by \
-             rank within 1 %, numbers of distinct values within 4 %.</p>\n",
+             rank within 1\u{202f}%, numbers of distinct values within 4\u{202f}%.</p>\n",
             counted(self.rows),
         );
         page += "<table>\n<thead><tr><th>Feature</th><th>Missing</th><th>Values</th><th>Histogram</th>\
