@@ -8,11 +8,11 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use arrow_schema::{DataType, SchemaRef};
-use arrow_tfrecord::SchemaInference;
+use arrow_schema::{DataType, Field, Schema};
 use serde_json::Value;
 use tfrecord_framing::{RecordReader, Records};
-use tfrecord_sidecars::{json_line, textproto, tfmd};
+use tfrecord_sidecars::describe::{DescribeOptions, describe};
+use tfrecord_sidecars::{SchemaForm, json_line, textproto, tfmd};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
@@ -73,31 +73,50 @@ fn every_schema_is_read_or_refused_by_name() -> Result {
     Ok(())
 }
 
-/// What TensorFlow Datasets says of its features is what its records hold.
+/// What TensorFlow Datasets has told of its features, describing its records tells, too.
 #[test]
-fn features_json_agrees_with_inference() -> Result {
+fn features_are_those_of_tensorflow_datasets() -> Result {
     let Some(corpus) = corpus() else { return Ok(()) };
     let mut compared = 0;
     for path in files(&corpus.join("tfds"), &|name| name == "features.json") {
-        let folder = path.parent().ok_or("no folder")?;
-        let features: Value = serde_json::from_slice(&fs::read(&path)?)?;
-        let mut told = BTreeMap::new();
-        tell(&features, "", &mut told);
-        let inferred = inferred(folder)?;
-        for field in inferred.fields() {
-            // A list in lists has features for its values and its rows.
-            let (name, is_part) = match field.name().split_once("/ragged_") {
-                Some((name, "flat_values")) => (name, false),
-                Some((name, _)) => (name, true),
-                None => (field.name().as_str(), false),
-            };
-            let expected = told.get(name).ok_or_else(|| format!("{}: {name} is not told of", path.display()))?;
-            let found = if is_part { "" } else { kind(field.data_type()) };
-            assert!(is_part || found == *expected, "{}: {name} is {expected}, found {found}", path.display());
-            compared += 1;
-        }
+        let features = |json: &str| -> Result<BTreeMap<String, &'static str>> {
+            let mut told = BTreeMap::new();
+            tell(&serde_json::from_str(json)?, "", &mut told);
+            Ok(told)
+        };
+        let described = describe(path.parent().ok_or("no folder")?, &DescribeOptions::default())?;
+        let (ours, theirs) = (described.table("set/").render(SchemaForm::FeaturesJson)?, fs::read_to_string(&path)?);
+        let theirs = features(&theirs)?;
+        assert_eq!(features(&ours)?, theirs, "{}", path.display());
+        compared += theirs.len();
     }
     assert!(compared >= 20, "{compared}");
+    Ok(())
+}
+
+/// The same of what TFX has told of its examples: their types, and which features have one value in each.
+#[test]
+fn schemas_are_those_of_tfx() -> Result {
+    let Some(corpus) = corpus() else { return Ok(()) };
+    for (records, schema, without_kind) in [
+        // Of the tract there is no value in the records: its features are of no kind.
+        ("csv_example_gen/Split-eval", "schema_gen/schema.pbtxt", &["pickup_census_tract"][..]),
+        ("penguin/data/Split-train", "penguin/schema/schema.pbtxt", &[]),
+    ] {
+        let described = describe(&corpus.join("tfrecord/tfx").join(records), &DescribeOptions::default())?;
+        let ours = tfmd::schema_from_pbtxt(&described.table("set/").render(SchemaForm::Pbtxt)?)?;
+        let theirs = tfmd::schema_from_pbtxt(&fs::read_to_string(corpus.join("tfmd/tfx").join(schema))?)?;
+        let kinds = |schema: &Schema| -> BTreeMap<String, &'static str> {
+            schema.fields().iter().map(|field| (field.name().clone(), kind(field.data_type()))).collect()
+        };
+        let mut expected = kinds(&theirs);
+        expected.retain(|name, _| !without_kind.contains(&name.as_str()));
+        assert_eq!(kinds(&ours), expected, "{records}");
+        let is_one = |field: &Field| !field.is_nullable() && !matches!(field.data_type(), DataType::List(_));
+        for field in theirs.fields().iter().filter(|field| is_one(field)) {
+            assert!(is_one(ours.field_with_name(field.name())?), "{records}: {}", field.name());
+        }
+    }
     Ok(())
 }
 
@@ -131,20 +150,9 @@ fn kind(data_type: &DataType) -> &'static str {
         DataType::Int64 => "int64",
         DataType::Float32 => "float",
         DataType::Utf8 | DataType::Binary => "bytes",
-        DataType::List(item) => kind(item.data_type()),
+        DataType::List(item) | DataType::FixedSizeList(item, _) => kind(item.data_type()),
         other => panic!("{other}"),
     }
-}
-
-fn inferred(folder: &Path) -> Result<SchemaRef> {
-    let mut inference = SchemaInference::new();
-    for path in files(folder, &|name| name.contains(".tfrecord")) {
-        let records = records(&path)?;
-        for (record, position) in records.iter().zip(records.positions()) {
-            inference.observe(record, *position)?;
-        }
-    }
-    Ok(inference.finish().into())
 }
 
 fn records(path: &Path) -> Result<Records> {

@@ -13,6 +13,7 @@ mod came_back;
 mod checker;
 mod corpus;
 mod damage;
+mod described;
 mod examples;
 mod faults;
 mod golden;

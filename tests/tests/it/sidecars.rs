@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tfr_examples::trips_path;
-use tfr_tests::{S3Server, Scratch, repository, run, tfr_sql};
+use tfr_tests::{S3Server, Scratch, run, tfr_sql};
 
 use crate::checker::{with_tensorflow, with_tfx};
 
@@ -270,73 +270,6 @@ fn they_go_to_object_stores() {
     let arguments = ["--emit", "tfds", "--mode", "overwrite"];
     let refused = run(server.tfr_sql().arg(rows(10)).args(["--out", &url]).args(arguments)).exits_with(1);
     assert!(refused.stderr.contains("--shards N"), "{}", refused.stderr);
-}
-
-/// Files of others are described where they lie, and nothing of theirs is touched.
-#[test]
-fn others_directories_are_described() {
-    let golden = repository().join("../shared/golden");
-    if !golden.is_dir() {
-        return eprintln!("skipped: {} is not at hand", golden.display());
-    }
-    let scratch = Scratch::default();
-    let mut compared = 0;
-    for folder in ["spark", "tf", "tfx_bsl"] {
-        for file in fs::read_dir(golden.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = file.file_name().unwrap().to_str().unwrap();
-            if !name.ends_with(".tfrecord") {
-                continue;
-            }
-            let dir = scratch.join(format!("{folder}-{name}"));
-            fs::create_dir(&dir).unwrap();
-            fs::copy(&file, dir.join("part-00000-of-00001.tfrecord")).unwrap();
-            let described = run(tfr_sql().arg("describe").arg(&dir)).success();
-            if !described.stderr.contains("left out tfmd") {
-                compared += 1;
-                for file in ["dataset_info.json", "features.json", "schema.pbtxt"] {
-                    assert!(dir.join(file).is_file(), "{folder}/{name}: {file}: {}", described.stderr);
-                }
-            }
-            assert!(dir.join("stats.html").is_file() && dir.join("parse_example.py").is_file(), "{folder}/{name}");
-            run(tfr_sql().arg("describe").arg(&dir)).success();
-            run(tfr_sql().arg("stats").arg(&dir)).success();
-        }
-    }
-    assert!(compared > 50, "{compared}");
-}
-
-/// What TensorFlow Datasets has told of its own files is what we tell.
-#[test]
-fn directories_of_tensorflow_datasets_are_described_as_they_are() {
-    let generated = repository().join("../shared/corpus/tfds/generated");
-    if !generated.is_dir() {
-        return eprintln!("skipped: {} is not at hand", generated.display());
-    }
-    let scratch = Scratch::default();
-    let mut compared = 0;
-    for set in fs::read_dir(generated).unwrap().map(|entry| entry.unwrap().path()) {
-        for dir in fs::read_dir(set).unwrap().map(|entry| entry.unwrap().path()) {
-            let out = scratch.join(format!("described-{compared}"));
-            let before = fs::read_dir(&dir).unwrap().count();
-            run(tfr_sql().arg("describe").arg(&dir).args(["--emit", "tfds,tfmd,stats"]).arg("--out").arg(&out))
-                .success();
-            assert_eq!(fs::read_dir(&dir).unwrap().count(), before);
-            let info = |dir: &Path| -> Value {
-                serde_json::from_slice(&fs::read(dir.join("dataset_info.json")).unwrap()).unwrap()
-            };
-            let splits = |info: &Value| -> BTreeMap<String, Vec<Value>> {
-                let splits = info["splits"].as_array().unwrap().iter();
-                let told = |split: &Value| ["shardLengths", "numBytes"].map(|field| split[field].clone()).to_vec();
-                splits.map(|split| (split["name"].to_string(), told(split))).collect()
-            };
-            assert_eq!(splits(&info(&out)), splits(&info(&dir)), "{}", dir.display());
-            // Beside the files theirs stand, and are left alone.
-            let refused = run(tfr_sql().arg("describe").arg(&dir).args(["--emit", "tfds"])).exits_with(1);
-            assert!(refused.stderr.contains("--replace"), "{}", refused.stderr);
-            compared += 1;
-        }
-    }
-    assert!(compared >= 2, "{compared}");
 }
 
 #[test]

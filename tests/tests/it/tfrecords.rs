@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use serde_json::{Map, Value, json};
-use tfr_tests::{Corpus, Feature, Record, Sequence, read_file, read_sequences, records, repository, sequences};
+use tfr_tests::{Corpus, Entry, Feature, Record, Sequence, read_file, read_sequences, records, repository, sequences};
 
 use crate::round_trip::{inferred, inferred_sequences, report};
 use crate::session;
@@ -22,7 +22,7 @@ const OTHER_MESSAGES: [&str; 3] = [
 ];
 
 /// Those with SequenceExamples.
-const SEQUENCES: [&str; 2] = [
+pub const SEQUENCES: [&str; 2] = [
     "tfrecord/tfx/tfrecord_sequence/Split-eval/data_tfrecord_eval.gz",
     "tfrecord/torchdata/tfrecord/sequence_example.tfrecord",
 ];
@@ -33,9 +33,8 @@ async fn sound_files_of_the_corpus() {
     let context = session::of_command(2);
     let mut wrong = BTreeMap::new();
     for entry in corpus.entries(&["tfrecord", "tfds"]) {
-        let is_data = entry.kind == "tfrecord" || entry.path.contains(".tfrecord");
         let is_other = OTHER_MESSAGES.contains(&entry.path.as_str());
-        if entry.expect != "ok" || !is_data || is_other || SEQUENCES.contains(&entry.path.as_str()) {
+        if entry.expect != "ok" || !is_records(&entry) || is_other || SEQUENCES.contains(&entry.path.as_str()) {
             continue;
         }
         let path = corpus.join(&entry.path);
@@ -59,6 +58,11 @@ async fn sound_files_of_the_corpus() {
     }
     assert!(wrong.len() >= 36, "{}", wrong.len());
     report(wrong);
+}
+
+/// Whether a file is one of records, and not what TensorFlow Datasets has put beside them.
+pub fn is_records(entry: &Entry) -> bool {
+    entry.kind == "tfrecord" || entry.path.contains(".tfrecord")
 }
 
 /// Directories as TensorFlow Datasets leaves them: the shards of all splits, and not what describes them.
