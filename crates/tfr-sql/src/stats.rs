@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 use tfrecord_sidecars::describe::{DescribeOptions, describe};
-use tfrecord_sidecars::stats::{FeatureStatistics, Statistics};
+use tfrecord_sidecars::stats::{FeatureStatistics, Statistics, Vocabularies};
 
 use crate::cli::StatsArgs;
 use crate::describe::local;
@@ -29,13 +29,14 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(description) => description,
         Err(status) => return Ok(status),
     };
+    let vocabularies = Vocabularies::new(&description.mapping);
     if let Some(html) = &args.html {
         let title = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
         let title = title.file_name().unwrap_or(args.path.as_os_str()).to_string_lossy();
-        write_page(html, &description.statistics.to_html(&title))
+        write_page(html, &description.statistics.to_html(&title, &vocabularies))
             .map_err(|source| Error::Write { path: html.clone(), source })?;
     }
-    work.printer.data(table(&description.statistics).as_bytes()).map_err(Error::Stdout)?;
+    work.printer.data(table(&description.statistics, &vocabularies).as_bytes()).map_err(Error::Stdout)?;
     let (records, files) =
         (counted(description.statistics.rows(), "record"), counted(description.files.len() as u64, "file"));
     work.printer.note(format!("{records} in {files}, {:.1} s", work.started.elapsed().as_secs_f64()));
@@ -57,8 +58,9 @@ const HEADER: [&str; 11] =
     ["feature", "type", "missing", "values", "min", "mean", "median", "max", "zeros", "distinct", "most frequent"];
 
 /// A line for each feature, columns aligned.
-fn table(statistics: &Statistics) -> String {
-    let rows: Vec<_> = statistics.features().iter().map(|feature| line(feature, statistics.rows())).collect();
+fn table(statistics: &Statistics, vocabularies: &Vocabularies<'_>) -> String {
+    let rows: Vec<_> =
+        statistics.features().iter().map(|feature| line(feature, statistics.rows(), vocabularies)).collect();
     let widths: Vec<usize> = (0..HEADER.len())
         .map(|column| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -83,7 +85,7 @@ fn table(statistics: &Statistics) -> String {
     text
 }
 
-fn line(feature: &FeatureStatistics, rows: u64) -> Vec<String> {
+fn line(feature: &FeatureStatistics, rows: u64, vocabularies: &Vocabularies<'_>) -> Vec<String> {
     let kind = match (feature.kind().to_string(), feature.is_text(), feature.is_list()) {
         (_, true, false) => "text".to_owned(),
         (_, true, true) => "text list".to_owned(),
@@ -109,7 +111,8 @@ fn line(feature: &FeatureStatistics, rows: u64) -> Vec<String> {
         false => format!("~{count}"),
     });
     let frequent = feature.frequent(MOST_FREQUENT);
-    let frequent: Vec<_> = frequent.iter().map(|frequent| shown(&frequent.value.to_string())).collect();
+    let frequent: Vec<_> =
+        frequent.iter().map(|frequent| shown(&vocabularies.text(feature, &frequent.value))).collect();
     vec![
         shown(feature.name()),
         kind,

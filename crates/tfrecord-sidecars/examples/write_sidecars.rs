@@ -22,7 +22,7 @@ use arrow_tfrecord::{Choice, Encoder, Mapping, MappingOptions, RecordBuffer, Voc
 use tfrecord_framing::Compression;
 use tfrecord_shards::{Manifest, ShardedWriterBuilder, Sharding};
 use tfrecord_sidecars::snapshot::{self, Snapshot, SnapshotNulls, chunk_path};
-use tfrecord_sidecars::stats::{self, Detail, Statistics};
+use tfrecord_sidecars::stats::{self, Detail, Statistics, Vocabularies};
 use tfrecord_sidecars::tfds::{self, DatasetInfo, ShardFile};
 use tfrecord_sidecars::{SchemaForm, TableDescription};
 
@@ -118,7 +118,8 @@ fn describe(
     fs::write(out.join("schema.pbtxt"), table.render(SchemaForm::Pbtxt)?)?;
     fs::write(out.join("parse_example.py"), table.render(SchemaForm::Python)?)?;
     fs::write(out.join(stats::STATS_NAME), statistics.to_proto("example"))?;
-    fs::write(out.join(stats::PAGE_NAME), statistics.to_html("example"))?;
+    let page = statistics.to_html("example", &Vocabularies::new(&mapping));
+    fs::write(out.join(stats::PAGE_NAME), page)?;
     Ok(())
 }
 

@@ -18,9 +18,9 @@ pub(crate) struct TableFeature<'a> {
     pub(crate) shape: Option<Vec<usize>>,
     /// The form chosen for the part of the column that the feature holds.
     pub(crate) choice: Option<Choice>,
-    /// The column, or the part of it, that the values are of.
-    path: &'a str,
     value_type: Option<&'a DataType>,
+    /// The words that the values are ranks of.
+    vocabulary: Option<&'a [String]>,
     /// How many records have it and have not, if that is known, and the least number of values.
     observed: Option<Observed>,
 }
@@ -50,7 +50,9 @@ impl<'a> TableFeature<'a> {
                     Observed { missing: known.missing(), least: known.num_values().map_or(0, |(least, _)| least) }
                 });
                 let choice = choice(options, path).or(column.choice);
-                Self { column, feature, shape: shape(field, feature), choice, path, value_type, observed }
+                let vocabulary = vocabulary(options, column, path)
+                    .filter(|_| feature.kind == FeatureKind::Int64 && value_type.is_some_and(is_text));
+                Self { column, feature, shape: shape(field, feature), choice, value_type, vocabulary, observed }
             })
         });
         features.collect()
@@ -58,11 +60,6 @@ impl<'a> TableFeature<'a> {
 
     pub(crate) fn name(&self) -> &'a str {
         &self.feature.name
-    }
-
-    /// The name of the column, or of the part of it, that the values are of.
-    pub(crate) fn path(&self) -> &'a str {
-        self.path
     }
 
     pub(crate) fn kind(&self) -> FeatureKind {
@@ -96,6 +93,11 @@ impl<'a> TableFeature<'a> {
         self.value_type.map(value_type)
     }
 
+    /// The words that the values are ranks of, if they are.
+    pub(crate) fn vocabulary(&self) -> Option<&'a [String]> {
+        self.vocabulary
+    }
+
     /// Whether the values are text in bytes by the form that was chosen.
     pub(crate) fn is_text_form(&self) -> bool {
         self.choice == Some(Choice::String)
@@ -116,6 +118,12 @@ fn choice(options: &MappingOptions, path: &str) -> Option<Choice> {
     };
     let around = options.choices.iter().filter(|(name, _)| is_around(name));
     around.max_by_key(|(name, _)| name.len()).map(|(_, choice)| *choice)
+}
+
+/// The vocabulary of a part of a column, or of all of it.
+fn vocabulary<'a>(options: &'a MappingOptions, column: &ColumnMapping, path: &str) -> Option<&'a [String]> {
+    let vocabularies = &options.vocabularies;
+    vocabularies.get(path).or_else(|| vocabularies.get(&column.column)).map(Vec::as_slice)
 }
 
 /// Refuses records that a form has no words for.

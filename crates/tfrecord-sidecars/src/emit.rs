@@ -11,7 +11,7 @@ use tfrecord_shards::Sidecar;
 use crate::describe::SCHEMA_NAME;
 use crate::error::{ErrorKind, Result};
 use crate::form::{SchemaForm, TableDescription, name_of};
-use crate::stats::{Detail, PAGE_NAME, STATS_NAME, Statistics};
+use crate::stats::{Detail, PAGE_NAME, STATS_NAME, Statistics, Vocabularies};
 use crate::tfds::{self, DATASET_INFO_NAME, DatasetInfo, FEATURES_NAME, ShardFile, expect_uncompressed};
 
 /// The Python module beside shards.
@@ -206,7 +206,7 @@ impl Emit {
         }
         if let (true, Some(statistics)) = (self.has(SidecarKind::Stats), set.statistics) {
             add(STATS_NAME, statistics.to_proto(&name));
-            add(PAGE_NAME, statistics.to_html(&name).into());
+            add(PAGE_NAME, statistics.to_html(&name, &Vocabularies::new(set.mapping)).into());
         }
         Ok(sidecars)
     }

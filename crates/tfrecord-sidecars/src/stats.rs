@@ -25,6 +25,7 @@ mod numbers;
 mod proto;
 mod quantiles;
 mod values;
+mod vocabularies;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
@@ -35,6 +36,7 @@ use crate::error::{ErrorKind, Result};
 pub use dense::EXACT_RANGE;
 pub use feature::{FeatureStatistics, HistogramBucket};
 pub use frequent::{EXACT_VALUES, FrequentValue, Value};
+pub use vocabularies::Vocabularies;
 
 /// The `stats.pb` beside shards.
 pub const STATS_NAME: &str = "stats.pb";

@@ -7,6 +7,7 @@ use tfrecord_shards::{ShardedWriterBuilder, Sharding};
 
 use super::*;
 use crate::form::SchemaForm;
+use crate::stats::Vocabularies;
 
 type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
 
@@ -90,7 +91,12 @@ fn a_manifest_is_believed() -> Outcome {
     writer.write(&batch)?;
     writer.finish()?;
     let set = describe(&out, &DescribeOptions::default())?;
-    assert_eq!(set.statistics.feature("label").and_then(|label| label.max()), Some(1.0));
+    let label = set.statistics.feature("label").ok_or("no label")?;
+    assert_eq!(label.max(), Some(1.0));
+    let vocabularies = Vocabularies::new(&set.mapping);
+    let frequent: Vec<_> = label.frequent(2).iter().map(|frequent| vocabularies.text(label, &frequent.value)).collect();
+    assert_eq!(frequent, ["0: cat", "1: dog"]);
+    assert!(set.statistics.to_html("set", &vocabularies).contains("1: dog"));
     assert_eq!(split(&set, "train")?, [2, 1]);
     let labels = tfds::label_files(&set.mapping, Some(&set.statistics))?;
     assert_eq!(labels, [("label.labels.txt".to_owned(), "cat\ndog\n".to_owned())]);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use arrow_tfrecord::FeatureKind;
 
-use super::{FeatureStatistics, FrequentValue, HistogramBucket, Statistics, Value};
+use super::{FeatureStatistics, FrequentValue, HistogramBucket, Statistics, Value, Vocabularies};
 
 /// Bars of a histogram.
 const BARS: usize = 24;
@@ -24,7 +24,7 @@ const STYLE: &str = include_str!("page.css");
 impl Statistics {
     /// A page about these statistics with this title: one self-contained file of HTML, a row for each feature, which a
     /// narrow screen shows as cards.
-    pub fn to_html(&self, title: &str) -> String {
+    pub fn to_html(&self, title: &str, vocabularies: &Vocabularies<'_>) -> String {
         let title = escaped(title);
         let features = self.features.len();
         let mut page = format!(
@@ -38,13 +38,13 @@ impl Statistics {
         page += "<table>\n<thead><tr><th>Feature</th><th>Missing</th><th>Values</th><th>Histogram</th>\
                  <th>Frequent values</th></tr></thead>\n<tbody>\n";
         for feature in &self.features {
-            self.row(feature, &mut page);
+            self.row(feature, vocabularies, &mut page);
         }
         page += "</tbody>\n</table>\n</body>\n</html>\n";
         page
     }
 
-    fn row(&self, feature: &FeatureStatistics, page: &mut String) {
+    fn row(&self, feature: &FeatureStatistics, vocabularies: &Vocabularies<'_>, page: &mut String) {
         let kind = match feature.kind() {
             FeatureKind::Int64 => "int64",
             FeatureKind::Float => "float",
@@ -59,7 +59,7 @@ impl Statistics {
             ("Missing".to_owned(), format!("<span{alarm}>{missing}</span>{}", of_missing(feature.missing()))),
             ("Values".to_owned(), figures(feature)),
             ("Histogram".to_owned(), histogram(feature)),
-            ("Frequent values".to_owned(), frequent(feature)),
+            ("Frequent values".to_owned(), frequent(feature, vocabularies)),
         ];
         *page += "<tr>";
         for (label, cell) in cells {
@@ -182,7 +182,7 @@ fn drawn(buckets: &[HistogramBucket]) -> String {
     drawing
 }
 
-fn frequent(feature: &FeatureStatistics) -> String {
+fn frequent(feature: &FeatureStatistics, vocabularies: &Vocabularies<'_>) -> String {
     // Where every value is another one, there is nothing to tell.
     let values: Vec<FrequentValue> = feature.frequent(SHOWN_VALUES);
     if values.first().is_none_or(|value| value.count <= 1) {
@@ -190,7 +190,7 @@ fn frequent(feature: &FeatureStatistics) -> String {
     }
     let about = if feature.is_distinct_exact() { "" } else { "≈\u{202f}" };
     let item = |value: &FrequentValue| {
-        let text = value.value.to_string();
+        let text = vocabularies.text(feature, &value.value);
         let shown: String = text.chars().take(SHOWN_LETTERS).collect();
         let rest = if shown.len() < text.len() { "…" } else { "" };
         let shown = if text.is_empty() { "<i>empty</i>".to_owned() } else { escaped(&format!("{shown}{rest}")) };

@@ -353,7 +353,7 @@ fn the_page_shows_text_as_it_is() {
     let mut long = ListBuilder::new(StringBuilder::new());
     (0..4).for_each(|_| long.append_value([Some("x".repeat(100))]));
     let batch = table(vec![("<b>\"&", words), ("long", Arc::new(long.finish()))]);
-    let page = statistics(&batch, &MappingOptions::default()).to_html("<i>");
+    let page = statistics(&batch, &MappingOptions::default()).to_html("<i>", &Vocabularies::default());
     assert!(!page.contains("<script>") && !page.contains("<i></") && !page.contains('\u{202e}'), "{page}");
     assert!(page.contains("&lt;script&gt;") && page.contains("&lt;b&gt;&quot;&amp;"));
     assert!(page.contains("a\\u{202e}b") && page.contains(&format!("{}…", "x".repeat(40))));
@@ -363,7 +363,7 @@ fn the_page_shows_text_as_it_is() {
 /// Every element that is opened is closed, in order.
 #[test]
 fn the_page_is_well_formed() {
-    let page = statistics(&wide(3000), &MappingOptions::default()).to_html("set");
+    let page = statistics(&wide(3000), &MappingOptions::default()).to_html("set", &Vocabularies::default());
     let mut open = Vec::new();
     for tag in page.split('<').skip(1).filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag) {
         let name = tag.split_whitespace().next().unwrap_or_default();

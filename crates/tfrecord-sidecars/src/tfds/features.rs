@@ -193,7 +193,7 @@ impl<'a> Table<'a> {
             _ => None,
         };
         let is_scalar = own_shape.as_deref() == Some(&[]);
-        if let Some(vocabulary) = self.vocabulary(feature).filter(|_| !optional && (is_scalar || own_shape.is_none())) {
+        if let Some(vocabulary) = feature.vocabulary().filter(|_| !optional && (is_scalar || own_shape.is_none())) {
             let label = json!({
                 "pythonClassName": format!("{CLASSES}.class_label_feature.ClassLabel"),
                 "classLabel": { "numClasses": vocabulary.len().to_string() },
@@ -231,15 +231,6 @@ impl<'a> Table<'a> {
         }
         let class = if is_scalar { "scalar.Scalar" } else { "tensor_feature.Tensor" };
         json!({ "pythonClassName": format!("{CLASSES}.{class}"), "tensor": tensor })
-    }
-
-    /// The words that the values are ranks of.
-    fn vocabulary(&self, feature: &TableFeature<'a>) -> Option<&'a [String]> {
-        let is_rank = feature.kind() == FeatureKind::Int64 && feature.value_type().is_some_and(is_text);
-        let options = self.mapping.options();
-        let path = feature.path();
-        let vocabulary = options.vocabularies.get(path).or_else(|| options.vocabularies.get(&feature.column.column))?;
-        is_rank.then_some(vocabulary.as_slice())
     }
 
     fn is_image(&self, name: &str) -> bool {

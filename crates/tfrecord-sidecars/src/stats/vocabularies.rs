@@ -1,0 +1,29 @@
+//! [`Vocabularies`]: what ranks stand for.
+
+use std::collections::BTreeMap;
+
+use arrow_tfrecord::Mapping;
+
+use super::{FeatureStatistics, Value};
+use crate::columns::TableFeature;
+
+/// The words of the features that hold ranks.
+#[derive(Debug, Clone, Default)]
+pub struct Vocabularies<'a>(BTreeMap<&'a str, &'a [String]>);
+
+impl<'a> Vocabularies<'a> {
+    /// Those of a mapping.
+    pub fn new(mapping: &'a Mapping) -> Self {
+        let features = TableFeature::all(mapping, None).into_iter();
+        Self(features.filter_map(|feature| Some((feature.name(), feature.vocabulary()?))).collect())
+    }
+
+    /// A value of a feature as text; a rank with its word, `2: Oslo`.
+    pub fn text(&self, feature: &FeatureStatistics, value: &Value) -> String {
+        let word = match (value, self.0.get(feature.name())) {
+            (Value::Int64(rank), Some(words)) => usize::try_from(*rank).ok().and_then(|rank| words.get(rank)),
+            _ => None,
+        };
+        word.map_or_else(|| value.to_string(), |word| format!("{value}: {word}"))
+    }
+}
