@@ -30,11 +30,11 @@ struct Class {
 /// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
 const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Of files beyond these, which are filled side by side, and of those that are filled slowly.
+/// Of files beyond these, which are filled side by side.
 const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
 
-/// Files that are written in large buffers at a time, for each processor and at most: a shard, and those that are being
-/// finished.
+/// Files that are written in large buffers at a time, for each processor and at most: a shard, its index, and those that are
+/// being finished.
 const LARGE_PER_PROCESSOR: usize = 4;
 const MAX_LARGE: usize = 32;
 
