@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 class Figures:
     wall: float  # seconds
     cpu: float  # seconds, user and system, of the process and what it started
+    user: float  # of these, those that were not spent in the kernel
     rss: float  # MiB, at its peak
 
 
@@ -43,7 +44,7 @@ def once(command, environment):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise Failed(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{errors}")
-    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_utime, usage.ru_maxrss / 1024)
 
 
 def warm(mebibytes):
