@@ -98,15 +98,14 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         .with_object_store_registry(Arc::new(stores))
         .build_arc()?;
 
-    let mut state = SessionStateBuilder::new()
-        .with_config(config)
-        .with_runtime_env(runtime)
-        .with_default_features()
-        // In the place of the engine's own, which also read hidden files and take null partitions for text.
-        .with_table_factories(
-            tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
-        )
-        .build();
+    let mut state = tfr_engine::exact(
+        SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features(),
+    )
+    // In the place of the engine's own, which also read hidden files and take null partitions for text.
+    .with_table_factories(
+        tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
+    )
+    .build();
     datafusion_tfrecord::functions::register(&mut state)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
