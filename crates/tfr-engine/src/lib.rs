@@ -3,9 +3,13 @@
 //!
 //! [`exact`] installs all of it in a session.
 
+mod hidden;
+
 use datafusion::execution::SessionStateBuilder;
+
+pub use hidden::{visible, visible_batch};
 
 /// Installs the corrections in a session that has the engine's default features.
 pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder
+    hidden::install(builder)
 }

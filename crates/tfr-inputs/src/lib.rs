@@ -28,6 +28,7 @@ mod avro;
 pub mod csv;
 pub mod detect;
 mod error;
+mod field_access;
 pub mod files;
 mod forward;
 pub mod hive_text;

@@ -10,7 +10,7 @@ use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema}
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::{check, endian};
-use crate::nulls::hide_under_nulls;
+use crate::nulls::with_null_keys;
 
 /// Stands before the length of a message since Arrow 0.15.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -148,7 +148,7 @@ impl Decoder {
                 let body = self.native(batch, body, self.layout.schema.fields().iter().map(AsRef::as_ref), version)?;
                 let (schema, projection) = (Arc::clone(&self.layout.schema), Some(self.projection.as_slice()));
                 let batch = read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?;
-                Ok(Some(hide_under_nulls(batch)?))
+                Ok(Some(with_null_keys(batch)?))
             }
             MessageHeader::DictionaryBatch => {
                 let Some((id, batch)) =

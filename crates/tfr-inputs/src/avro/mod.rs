@@ -43,7 +43,6 @@ use self::values::Values;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
-use crate::nulls::hide_under_nulls;
 use crate::reader::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::joined;
@@ -188,8 +187,7 @@ impl Records {
         });
         let columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        Ok(Some(hide_under_nulls(batch)?))
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }
 
     /// Refuses a block with more records than its bytes can hold.
