@@ -7,14 +7,17 @@
 
 mod arrays;
 mod field;
+mod map_extract;
 mod visible;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions::core::getfield::GetFieldFunc;
+use datafusion::functions_nested::flatten::Flatten;
+use datafusion::functions_nested::map_extract::MapExtract;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
@@ -22,16 +25,17 @@ use datafusion_common::{Column, DFSchema, Result, plan_datafusion_err};
 use datafusion_expr::expr::{Cast, HigherOrderFunction, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Unnest, lit};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Unnest, cast, lit};
 
 pub use arrays::{visible, visible_batch};
 use field::ExactField;
+use map_extract::ExactMapExtract;
 use visible::Visible;
 
 /// Installs [`HideValues`] behind the rules that coerce types, and registers the functions that it calls.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_default();
-    functions.extend([ExactField::function(), Visible::function()]);
+    functions.extend([ExactField::function(), ExactMapExtract::function(), Visible::function()]);
     builder.with_analyzer_rule(Arc::new(HideValues))
 }
 
@@ -74,13 +78,32 @@ fn hide_in_expr(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::ScalarFunction(call) if call.func.inner().is::<GetFieldFunc>() => {
             Transformed::yes(ExactField::call(call.args))
         }
+        Expr::ScalarFunction(call) if call.func.inner().is::<MapExtract>() => {
+            let args = all_visible(call.args, schema).data;
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: ExactMapExtract::function(), args }))
+        }
         Expr::ScalarFunction(ScalarFunction { func, args })
             if !func.inner().is::<ExactField>() && !func.inner().is::<Visible>() =>
         {
+            let args = if func.inner().is::<Flatten>() { lists_of_lists(args, schema) } else { args };
             all_visible(args, schema).update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args }))
         }
         Expr::HigherOrderFunction(HigherOrderFunction { func, args }) => {
             all_visible(args, schema).update_data(|args| Expr::HigherOrderFunction(HigherOrderFunction { func, args }))
+        }
+        Expr::AggregateFunction(mut call) => {
+            let args = all_visible(std::mem::take(&mut call.params.args), schema);
+            args.update_data(|args| {
+                call.params.args = args;
+                Expr::AggregateFunction(call)
+            })
+        }
+        Expr::WindowFunction(mut call) => {
+            let args = all_visible(std::mem::take(&mut call.params.args), schema);
+            args.update_data(|args| {
+                call.params.args = args;
+                Expr::WindowFunction(call)
+            })
         }
         Expr::Cast(Cast { expr, field }) => {
             made_visible(*expr, schema).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }))
@@ -103,6 +126,27 @@ fn with_null_keys(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         true => Transformed::yes(Visible::call(expr)),
         false => Transformed::no(expr),
     }
+}
+
+/// The arguments of `flatten`, which makes lists of those inside that are of a fixed size. It would take the items of null ones in.
+fn lists_of_lists(mut args: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let list = |item: &FieldRef| match item.data_type() {
+        DataType::FixedSizeList(inner, _) => {
+            Some(Arc::new(item.as_ref().clone().with_data_type(DataType::List(Arc::clone(inner)))))
+        }
+        _ => None,
+    };
+    if let Some(arg) = args.first_mut() {
+        let lists = match arg.get_type(schema) {
+            Ok(DataType::List(item)) => list(&item).map(DataType::List),
+            Ok(DataType::LargeList(item)) => list(&item).map(DataType::LargeList),
+            _ => None,
+        };
+        if let Some(lists) = lists {
+            *arg = cast(made_visible(std::mem::take(arg), schema).data, lists);
+        }
+    }
+    args
 }
 
 fn all_visible(args: Vec<Expr>, schema: &DFSchema) -> Transformed<Vec<Expr>> {
