@@ -17,6 +17,7 @@ mod described;
 mod examples;
 mod faults;
 mod golden;
+mod hidden;
 mod images;
 mod interop;
 mod killed;

@@ -6,10 +6,11 @@ use arrow::array::cast::AsArray;
 use arrow::array::{
     AnyDictionaryArray, Array, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeListArray, GenericListArray,
     GenericListViewArray, MapArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray, UInt64Array,
+    UnionArray, new_null_array,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, nullif, take};
-use arrow_schema::{ArrowError, DataType};
+use arrow::compute::{cast, concat, nullif, take};
+use arrow_schema::{ArrowError, DataType, FieldRef, UnionFields};
 
 /// The batch with every column as [`visible`] makes it.
 ///
@@ -26,7 +27,7 @@ pub fn visible_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 /// comes back as it is.
 ///
 /// # Errors
-/// A struct that is null has a field of a union type that is not.
+/// A null struct has a field of a union type, of which no branch can be null.
 pub fn visible(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Struct(_) => visible_struct(array, array.as_struct()),
@@ -144,16 +145,38 @@ pub(super) fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Arr
     }
     match array.data_type() {
         DataType::Null => Ok(Arc::clone(array)),
-        DataType::Union(..) => {
-            Err(ArrowError::ComputeError("a null struct has a field of a union type that is not null".to_owned()))
-        }
-        // These have no nulls of their own.
+        // The next two have no nulls of their own.
+        DataType::Union(fields, _) => masked_union(array.as_union(), fields, nulls),
         DataType::RunEndEncoded(_, values) => {
             let plain = masked(&cast(array, values.data_type())?, Some(nulls))?;
             cast(&plain, array.data_type())
         }
         _ => nulled(array, nulls),
     }
+}
+
+/// The union with a null of one of its branches in these places.
+fn masked_union(union: &UnionArray, fields: &UnionFields, nulls: &NullBuffer) -> Result<ArrayRef, ArrowError> {
+    let Some((null_id, _)) = fields.iter().find(|(_, field)| field.is_nullable()) else {
+        let reason = "a null struct has a field of a union type, of which no branch can be null";
+        return Err(ArrowError::ComputeError(reason.to_owned()));
+    };
+    let type_ids = (0..union.len()).map(|row| if nulls.is_null(row) { null_id } else { union.type_id(row) });
+    let type_ids: Vec<i8> = type_ids.collect();
+    let offsets: Option<Vec<i32>> = union.offsets().map(|_| {
+        let end = i32::try_from(union.child(null_id).len()).unwrap_or(i32::MAX);
+        let offset = |row| i32::try_from(union.value_offset(row)).unwrap_or(i32::MAX);
+        (0..union.len()).map(|row| if nulls.is_null(row) { end } else { offset(row) }).collect()
+    });
+    let child = |(id, field): (i8, &FieldRef)| match union.child(id) {
+        child if id != null_id => Ok(Arc::clone(child)),
+        // Dense branches have values of their own rows alone.
+        child if offsets.is_some() => concat(&[child, &new_null_array(field.data_type(), 1)]),
+        child => masked(child, Some(nulls)),
+    };
+    let children = fields.iter().map(child).collect::<Result<Vec<_>, _>>()?;
+    let offsets = offsets.map(Into::into);
+    Ok(Arc::new(UnionArray::try_new(fields.clone(), type_ids.into(), offsets, children)?))
 }
 
 /// The array with these nulls, too. Its type has a buffer of nulls.
