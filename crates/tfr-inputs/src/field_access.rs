@@ -1,8 +1,14 @@
-//! [`by_leaves`]: access to fields of structs that reads their leaves of a Parquet file alone.
+//! Access to fields of structs that reads their leaves of a Parquet file alone.
+//!
+//! The scan knows the engine's `get_field`, and reads only the leaf for it. That function returns what is stored in the field, without
+//! a look at the nulls of the structs above. This is right where the field may be null in the file, since then Parquet's levels make
+//! it null where a struct above is. So calls of a corrected `get_field` become calls of the engine's where the table's schema
+//! says so ([`by_leaves`]), and are turned back for a file that says otherwise ([`adapter`]).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_expr::{ScalarUDF, ScalarUDFImpl};
@@ -10,72 +16,115 @@ use datafusion_functions::core::get_field;
 use datafusion_functions::core::getfield::GetFieldFunc;
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
 };
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-/// Adapts expressions to a file as `inner` does, or the engine's default. Calls of a `get_field` other than the engine's become the
-/// engine's where both are the same in that file. The scan knows that one, and reads the leaf alone instead of the whole struct.
-///
-/// The engine's gives what is stored in a field, without a look at the nulls of the structs above. That is right where the field may
-/// be null in the file: then Parquet's levels make it null where a struct above is.
-pub(crate) fn by_leaves(inner: Option<Arc<dyn PhysicalExprAdapterFactory>>) -> Arc<dyn PhysicalExprAdapterFactory> {
-    Arc::new(LeavesFactory(inner.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory))))
+/// The `get_field` of a session that has another than the engine's.
+pub(crate) fn corrected(functions: &HashMap<String, Arc<ScalarUDF>>) -> Option<&Arc<ScalarUDF>> {
+    functions.get(GetFieldFunc::new().name()).filter(|function| !function.inner().is::<GetFieldFunc>())
+}
+
+/// The expression over what a scan projects, with the engine's `get_field` where that is right for the schema of the table.
+pub(crate) fn by_leaves(
+    expr: Arc<dyn PhysicalExpr>,
+    projected: &ProjectionExprs,
+    schema: &Schema,
+) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
+    // A column of the scan's output, if it is one of the table.
+    let column = |column: &Column| {
+        let projected = projected.iter().nth(column.index())?;
+        schema.fields().get(projected.expr.downcast_ref::<Column>()?.index()).map(AsRef::as_ref)
+    };
+    expr.transform(|expr| {
+        Ok(match access(&expr) {
+            Some(call) if !call.fun().inner().is::<GetFieldFunc>() && reads_nulls(call, column) => {
+                Transformed::yes(with_function(call, get_field())?)
+            }
+            _ => Transformed::no(expr),
+        })
+    })
+}
+
+/// Adapts expressions to a file as `inner` does, or the engine's default. Calls of the engine's `get_field` become calls of `corrected`
+/// where a required field is in a struct that may be null.
+pub(crate) fn adapter(
+    inner: Option<Arc<dyn PhysicalExprAdapterFactory>>,
+    corrected: Arc<ScalarUDF>,
+) -> Arc<dyn PhysicalExprAdapterFactory> {
+    let inner = inner.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory));
+    Arc::new(AdapterFactory { inner, corrected })
 }
 
 #[derive(Debug)]
-struct LeavesFactory(Arc<dyn PhysicalExprAdapterFactory>);
+struct AdapterFactory {
+    inner: Arc<dyn PhysicalExprAdapterFactory>,
+    corrected: Arc<ScalarUDF>,
+}
 
-impl PhysicalExprAdapterFactory for LeavesFactory {
+impl PhysicalExprAdapterFactory for AdapterFactory {
     fn create(
         &self,
         logical_file_schema: SchemaRef,
         physical_file_schema: SchemaRef,
     ) -> Result<Arc<dyn PhysicalExprAdapter>> {
-        let inner = self.0.create(logical_file_schema, Arc::clone(&physical_file_schema))?;
-        Ok(Arc::new(Leaves { file_schema: physical_file_schema, inner }))
+        let inner = self.inner.create(logical_file_schema, Arc::clone(&physical_file_schema))?;
+        Ok(Arc::new(Adapter { file_schema: physical_file_schema, inner, corrected: Arc::clone(&self.corrected) }))
     }
 }
 
 #[derive(Debug)]
-struct Leaves {
+struct Adapter {
     file_schema: SchemaRef,
     inner: Arc<dyn PhysicalExprAdapter>,
+    corrected: Arc<ScalarUDF>,
 }
 
-impl PhysicalExprAdapter for Leaves {
+impl PhysicalExprAdapter for Adapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let adapted = self.inner.rewrite(expr)?;
-        let by_engine = adapted.transform(|expr| {
-            Ok(match of_engine(expr.as_ref(), &self.file_schema) {
-                Some(access) => Transformed::yes(Arc::new(access) as Arc<dyn PhysicalExpr>),
-                None => Transformed::no(expr),
+        let column = |column: &Column| self.file_schema.field_with_name(column.name()).ok();
+        let adapted = self.inner.rewrite(expr)?.transform(|expr| {
+            Ok(match access(&expr) {
+                Some(call) if call.fun().inner().is::<GetFieldFunc>() && !reads_nulls(call, column) => {
+                    Transformed::yes(with_function(call, Arc::clone(&self.corrected))?)
+                }
+                _ => Transformed::no(expr),
             })
         });
-        by_engine.data()
+        adapted.data()
     }
 }
 
-/// The call of the engine's `get_field` that does the same as `expr` in a file of this schema.
-fn of_engine(expr: &dyn PhysicalExpr, schema: &Schema) -> Option<ScalarFunctionExpr> {
-    let access = expr.downcast_ref::<ScalarFunctionExpr>()?;
-    let function: &ScalarUDF = access.fun();
-    if function.name() != GetFieldFunc::new().name() || function.inner().is::<GetFieldFunc>() {
-        return None;
-    }
-    let (base, path) = access.args().split_first()?;
-    let mut field = schema.field_with_name(base.downcast_ref::<Column>()?.name()).ok()?;
-    for name in path {
-        let name = name.downcast_ref::<Literal>()?.value().try_as_str().flatten()?;
-        let DataType::Struct(fields) = field.data_type() else { return None };
-        let is_nullable = field.is_nullable();
-        field = fields.iter().find(|field| field.name() == name)?;
-        if is_nullable && !field.is_nullable() {
-            return None;
+/// The expression as a call of some `get_field`.
+fn access(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarFunctionExpr> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    (call.fun().name() == GetFieldFunc::new().name()).then_some(call)
+}
+
+/// Whether the call reads a column of a file, by fields that may be null wherever the struct around them may.
+fn reads_nulls<'a>(call: &ScalarFunctionExpr, column: impl Fn(&Column) -> Option<&'a Field>) -> bool {
+    let reads_nulls = || {
+        let (base, path) = call.args().split_first()?;
+        let mut field = column(base.downcast_ref::<Column>()?)?;
+        for name in path {
+            let name = name.downcast_ref::<Literal>()?.value().try_as_str().flatten()?;
+            let DataType::Struct(fields) = field.data_type() else { return None };
+            let is_nullable = field.is_nullable();
+            field = fields.iter().find(|field| field.name() == name)?;
+            if is_nullable && !field.is_nullable() {
+                return None;
+            }
         }
-    }
-    let (args, config) = (access.args().to_vec(), Arc::new(access.config_options().clone()));
-    let returned = access.return_field(schema).ok()?;
-    Some(ScalarFunctionExpr::new(access.name(), get_field(), args, returned, config))
+        Some(())
+    };
+    reads_nulls().is_some()
+}
+
+/// The same call of another `get_field`.
+fn with_function(call: &ScalarFunctionExpr, function: Arc<ScalarUDF>) -> Result<Arc<dyn PhysicalExpr>> {
+    let returned = call.return_field(&Schema::empty())?;
+    let config = Arc::new(call.config_options().clone());
+    Ok(Arc::new(ScalarFunctionExpr::new(call.name(), function, call.args().to_vec(), returned, config)))
 }

@@ -192,14 +192,18 @@ impl FileFormat for CheckedParquet {
             let readers = CachedParquetFileReaderFactory::new(Arc::new(store), cache);
             source = Arc::new(parquet.clone().with_parquet_file_reader_factory(Arc::new(readers)));
         }
+        let mut guarded = GuardedSource::new(source, self.names.clone());
         if self.legacy_bounds.load(Ordering::Relaxed) {
-            source = Arc::new(GuardedSource::new(source, self.names.clone()).without_filters());
+            guarded = guarded.without_filters();
+        }
+        let mut adapter = self.columns.adapter();
+        // The one that looks at nulls, if the session has it.
+        if let Some(get_field) = field_access::corrected(session.scalar_functions()) {
+            guarded = guarded.with_rewrite(field_access::by_leaves);
+            adapter = Some(field_access::adapter(adapter, Arc::clone(get_field)));
         }
         Ok(DataSourceExec::from_data_source(
-            FileScanConfigBuilder::from(config)
-                .with_source(source)
-                .with_expr_adapter(Some(field_access::by_leaves(self.columns.adapter())))
-                .build(),
+            FileScanConfigBuilder::from(config).with_source(Arc::new(guarded)).with_expr_adapter(adapter).build(),
         ))
     }
 

@@ -6,10 +6,11 @@
 structs that may be null with required fields. `hidden.avro` and `hidden.orc` have the same rows. `queries.json` has random queries
 over a table `t` of these rows, and the answers of DuckDB, which reads the rows without anything under nulls. `leaves.parquet` has a
 struct with one long leaf, `dictionaries.arrow` dictionaries whose keys point to nulls, `layouts.arrow`
-types that other formats lack.
+types that other formats lack, `mixed/` a field that is required in one file and optional in the other.
 """
 
 import json
+import os
 import random
 
 import duckdb
@@ -154,9 +155,9 @@ def expression(kind, depth=3):
                 lambda: f"{sub('lr')}[{index()}]['a']",
                 lambda: f"{sub('m')}['{R.choice('abc')}']",
                 lambda: f"{sub('ms')}['a']['a']",
-                lambda: f"array_length({sub('l')})",
-                lambda: f"array_length({sub('ll')})",
-                lambda: f"array_position({sub('l')}, 1)",
+                lambda: f"CAST(array_length({sub('l')}) AS BIGINT)",
+                lambda: f"CAST(array_length({sub('ll')}) AS BIGINT)",
+                lambda: f"CAST(array_position({sub('l')}, 1) AS BIGINT)",
                 lambda: f"({sub('int')} + 1)",
             ]
         )(),
@@ -306,6 +307,13 @@ def layouts():
     return pa.table(columns)
 
 
+def mixed(required):
+    """A struct that is null in every other row, with a field that is required or not."""
+    values = pa.array([1, 77, 3, 78] if required else [5, 77, None, 78], pa.int64())
+    mask = pa.array([False, True, False, True])
+    return pa.table({"s": pa.StructArray.from_arrays([values], fields=[pa.field("a", pa.int64(), not required)], mask=mask)})
+
+
 def write_arrow(name, rows):
     with pa.ipc.new_file(name, rows.schema) as file:
         file.write_table(rows)
@@ -330,6 +338,9 @@ def main():
 
     write_arrow("dictionaries.arrow", dictionaries())
     write_arrow("layouts.arrow", layouts())
+    os.makedirs("mixed", exist_ok=True)
+    pa.parquet.write_table(mixed(True), "mixed/required.parquet")
+    pa.parquet.write_table(mixed(False), "mixed/optional.parquet")
     pa.parquet.write_table(leaves(), "leaves.parquet")
 
     judge = duckdb.connect()

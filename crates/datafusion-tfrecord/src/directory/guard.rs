@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfig;
@@ -44,7 +44,12 @@ pub struct GuardedSource {
     names: FileNames,
     filters: Filters,
     locations: Arc<[String]>,
+    rewrite: Option<RewriteExpr>,
 }
+
+/// Rewrites an expression that is pushed into a scan, given what the scan projects and the schema of the table.
+pub type RewriteExpr =
+    fn(Arc<dyn PhysicalExpr>, &ProjectionExprs, &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>>;
 
 /// Which filters a format is handed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +63,7 @@ enum Filters {
 impl GuardedSource {
     /// Stands around `inner`; files are named as `names` says.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default() }
+        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default(), rewrite: None }
     }
 
     /// Hands every filter on to the format: it looks at rows, not at statistics.
@@ -70,6 +75,12 @@ impl GuardedSource {
     /// Hands no filter at all on to the format: the statistics in the files are wrong.
     pub fn without_filters(mut self) -> Self {
         self.filters = Filters::None;
+        self
+    }
+
+    /// Rewrites the expressions of projections before the format gets them.
+    pub fn with_rewrite(mut self, rewrite: RewriteExpr) -> Self {
+        self.rewrite = Some(rewrite);
         self
     }
 
@@ -199,7 +210,15 @@ impl FileSource for GuardedSource {
     }
 
     fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        Ok(self.inner.try_pushdown_projection(projection)?.map(|inner| self.around(inner)))
+        let rewritten = match (self.rewrite, self.inner.projection()) {
+            (Some(rewrite), Some(current)) => {
+                let schema = self.table_schema().table_schema();
+                Some(projection.clone().try_map_exprs(|expr| rewrite(expr, current, schema).data())?)
+            }
+            _ => None,
+        };
+        let pushed = self.inner.try_pushdown_projection(rewritten.as_ref().unwrap_or(projection))?;
+        Ok(pushed.map(|inner| self.around(inner)))
     }
 
     fn apply_expressions(

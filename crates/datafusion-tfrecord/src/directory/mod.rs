@@ -33,7 +33,7 @@ pub(crate) mod schema;
 mod table;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
-pub use guard::GuardedSource;
+pub use guard::{GuardedSource, RewriteExpr};
 pub use listing::Listing;
 pub use location::{FileNames, Location, query_of_store, redacted, user_of_store};
 pub use objects::{FoundObjects, Objects};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tfr_inputs::TableSpec;
 
@@ -14,7 +15,8 @@ use tfr_inputs::TableSpec;
 pub fn session(partitions: usize) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(partitions);
     config.options_mut().execution.enable_file_stream_work_stealing = false;
-    let ctx = SessionContext::new_with_config(config);
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let ctx = SessionContext::new_with_state(tfr_engine::exact(builder).build());
     let state = ctx.state_weak_ref();
     let session: tfr_inputs::CurrentSession =
         Arc::new(move || state.upgrade().map(|state| Arc::new(state.read().clone()) as Arc<dyn Session>));
