@@ -30,7 +30,7 @@ const SEED: &str = "1";
 const QUERIES: &str = "500";
 
 /// A query that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_queries_have_the_answers_of_duckdb() {
