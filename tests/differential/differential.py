@@ -3,8 +3,8 @@
     differential.py SEED QUERIES DIRECTORY
 
 Runs under the test `differential`, which answers requests: a JSON object a line on standard output, the answer a line on
-standard input. Everything else goes to standard error. The exit code is 1 if an answer differs and no entry of `explained.py`
-says why. Case N of a seed is the same whatever is asked before: `DIFFERENTIAL_FIRST=N` begins there.
+standard input. Everything else goes to standard error. The exit code is 1 if an answer differs, or if an error is no refusal
+that `explained.py` names. Case N of a seed is the same whatever is asked before: `DIFFERENTIAL_FIRST=N` begins there.
 """
 
 import collections
@@ -94,10 +94,10 @@ class Judge:
 
 def compare(ours, judge, sql, ordered):
     """How an answer differs: a word for the kind, and a text."""
-    expected, refused = judge.rows(sql)
+    expected, refused = judge.rows(explained.judges(sql))
     if refused is not None:
         return "judge refuses", refused
-    found, error = ours.rows(sql)
+    found, error = ours.rows(explained.ours(sql))
     if error is not None:
         return "error", error
     difference = canonical.difference(expected, found, ordered)
@@ -121,7 +121,7 @@ def main():
     first = int(os.environ.get("DIFFERENTIAL_FIRST", "0"))
     ours, judge = Ours(), None
     counts = collections.Counter()
-    errors, refusals, reasons = collections.Counter(), collections.Counter(), collections.Counter()
+    errors, refusals = collections.Counter(), collections.Counter()
     examples = {}
     failures = []
     for number in range(first, first + count):
@@ -150,15 +150,11 @@ def main():
             examples.setdefault(str(error)[:60], sql)
             judge = Judge(paths)
             continue
-        if outcome == "differs":
-            reason = explained.reason(sql, text)
-            if reason is not None:
-                counts["explained"] += 1
-                reasons[reason] += 1
-                continue
+        kind = kind_of_error(text) if outcome == "error" else ""
+        if explained.is_refusal(kind):
+            outcome = "refused"
         counts[outcome] += 1
-        if outcome == "error":
-            kind = kind_of_error(text)
+        if outcome in ("error", "refused"):
             errors[kind] += 1
             examples.setdefault(kind, sql + "\n    " + text[:600])
         elif outcome == "judge refuses":
@@ -176,11 +172,11 @@ def main():
                 query = tree.shrink(query, fails)
                 sql = query.sql()
                 outcome, text = compare(ours, judge, sql, ordered and query.order is not None)
-            expected, found = judge.rows(sql)[0], ours.rows(sql)[0]
+            expected, found = judge.rows(explained.judges(sql))[0], ours.rows(explained.ours(sql))[0]
             failures.append(number)
             say(f"--- case {number} of seed {seed} ({setting}): {text}\n{sql}\n  DuckDB: {expected[:12]}\n  ours:   {found[:12]}")
     say(f"\nseed {seed}, {count} queries: " + ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
-    for title, kinds in (("explained differences", reasons), ("errors of ours", errors), ("refused by DuckDB", refusals)):
+    for title, kinds in (("errors of ours", errors), ("refused by DuckDB", refusals)):
         if kinds:
             say(f"{title}:")
         for kind, n in kinds.most_common(40):
@@ -189,7 +185,7 @@ def main():
                 say(f"         {examples[kind]}")
     if failures:
         say(f"different answers: {failures}")
-    unknown = [kind for kind in errors if not explained.is_expected_error(kind)]
+    unknown = [kind for kind in errors if not explained.is_refusal(kind)]
     if unknown:
         say(f"errors that no entry of explained.py names: {unknown}")
     sys.exit(1 if failures or unknown else 0)

@@ -6,6 +6,7 @@ import math
 
 import pyarrow
 
+import explained
 from tree import Expression, Items, Query, Relation
 
 KINDS = {
@@ -226,6 +227,8 @@ class Generator:
                     (3, "JOIN"), (3, "LEFT JOIN"), (3, "RIGHT JOIN"), (2, "FULL JOIN"), (1, "CROSS JOIN"),
                 )
                 on = None if join == "CROSS JOIN" else self.on(scope, here)
+                if number == 1 and join not in ("CROSS JOIN", "FULL JOIN") and self.chance(0.08):
+                    on = self.using(scope, here) or on
                 relations.append(Relation(source, alias, join, on))
             scope += here
         return relations, scope
@@ -259,6 +262,11 @@ class Generator:
         if len(parts) == 1:
             return parts[0]
         return Expression("bool", "(", Items(parts, self.pick((5, " AND "), (1, " OR "))), ")")
+
+    def using(self, scope, here):
+        """The name of a column of both sides."""
+        both = [name.split(".")[1] for name, kind in scope if any(other.split(".")[1] == name.split(".")[1] and kind == of for other, of in here)]
+        return Expression("using", self.random.choice(both)) if both else None
 
     # Booleans
 
@@ -303,7 +311,7 @@ class Generator:
         if kind == "bool":
             forms.append((4, "bool"))
         if self.budget > 2:
-            forms += [(2.5, "in"), (2, "exists"), (1.5, "scalar")]
+            forms += [(2.5, "in"), (2, "exists"), (1.5, "scalar"), (0.7, "any")]
         form = self.pick(*forms)
         if form == "bool":
             return self.value("bool", scope, 0)
@@ -324,6 +332,11 @@ class Generator:
             self.budget -= 3
             query = self.subquery(scope, [kind])
             return Expression("bool", "(", self.value(kind, scope, 0 if self.chance(0.8) else 1), f" {negated}IN (", query, "))")
+        if form == "any":
+            self.budget -= 3
+            operator = self.operator()
+            quantifier = self.random.choice(["ANY", "ALL"])
+            return Expression("bool", "(", self.value(kind, scope, 0), f"{operator}{quantifier} (", self.subquery(scope, [kind]), "))")
         if form == "exists":
             self.budget -= 3
             return Expression("bool", f"({negated}EXISTS (", self.subquery(scope, ["int"]), "))")
@@ -516,6 +529,11 @@ class Generator:
                 (1, lambda: Expression(kind, "CAST(", inner("bool"), " AS BIGINT)")),
                 (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'quarter', 'week', 'hour'])} FROM ", inner("time"), ") AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "CAST(", inner("small"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "(", inner(), explained.INTEGER_DIVISION, f"{self.random.choice([2, 3, -2])})")),
+                (0.5, lambda: Expression(kind, explained.TRUNCATION[0], inner("decimal"), explained.TRUNCATION[1])),
+                (0.5, lambda: Expression(kind, "TRY_CAST(", inner("text"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "CAST(", inner("date"), " - ", inner("date"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "CAST(strpos(", inner("text"), f", {quoted(self.random.choice(['a', 'b', '']))}) AS BIGINT)")),
             )()
         if kind == "small":
             return Expression(kind, "CAST(", inner("int"), " AS INTEGER)")
@@ -526,6 +544,7 @@ class Generator:
                 (1, lambda: Expression(kind, "abs(", inner(), ")")),
                 (1, lambda: Expression(kind, "(- ", inner(), ")")),
                 (1, lambda: Expression(kind, self.random.choice(["floor(", "ceil("]), inner(), ")")),
+                (0.5, lambda: Expression(kind, "CAST(extract(epoch FROM ", inner("time"), ") AS DOUBLE)")),
             )()
         if kind == "text":
             return self.pick(
@@ -534,6 +553,9 @@ class Generator:
                 (1, lambda: Expression(kind, self.random.choice(["upper(", "lower(", "trim(", "reverse("]), inner(), ")")),
                 (1, lambda: Expression(kind, "substr(", inner(), f", {self.random.choice([1, 2])}, {self.random.choice([0, 1, 2])})")),
                 (1, lambda: Expression(kind, "replace(", inner(), ", 'a', 'b')")),
+                (0.5, lambda: Expression(kind, self.random.choice(["left(", "right("]), inner(), f", {self.random.choice([0, 1, 2])})")),
+                (0.5, lambda: Expression(kind, "lpad(", inner(), f", {self.random.choice([1, 3])}, 'xy')")),
+                (0.5, lambda: Expression(kind, "split_part(", inner(), ", 'a', 1)")),
                 (1, lambda: Expression(kind, "CAST(", inner(self.random.choice(["int", "small", "decimal", "date", "bool"])), " AS VARCHAR)")),
             )()
         if kind == "bool":

@@ -40,7 +40,9 @@ class Relation:
         text = f"{source} AS {self.alias}"
         if self.join is not None:
             text = f" {self.join} {text}"
-        if self.on is not None:
+        if self.on is not None and self.on.kind == "using":
+            text += f" USING ({self.on.sql()})"
+        elif self.on is not None:
             text += f" ON {self.on.sql()}"
         return text
 
