@@ -14,10 +14,10 @@ use tfr_inputs::{FilesFunction, InputOptions, TableSpec};
 
 /// A session in which a path in quotes is a table.
 pub fn open(config: SessionConfig) -> SessionContext {
-    let mut state = SessionStateBuilder::new()
-        .with_config(datafusion_tfrecord::reproducible(config))
-        .with_default_features()
-        .build();
+    let mut state = tfr_engine::exact(
+        SessionStateBuilder::new().with_config(datafusion_tfrecord::reproducible(config)).with_default_features(),
+    )
+    .build();
     state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
     for format in tfr_inputs::STORED_AS {
         state.table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());
