@@ -12,6 +12,7 @@ mod grouping_sets;
 mod in_lists;
 mod numbers;
 mod overflow;
+mod subqueries;
 mod time_zones;
 
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(numbers::ExactOperands));
+    rules.push(Arc::new(subqueries::Subqueries));
+    // Behind those that make comparisons and sums.
     rules.push(Arc::new(floats::ComparableFloats::default()));
     rules.push(Arc::new(checked));
     rules
