@@ -9,7 +9,7 @@ use datafusion_common::{DataFusionError, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
+use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, OwnedFiles};
 use datafusion_tfrecord::{ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 
@@ -48,7 +48,8 @@ pub async fn open_locations(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let locations = locations.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let listing = Listing::list(session, &locations).await;
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
+    let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
         // A set of shards without rows.
         Err(error) if matches!(error.kind(), directory::ErrorKind::Empty { .. }) => {
@@ -59,6 +60,7 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    warn_of_owners(&listing);
     let declared = schema.iter().chain(&options.partitions);
     let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
     let names = listing.names().clone();
@@ -106,6 +108,7 @@ pub async fn open_locations(
     Ok(Arc::new(table))
 }
 
+/// Opens TFRecord files that were listed before, so that tables which own them are known.
 async fn open_records(
     session: &dyn Session,
     locations: &[Location],
@@ -113,7 +116,23 @@ async fn open_records(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let partition_types = options.partitions.clone();
-    read::open(session, locations, &ReadOptions { schema, partition_types, ..options.tfrecord.clone() }).await
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
+    read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
+}
+
+/// Warns once of files that are read although they belong to tables.
+fn warn_of_owners(listing: &Listing) {
+    let Some((first, others)) = listing.owners().split_first() else { return };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and those of another one".to_owned(),
+        count => format!(", and those of {count} others"),
+    };
+    log::warn!(
+        "{}: reading the files of {} as they are{others}: deleted, replaced and uncommitted rows may be among them",
+        first.directory,
+        first.format.table()
+    );
 }
 
 /// Columns are cells by their position; only those that were not declared are looked for in the files.

@@ -36,4 +36,5 @@ mod sidecars;
 mod slt;
 mod splits;
 mod stores;
+mod table_formats;
 mod tfrecords;

@@ -5,6 +5,8 @@ use std::fmt;
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 
+use super::owner::Owner;
+
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -47,6 +49,19 @@ pub enum ErrorKind {
         pattern: bool,
         /// What was there and passed over.
         skipped: Skipped,
+    },
+    /// The files belong to a table of a table format, so that not all of them need be rows.
+    #[error(
+        "{location}: refusing to read {} as bare files: {} has {}",
+        .owner.format.table(),
+        .owner.directory,
+        .owner.marker
+    )]
+    OwnedByTable {
+        /// The location as the user wrote it.
+        location: String,
+        /// The table.
+        owner: Owner,
     },
     /// The file was named and holds no byte.
     #[error("{file}: the file is empty (0 bytes)")]

@@ -30,6 +30,7 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `format` | `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm` (told from the content) |
 /// | `partitions` | the types of columns that stand in the path, in Hive's DDL: `dt DATE, hour SMALLINT` (`BIGINT` where all values are whole numbers, else text) |
+/// | `bare_files` | `true`: files that belong to a table of a table format, such as Delta Lake, are read as they are, with a warning: rows that the table no longer has may be among them (`false`) |
 /// | `compression` | texts: `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd`; TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
 ///
 /// CSV:
@@ -116,6 +117,9 @@ pub struct InputOptions {
     pub format: Option<InputFormat>,
     /// The types of columns of `key=value` directories, by name.
     pub partitions: Option<SchemaRef>,
+    /// Whether files that belong to a table of a [table format](datafusion_tfrecord::directory::TableFormat) are read as they
+    /// are.
+    pub bare_files: bool,
     /// The dialect of CSV files.
     pub csv: CsvOptions,
     /// The dialect of Hive text files, and what their columns are.
@@ -149,8 +153,11 @@ impl InputOptions {
             self.format = Some(format.ok_or_else(|| invalid(key, value, &format!("one of {}", names.join(", "))))?);
             return Ok(());
         }
-        if key == "partitions" {
-            self.partitions = Some(Arc::new(HiveColumns::parse(key, value)?.schema()));
+        if matches!(key, "partitions" | "bare_files") {
+            match key {
+                "partitions" => self.partitions = Some(Arc::new(HiveColumns::parse(key, value)?.schema())),
+                _ => self.bare_files = boolean("bare_files", value)?,
+            }
             let all = InputFormat::NAMES.iter().map(|(_, format)| *format);
             self.given.insert(key.to_owned(), (value.to_owned(), all.collect()));
             return Ok(());
@@ -204,7 +211,7 @@ impl InputOptions {
 
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
-    let mut keys = vec!["format", "partitions"];
+    let mut keys = vec!["format", "partitions", "bare_files"];
     for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
         if !keys.contains(&key) {
             keys.push(key);

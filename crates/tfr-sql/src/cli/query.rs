@@ -33,6 +33,9 @@ TABLE takes as OPTIONS too, but for path and format:
                       [default: told from the content]
   partitions          types of columns in the path, as Hive declares them: dt DATE
                       [default: BIGINT for whole numbers, else text]
+  bare_files          true reads the files of a Delta, Iceberg, Hudi or other table
+                      as they are, deleted rows too, with a warning; not with
+                      --strict [default: false]
 for CSV:
   delimiter           between cells: one character, tab or \\x01 [default: ,]
   quote               around cells: one character or none [default: \"]

@@ -17,6 +17,7 @@ use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::{directory, functions};
 use tfr_inputs::stores;
 
+use super::table_formats::way_out;
 use super::{Error, listed, quoted};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
@@ -232,12 +233,19 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .map(arrow_tfrecord::Error::hint)
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
-        .or_else(|| error.downcast_ref::<directory::Error>().map(directory::Error::hint))
+        .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()
+}
+
+fn directory_hint(error: &directory::Error) -> Option<String> {
+    match error.kind() {
+        directory::ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
+        _ => error.hint(),
+    }
 }
 
 fn memory_hint(text: &str) -> String {
