@@ -29,6 +29,7 @@ pub mod csv;
 pub mod detect;
 mod error;
 pub mod files;
+mod foreign;
 mod forward;
 pub mod hive_text;
 pub mod json;

@@ -14,6 +14,7 @@ mod checker;
 mod corpus;
 mod damage;
 mod described;
+mod drift;
 mod examples;
 mod faults;
 mod golden;

@@ -21,6 +21,9 @@
 //!
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
+mod adapter;
+mod common_type;
+mod convert;
 mod error;
 mod guard;
 pub(crate) mod listing;
@@ -32,6 +35,9 @@ mod read_ahead;
 pub(crate) mod schema;
 mod table;
 
+pub use adapter::ExactAdapterFactory;
+pub use common_type::{LeafRule, TypeConflict, common_type, common_type_or};
+pub use convert::{UnfitValue, can_convert, convert};
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use guard::GuardedSource;
 pub use listing::Listing;
@@ -39,4 +45,5 @@ pub use location::{FileNames, Location, query_of_store, redacted, user_of_store}
 pub use objects::{FoundObjects, Objects};
 pub use partition::PartitionColumns;
 pub use read_ahead::ReadAhead;
+pub use schema::{NamesByCase, names_by_case, warn_of_names_by_case};
 pub use table::DirectoryTable;
