@@ -66,21 +66,23 @@ pub async fn open_locations(
     let names = listing.names().clone();
     let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
     let found = format_of(session, &listing, options).await?;
-    let is_avro = found == InputFormat::Avro;
+    if schema.is_some() && options.types.is_some() {
+        return plan_err!("the columns are declared twice: by the statement and by its option types");
+    }
     let format = match found {
         InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
-            let format = CsvFormat::new(options.csv.clone(), names).with_declared(schema.is_some());
+            let format = CsvFormat::new(options.csv.clone(), names, columns).with_declared(schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,
             };
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
-        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, schema).await?)),
+        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
         InputFormat::Parquet => parquet::format(session, names, columns),
-        InputFormat::Avro => avro::format(names),
-        InputFormat::Arrow => arrow::format(names),
+        InputFormat::Avro => avro::format(names, columns),
+        InputFormat::Arrow => arrow::format(names, columns),
         InputFormat::Orc => orc::format(names, &options.orc, columns),
         InputFormat::HiveText => {
             let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
@@ -102,8 +104,10 @@ pub async fn open_locations(
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
-        None if is_avro => DirectoryTable::try_joined(session, listing, format, avro::joined).await?,
-        None => DirectoryTable::try_new(session, listing, format).await?,
+        None => {
+            let rule: directory::LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
+            DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
+        }
     };
     Ok(Arc::new(table))
 }

@@ -1,6 +1,7 @@
 //! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
 
 mod explanation;
+mod foreign;
 mod table_formats;
 
 use std::any::Any;

@@ -15,6 +15,7 @@ mod corpus;
 mod damage;
 mod described;
 mod differential;
+mod drift;
 mod examples;
 mod faults;
 mod golden;

@@ -21,6 +21,9 @@
 //!
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
+mod adapter;
+mod common_type;
+mod convert;
 mod error;
 mod guard;
 pub(crate) mod listing;
@@ -35,6 +38,9 @@ mod table;
 mod table_format;
 pub(crate) mod walk;
 
+pub use adapter::ExactAdapterFactory;
+pub use common_type::{LeafRule, TypeConflict, common_type, common_type_or};
+pub use convert::{UnfitValue, can_convert, convert};
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use guard::GuardedSource;
 pub use listing::Listing;
@@ -43,5 +49,6 @@ pub use objects::{FoundObjects, Objects};
 pub use owner::{OwnedFiles, Owner};
 pub use partition::PartitionColumns;
 pub use read_ahead::ReadAhead;
+pub use schema::{NamesByCase, names_by_case, warn_of_names_by_case};
 pub use table::DirectoryTable;
 pub use table_format::TableFormat;

@@ -7,8 +7,9 @@ mod libsvm;
 mod names;
 mod orc;
 mod tfrecord;
+mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -84,11 +85,17 @@ use crate::text::{Compression, Encoding};
 /// | `qid` | `true` or `false`: whether there is a column of queries (as the first 1000 lines of each file show) |
 /// | `encoding` | as of CSV (`utf-8`) |
 ///
-/// Parquet and ORC:
+/// Parquet, ORC, Avro, Arrow, CSV and JSON:
 ///
 /// | key | meaning (default) |
 /// |---|---|
 /// | `names` | `insensitive`: the case of column names does not matter; the table has them in lower case, or as declared (`exact`) |
+///
+/// Parquet, ORC, Avro and Arrow:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `types` | the types of some columns, in Hive's DDL: `id BIGINT, price DECIMAL(10,2)`; a value that is not exact in its type is an error (one that holds the values of all files) |
 ///
 /// ORC:
 ///
@@ -128,8 +135,10 @@ pub struct InputOptions {
     pub json: JsonOptions,
     /// How libsvm files are written.
     pub libsvm: LibSvmOptions,
-    /// Whether the case of column names matters, in Parquet and ORC.
+    /// Whether the case of column names matters, in formats whose columns have names.
     pub names: NameMatching,
+    /// The types of some columns, in the formats that say themselves which columns they have.
+    pub types: Option<SchemaRef>,
     /// How ORC files are read.
     pub orc: OrcOptions,
     /// How TFRecord files are read.
@@ -169,11 +178,21 @@ impl InputOptions {
             (InputFormat::LibSvm, libsvm::set(&mut self.libsvm, key, value)),
             (InputFormat::Parquet, names::set(&mut self.names, key, value)),
             (InputFormat::Orc, names::set(&mut self.names, key, value)),
+            (InputFormat::Avro, names::set(&mut self.names, key, value)),
+            (InputFormat::Arrow, names::set(&mut self.names, key, value)),
+            (InputFormat::Csv, names::set(&mut self.names, key, value)),
+            (InputFormat::Json, names::set(&mut self.names, key, value)),
+            (InputFormat::Parquet, types::set(&mut self.types, key, value)),
+            (InputFormat::Orc, types::set(&mut self.types, key, value)),
+            (InputFormat::Avro, types::set(&mut self.types, key, value)),
+            (InputFormat::Arrow, types::set(&mut self.types, key, value)),
             (InputFormat::Orc, orc::set(&mut self.orc, key, value)),
             (InputFormat::TfRecord, tfrecord::set(&mut self.tfrecord, key, value)),
         ];
         let has = |format: &InputFormat| tried.iter().any(|(tried, set)| tried == format && matches!(set, Ok(true)));
-        let formats: Vec<_> = tried.iter().map(|(format, _)| *format).filter(has).collect();
+        // A format stands for itself and for what it shares with others.
+        let formats: BTreeSet<_> = tried.iter().map(|(format, _)| *format).filter(has).collect();
+        let formats: Vec<_> = formats.into_iter().collect();
         let is_refused = tried.iter().any(|(format, set)| self.format == Some(*format) && set.is_err());
         if formats.is_empty() || is_refused {
             let unknown = || ErrorKind::UnknownOption { key: key.to_owned(), known: known_keys() };
@@ -212,7 +231,10 @@ impl InputOptions {
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
     let mut keys = vec!["format", "partitions", "bare_files"];
-    for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
+    for key in
+        [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, types::KEYS, orc::KEYS, tfrecord::KEYS]
+            .concat()
+    {
         if !keys.contains(&key) {
             keys.push(key);
         }

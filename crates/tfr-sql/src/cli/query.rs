@@ -70,9 +70,12 @@ for Hive text, also under Hive's names (field.delim and so on):
   encoding, compression as for CSV
   on_error            null, with a warning, or error for cells that do not fit
                       [default: null]
-for Parquet and ORC:
+for Parquet, ORC, Avro, Arrow, CSV and JSON:
   names               insensitive: their case does not matter; the table has them in
                       lower case, or as declared [default: exact]
+for Parquet, ORC, Avro and Arrow:
+  types               types of some columns, as Hive declares them: x DOUBLE
+                      [default: one that holds the values of all files]
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]
