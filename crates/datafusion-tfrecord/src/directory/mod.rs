@@ -31,6 +31,7 @@ mod path_columns;
 mod read_ahead;
 pub(crate) mod schema;
 mod table;
+mod unreadable;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use guard::GuardedSource;
@@ -40,3 +41,4 @@ pub use objects::{FoundObjects, Objects};
 pub use partition::PartitionColumns;
 pub use read_ahead::ReadAhead;
 pub use table::DirectoryTable;
+pub use unreadable::{unreadable, unreadable_field};

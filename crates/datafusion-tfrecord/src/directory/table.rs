@@ -25,7 +25,7 @@ use tokio::sync::OnceCell;
 
 use super::guard::{GuardedSource, guard_future};
 use super::listing::Listing;
-use super::{path_columns, schema};
+use super::{path_columns, schema, unreadable};
 
 /// The files of a [`Listing`], read by one [`FileFormat`], as one table.
 ///
@@ -67,6 +67,7 @@ impl DirectoryTable {
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
         let merged = schema::merge(&schemas, join, name)?;
+        let merged = unreadable::with_marks(&merged, &schemas, false);
         Ok(Self::with_schema(listing, format, &merged))
     }
 
@@ -84,7 +85,8 @@ impl DirectoryTable {
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        let table = Self::with_schema(listing.clone(), format, declared);
+        let declared = unreadable::with_marks(&Arc::new(declared.clone()), &schemas, true);
+        let table = Self::with_schema(listing.clone(), format, &declared);
         schema::check_declared(table.schema.file_schema(), &schemas, name)?;
         Ok(table)
     }
@@ -225,6 +227,7 @@ impl TableProvider for DirectoryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        unreadable::check_projection(self.schema.table_schema(), projection)?;
         let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
             filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
         let mut files = self.partitioned_files(session).await?;
