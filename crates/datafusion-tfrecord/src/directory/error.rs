@@ -223,6 +223,18 @@ pub enum ErrorKind {
         /// Whether other files have another type.
         files_differ: bool,
     },
+    /// The query selects a column of a type that is not read.
+    #[error("{file}: column \"{column}\": {reason} is not supported")]
+    UnreadableColumn {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The type in words.
+        reason: String,
+        /// All columns of the table that cannot be read.
+        unreadable: Vec<String>,
+    },
     /// A pipe, a device or a socket.
     #[error("{file}: not a regular file")]
     NotAFile {
@@ -362,6 +374,10 @@ impl Error {
                     (None, false) => format!("leave the columns undeclared, and CAST \"{column}\" in the query"),
                 })
             }
+            ErrorKind::UnreadableColumn { unreadable, .. } => {
+                let names: Vec<_> = unreadable.iter().map(|name| quoted(name)).collect();
+                Some(format!("leave it out: SELECT * EXCLUDE ({}), or select the columns by name", names.join(", ")))
+            }
             ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
             _ => None,
         }
@@ -393,6 +409,16 @@ fn declare(column: &str, sql: &str) -> String {
             "declare the columns, this one with a type for all files: CREATE EXTERNAL TABLE t (\"{column}\" {sql}, ...) \
              STORED AS ... LOCATION '...'{then}"
         ),
+    }
+}
+
+/// A name as SQL reads it back: in quotes unless it is in lower case without special characters.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    match starts && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
 }
 

@@ -36,6 +36,7 @@ mod read_ahead;
 pub(crate) mod schema;
 mod table;
 mod table_format;
+mod unreadable;
 pub(crate) mod walk;
 
 pub use adapter::ExactAdapterFactory;
@@ -52,3 +53,4 @@ pub use read_ahead::ReadAhead;
 pub use schema::{NamesByCase, names_by_case, warn_of_names_by_case};
 pub use table::DirectoryTable;
 pub use table_format::TableFormat;
+pub use unreadable::{unreadable, unreadable_field};

@@ -28,7 +28,7 @@ use super::common_type::LeafRule;
 use super::guard::{GuardedSource, guard_future};
 use super::listing::Listing;
 use super::schema::Joining;
-use super::{path_columns, schema};
+use super::{path_columns, schema, unreadable};
 
 /// The files of a [`Listing`], read by one [`FileFormat`], as one table.
 ///
@@ -73,6 +73,7 @@ impl DirectoryTable {
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
         schema::warn_of_names_by_case(&schema::names_of(&schemas), name);
         let merged = schema::merge(&schemas, types, Joining::Common(rule), name)?;
+        let merged = unreadable::with_marks(&merged, &schemas, false);
         Ok(Self::with_schema(listing, format, &merged))
     }
 
@@ -90,7 +91,8 @@ impl DirectoryTable {
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        let table = Self::with_schema(listing.clone(), format, declared);
+        let declared = unreadable::with_marks(&Arc::new(declared.clone()), &schemas, true);
+        let table = Self::with_schema(listing.clone(), format, &declared);
         schema::warn_of_names_by_case(&schema::names_of(&schemas), name);
         schema::check_declared(table.schema.file_schema(), &schemas, name)?;
         Ok(table)
@@ -232,6 +234,7 @@ impl TableProvider for DirectoryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        unreadable::check_projection(self.schema.table_schema(), projection)?;
         let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
             filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
         let mut files = self.partitioned_files(session).await?;
