@@ -30,6 +30,7 @@ pub mod detect;
 mod error;
 mod field_access;
 pub mod files;
+mod foreign;
 mod forward;
 pub mod hive_text;
 pub mod json;

@@ -14,7 +14,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
-use datafusion::execution::SessionStateBuilder;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::functions_nested::flatten::Flatten;
 use datafusion::functions_nested::map_extract::MapExtract;
@@ -25,23 +24,21 @@ use datafusion_common::{Column, DFSchema, Result, plan_datafusion_err};
 use datafusion_expr::expr::{Cast, HigherOrderFunction, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Unnest, cast, lit};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Unnest, cast, lit};
 
 pub use arrays::{visible, visible_batch};
 use field::ExactField;
 use map_extract::ExactMapExtract;
 use visible::Visible;
 
-/// Installs [`HideValues`] behind the rules that coerce types, and registers the functions that it calls.
-pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    let functions = builder.scalar_functions().get_or_insert_default();
-    functions.extend([ExactField::function(), ExactMapExtract::function(), Visible::function()]);
-    builder.with_analyzer_rule(Arc::new(HideValues))
+/// The functions that [`HideValues`] calls.
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 3] {
+    [ExactField::function(), ExactMapExtract::function(), Visible::function()]
 }
 
 /// Rewrites expressions so that no function reads a value under a null. It needs coerced types.
 #[derive(Debug)]
-struct HideValues;
+pub(crate) struct HideValues;
 
 impl AnalyzerRule for HideValues {
     fn name(&self) -> &str {

@@ -129,11 +129,10 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes those columns that `wanted` has.
-    pub(super) fn new(layout: Layout, wanted: &Schema) -> Self {
-        let is_wanted = |field: &Field| wanted.column_with_name(field.name()).is_some();
+    /// Decodes those columns whose names in the file are wanted.
+    pub(super) fn new(layout: Layout, is_wanted: impl Fn(&str) -> bool) -> Self {
         let fields = layout.schema.fields().iter().enumerate();
-        let projection = fields.filter(|(_, field)| is_wanted(field)).map(|(index, _)| index).collect();
+        let projection = fields.filter(|(_, field)| is_wanted(field.name())).map(|(index, _)| index).collect();
         Self { layout, dictionaries: HashMap::new(), projection }
     }
 
