@@ -174,6 +174,22 @@ async fn fields_are_read_from_their_leaves() {
     assert!(scanned("SELECT id FROM t WHERE s['small'] IS NULL").await < whole / 10);
 }
 
+/// Files of one table, of which one has a required field and the other an optional one.
+#[tokio::test]
+async fn required_in_one_file_and_optional_in_another() {
+    for pushdown in [false, true] {
+        let mut config = session::settings(2);
+        config.options_mut().execution.parquet.pushdown_filters = pushdown;
+        let context = table(config, &data("mixed")).await;
+        let answer = async |sql: &str| sorted_rows(&context.sql(sql).await.unwrap().collect().await.unwrap());
+        let all = ["[1]", "[3]", "[5]", "[null]", "[null]", "[null]", "[null]", "[null]"];
+        assert_eq!(answer("SELECT s['a'] v FROM t").await, all);
+        assert_eq!(answer("SELECT count(s['a']) v FROM t WHERE s['a'] IS NOT NULL").await, ["[3]"]);
+        assert_eq!(answer("SELECT s['a'] v FROM t WHERE s['a'] > 1").await, ["[3]", "[5]"]);
+        assert_eq!(answer("SELECT count(*) v FROM t WHERE s['a'] IS NULL").await, ["[5]"]);
+    }
+}
+
 /// A dictionary whose keys point to nulls: the same answers as for plain columns with these nulls.
 #[tokio::test]
 async fn keys_of_dictionaries_that_point_to_nulls() {
