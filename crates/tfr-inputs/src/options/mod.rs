@@ -339,6 +339,22 @@ mod tests {
     }
 
     #[test]
+    fn formats_that_share_an_option_are_listed_once() -> Result<()> {
+        use InputFormat::{Arrow, Avro, Csv, Json, Orc, Parquet, TfRecord};
+        let mut options = InputOptions::default();
+        options.set("names", "insensitive")?;
+        let formats: Vec<_> = options.given().flat_map(|(_, _, formats)| formats.to_vec()).collect();
+        assert_eq!(formats, [Parquet, Csv, Orc, Avro, Json, Arrow]);
+        assert!(options.foreign_to(TfRecord).is_some());
+        let mut options = InputOptions::default();
+        options.set("types", "x DOUBLE")?;
+        assert!(options.foreign_to(Csv).is_some() && options.foreign_to(Parquet).is_none());
+        options.set("types", "string")?;
+        assert!(options.foreign_to(Parquet).is_some() && options.foreign_to(Csv).is_none());
+        Ok(())
+    }
+
+    #[test]
     fn forms_of_columns_add_up() -> Result<()> {
         let mut options = InputOptions::default();
         options.set("map", "price: string, id: wrap")?;

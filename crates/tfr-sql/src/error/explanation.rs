@@ -127,6 +127,7 @@ impl<'a> Link<'a> {
             }
             DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
                 let (text, hint) = split_suggestion(text);
+                let hint = hint.or_else(|| foreign::message_hint(&text));
                 Self { text: Some(text), hint, source }
             }
             DataFusionError::NotImplemented(text) => match foreign::syntax_hint(text) {
@@ -187,6 +188,7 @@ impl<'a> Link<'a> {
              union_extract(column, 'type')"
                 .to_owned()
         });
+        let hint = hint.or_else(|| text.as_deref().and_then(foreign::message_hint));
         Self { text, hint, source: error.source() }
     }
 

@@ -313,6 +313,22 @@ pub(super) fn call_hint(call: &str) -> Option<String> {
     CALLS.iter().find(|(start, _)| call.starts_with(start)).map(|(_, hint)| (*hint).to_owned())
 }
 
+/// Messages that contain both texts, and what is probably meant.
+const MESSAGES: &[(&str, &str, &str)] = &[
+    ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
+    (
+        "Invalid timezone",
+        "yy",
+        "the second argument of from_unixtime is a time zone: write to_char(from_unixtime(n), '%Y-%m-%d')",
+    ),
+];
+
+/// Says what a message is probably about.
+pub(super) fn message_hint(text: &str) -> Option<String> {
+    let found = MESSAGES.iter().find(|(first, second, _)| text.contains(first) && text.contains(second))?;
+    Some(found.2.to_owned())
+}
+
 /// Syntax: a part of the engine's message, the message in its place, and what to write instead.
 const SYNTAX: &[(&str, &str, &str)] = &[
     ("sqltorel: RLike", "the operators RLIKE and REGEXP", "write s ~ 'b+'"),

@@ -55,6 +55,24 @@ fn guesses_of_the_engine_are_hints() {
 }
 
 #[test]
+fn functions_and_syntax_of_other_engines_have_an_equal_here() {
+    let invalid = |name: &str| DataFusionError::Plan(format!("Invalid function '{name}'.\nDid you mean 'encode'?"));
+    let hint = |error| explain(error).hint.unwrap_or_default();
+    assert!(hint(invalid("explode")).starts_with("write unnest(list): "));
+    assert_eq!(hint(invalid("Year")), "write date_part('year', d)");
+    let rlike =
+        DataFusionError::NotImplemented("Unsupported ast node in sqltorel: RLike { negated: false }".to_owned());
+    assert_eq!(explain(rlike).causes, ["not supported: the operators RLIKE and REGEXP"]);
+    let lateral = DataFusionError::NotImplemented("LATERAL VIEWS".to_owned());
+    assert!(hint(lateral).contains("unnest(list)"));
+    let call = "No function matches the given name and argument types 'date_trunc(Timestamp(ns), Utf8)'. You might need to \
+        add explicit type casts.\n\tCandidate functions:\n\tdate_trunc(String, Timestamp)";
+    assert_eq!(hint(DataFusionError::Plan(call.to_owned())), "the unit comes first: date_trunc('month', ts)");
+    let parse = "Error parsing timestamp from '20240101' using format 'yyyyMMdd': input contains invalid characters";
+    assert!(hint(DataFusionError::Execution(parse.to_owned())).contains("strftime"));
+}
+
+#[test]
 fn a_call_that_fits_no_function_is_told_in_one_sentence() {
     let text = "Internal error: Function 'sum' failed to match any signature, errors: Error during planning: ...\n\
         No function matches the given name and argument types 'sum(Utf8)'. You might need to add explicit type casts.\n\

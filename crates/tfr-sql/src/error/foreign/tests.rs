@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
+use super::super::{Error, Explanation};
 use super::*;
 
 /// A row of the columns that the suggestions name.
@@ -26,6 +27,41 @@ async fn every_suggestion_can_be_run() -> Result<()> {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+#[tokio::test]
+async fn syntax_of_other_engines_is_recognized() {
+    let context = SessionContext::new();
+    for sql in [
+        "SELECT s RLIKE 'b' FROM",
+        "SELECT s REGEXP 'b' FROM",
+        "SELECT i FROM {} LATERAL VIEW explode(list) e AS i",
+        "SELECT i FROM {} CROSS JOIN UNNEST(list) AS u(i)",
+        "SELECT i, o FROM {} CROSS JOIN UNNEST(list) WITH ORDINALITY AS u(i, o)",
+        "SELECT s -> 'a' FROM",
+        "SELECT count(DISTINCT n, s) FROM",
+        "SELECT n FROM {} DISTRIBUTE BY n",
+        "SELECT n FROM {} CLUSTER BY n",
+        "SELECT n DIV 2 FROM",
+        "SELECT date_trunc(ts, 'month') FROM",
+        "SELECT trunc(d, 'MM') FROM",
+        "SELECT element_at(list, 1) FROM",
+        "SELECT decode(n, 7, 'seven') FROM",
+        "SELECT to_date('20240315', 'yyyyMMdd') FROM",
+        "SELECT explode(list) FROM",
+    ] {
+        let sql = match sql.contains("{}") {
+            true => sql.replace("{}", TABLE),
+            false => format!("{sql} {TABLE}"),
+        };
+        let outcome = match context.sql(&sql).await {
+            Ok(plan) => plan.collect().await.map(drop),
+            Err(error) => Err(error),
+        };
+        let explanation = Explanation::of(&Error::from(outcome.expect_err(&sql)));
+        let hint = explanation.hint.unwrap_or_default();
+        assert!(!hint.is_empty() && !hint.contains("did you mean"), "{sql}: {:?} {hint}", explanation.causes);
+    }
 }
 
 #[test]
