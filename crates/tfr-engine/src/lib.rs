@@ -5,13 +5,16 @@
 //! `SessionContext::sql`.
 
 mod aggregates;
+mod constant_joins;
 mod dialect;
 mod filter_pushdown;
 mod floats;
 mod grouping_sets;
 mod in_lists;
+mod null_equality;
 mod numbers;
 mod overflow;
+mod set_operations;
 mod subqueries;
 mod time_zones;
 
@@ -44,7 +47,7 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
 /// The engine's rules, which coerce types, between ours.
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(numbers::ExactOperands));
+    rules.splice(0..0, ours_before_coercion());
     rules.push(Arc::new(subqueries::Subqueries));
     // Behind those that make comparisons and sums.
     rules.push(Arc::new(floats::ComparableFloats::default()));
@@ -52,11 +55,28 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules
 }
 
+/// Rules that see the plan as the query has it.
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 2] {
+    [Arc::new(set_operations::NumberedCopies), Arc::new(numbers::ExactOperands)]
+}
+
 /// The engine's rules, with ours before those that they correct.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
-    let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
+    for rule in &mut rules {
+        match rule.name() {
+            "extract_equijoin_predicate" => *rule = Arc::new(null_equality::KeysOfOneKind::default()),
+            "eliminate_cross_join" => *rule = Arc::new(null_equality::CrossJoinsOfOneKind::default()),
+            _ => {}
+        }
+    }
+    let place = |rules: &[Arc<dyn OptimizerRule + Send + Sync>], name| {
+        rules.iter().position(|rule| rule.name() == name).unwrap_or_default()
+    };
+    let simplify = place(&rules, "simplify_expressions");
     rules.insert(simplify, Arc::new(in_lists::MergeInLists));
+    let push_down = place(&rules, "push_down_filter");
+    rules.insert(push_down, Arc::new(constant_joins::JoinsWithoutMatch));
     rules
 }
 
