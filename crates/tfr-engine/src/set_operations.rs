@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::config::ConfigOptions;
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, JoinType, NullEquality, Result};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, SubqueryAlias, WindowFunctionDefinition};
