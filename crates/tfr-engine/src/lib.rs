@@ -5,10 +5,10 @@
 //! `SessionContext::sql`.
 
 mod aggregates;
-mod constant_joins;
 mod dialect;
 mod filter_pushdown;
 mod floats;
+mod global_aggregates;
 mod grouping_sets;
 mod in_lists;
 mod null_equality;
@@ -66,17 +66,13 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     for rule in &mut rules {
         match rule.name() {
             "extract_equijoin_predicate" => *rule = Arc::new(null_equality::KeysOfOneKind::default()),
+            "push_down_filter" => *rule = Arc::new(global_aggregates::FiltersAboveGlobalAggregates::default()),
             "eliminate_cross_join" => *rule = Arc::new(null_equality::CrossJoinsOfOneKind::default()),
             _ => {}
         }
     }
-    let place = |rules: &[Arc<dyn OptimizerRule + Send + Sync>], name| {
-        rules.iter().position(|rule| rule.name() == name).unwrap_or_default()
-    };
-    let simplify = place(&rules, "simplify_expressions");
+    let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
     rules.insert(simplify, Arc::new(in_lists::MergeInLists));
-    let push_down = place(&rules, "push_down_filter");
-    rules.insert(push_down, Arc::new(constant_joins::JoinsWithoutMatch));
     rules
 }
 
