@@ -111,7 +111,7 @@ def kind_of_error(error):
             return word
     # The cause, where there is one.
     line = [line for line in error.splitlines() if line.strip()][-1]
-    for word in ("not implemented", "Schema error", "Error during planning"):
+    for word in ("not implemented", "Schema error", "Error during planning", "Physical input schema", "SanityCheck"):
         line = next((other for other in error.splitlines() if word in other), line)
     return explained.kind_of_error(line)
 

@@ -25,6 +25,13 @@ REFUSALS = [
     (r"retract_batch", "an aggregate without an inverse over a sliding window"),
     (r"Resources exhausted|Not enough memory", "more memory than the limit"),
     (r"Window expressions should not contain a mixed of outer references", "a window over columns of the query around"),
+    (r"this correlated subquery needs the rows of the query around", "a correlated subquery over rows that may differ"),
+    (r"grouping sets in a subquery cannot refer to columns of the query around", "grouping sets that refer to the query around"),
+    (r"ANY or ALL as a value cannot be computed over", "ANY or ALL as a value, over a LIMIT or window"),
+    (r"Schema contains duplicate unqualified field name", "two aggregates that differ by a cast alone"),
+    (r"Conflicting ordering requirements", "aggregates with two orders"),
+    (r"Projections require unique expression names but the expression \"__common_expr", "a common part of two expressions (engine)"),
+    (r"Physical input schema should be the same", "the engine's plans do not agree"),
     (r"supported for Int64, got", "sum(DISTINCT) over a sliding window"),
 ]
 

@@ -100,6 +100,13 @@ impl ComparableFloats {
                     else_expr: Some(Box::new(value)),
                 }))
             }
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if matches!(func.name(), "greatest" | "least")
+                    && args.iter().any(|arg| is_float(arg, schema) && !self.is_comparable(arg)) =>
+            {
+                let args = args.into_iter().map(|arg| if is_float(&arg, schema) { self.comparable(arg) } else { arg });
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: args.collect() }))
+            }
             Expr::WindowFunction(mut window) => {
                 let WindowFunction { params, .. } = window.as_mut();
                 let (order_by, sorted) = self.sorted(std::mem::take(&mut params.order_by), schema);

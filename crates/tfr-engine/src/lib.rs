@@ -8,11 +8,14 @@ mod aggregates;
 mod dialect;
 mod filter_pushdown;
 mod floats;
+mod global_aggregates;
 mod grouping_sets;
 mod hidden;
 mod in_lists;
+mod null_equality;
 mod numbers;
 mod overflow;
+mod set_operations;
 mod subqueries;
 mod time_zones;
 
@@ -47,7 +50,7 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
 /// The engine's rules, which coerce types, between ours.
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(numbers::ExactOperands));
+    rules.splice(0..0, ours_before_coercion());
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(hidden::HideValues));
     // Behind those that make comparisons and sums.
@@ -56,9 +59,22 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules
 }
 
+/// Rules that see the plan as the query has it.
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 2] {
+    [Arc::new(set_operations::NumberedCopies), Arc::new(numbers::ExactOperands)]
+}
+
 /// The engine's rules, with ours before those that they correct.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
+    for rule in &mut rules {
+        match rule.name() {
+            "extract_equijoin_predicate" => *rule = Arc::new(null_equality::KeysOfOneKind::default()),
+            "push_down_filter" => *rule = Arc::new(global_aggregates::FiltersAboveGlobalAggregates::default()),
+            "eliminate_cross_join" => *rule = Arc::new(null_equality::CrossJoinsOfOneKind::default()),
+            _ => {}
+        }
+    }
     let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
     rules.insert(simplify, Arc::new(in_lists::MergeInLists));
     rules

@@ -1,0 +1,50 @@
+//! Filters above aggregations that give a row of no rows.
+//!
+//! The engine pushes a filter below an aggregation if its columns are keys of groups. A filter without columns, such as
+//! `HAVING EXISTS (SELECT ...)` or the condition of `JOIN ... ON false`, passes that test. But an aggregation without keys, or
+//! with an empty grouping set, gives a row even of no rows: `SELECT count(*) FROM t HAVING false` had a 0.
+
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion_common::Result;
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::utils::enumerate_grouping_sets;
+use datafusion_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
+
+/// Pushes filters down, but not below such an aggregation.
+#[derive(Debug, Default)]
+pub struct FiltersAboveGlobalAggregates(PushDownFilter);
+
+impl OptimizerRule for FiltersAboveGlobalAggregates {
+    fn name(&self) -> &str {
+        "filters_above_global_aggregates"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Filter(filter) = &plan
+            && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
+            && gives_row_of_no_rows(aggregate)?
+        {
+            return Ok(Transformed::no(plan));
+        }
+        self.0.rewrite(plan, config)
+    }
+}
+
+fn gives_row_of_no_rows(aggregate: &Aggregate) -> Result<bool> {
+    let sets = enumerate_grouping_sets(aggregate.group_expr.clone())?;
+    Ok(match sets.as_slice() {
+        [] => true,
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.iter().any(Vec::is_empty),
+        [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => true,
+        _ => false,
+    })
+}
