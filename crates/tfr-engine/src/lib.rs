@@ -8,6 +8,7 @@ mod aggregates;
 mod dialect;
 mod filter_pushdown;
 mod floats;
+mod formats;
 mod global_aggregates;
 mod grouping_sets;
 mod hidden;
@@ -15,6 +16,7 @@ mod in_lists;
 mod null_equality;
 mod numbers;
 mod overflow;
+mod sample;
 mod set_operations;
 mod subqueries;
 mod time_zones;
@@ -35,6 +37,7 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
     let checked = overflow::CheckedIntegers::default();
     let mut builder = builder
         .with_type_planner(Arc::new(time_zones::ZonedTypes))
+        .with_relation_planners(vec![Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
@@ -51,6 +54,7 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.splice(0..0, ours_before_coercion());
+    rules.push(Arc::new(formats::CheckedFormats));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(hidden::HideValues));
     // Behind those that make comparisons and sums.

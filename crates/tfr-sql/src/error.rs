@@ -111,6 +111,9 @@ pub enum Error {
         /// What to do instead.
         instead: &'static str,
     },
+    /// Two columns would have the same name, and the query names at least one of them by its expression alone.
+    #[error("two columns would be named {0:?}")]
+    AmbiguousName(String),
     /// An ordered query that has to be counted first and may yield other rows the second time.
     #[error(
         "cannot cut the rows into {shards} ordered shards: they are counted first, and their number may differ each time"
@@ -388,6 +391,7 @@ impl Error {
                 Some("give the inner query and --out DIR".to_owned())
             }
             Self::UnquotedPath { name } => Some(format!("put a path in single quotes: FROM '{name}'")),
+            Self::AmbiguousName(name) => Some(format!("name one of them: {name} AS ...")),
             Self::FixedSetting { instead, .. } => Some((*instead).to_owned()),
             Self::VaryingRows { .. } => Some(
                 "cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows"

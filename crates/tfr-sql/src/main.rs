@@ -6,6 +6,7 @@ mod describe;
 mod dry_run;
 mod error;
 mod exit;
+mod feature_names;
 mod index;
 mod inputs;
 mod interrupt;

@@ -23,20 +23,48 @@ use datafusion::sql::sqlparser::ast::{
 use tfr_inputs::FilesFunction;
 
 use crate::error::{Error, Result};
+use crate::feature_names;
 
-/// Plans `statement`, correcting the case of its table and column names.
+/// Plans `statement`, correcting the case of its table and column names. Columns without a name get the text of their
+/// expressions.
 pub async fn plan(context: &SessionContext, mut statement: Statement) -> Result<LogicalPlan> {
     if let Some(statement) = sql_mut(&mut statement) {
         correct_tables(context, statement)?;
     }
+    let relations = relations(&mut statement);
+    let mut named = statement.clone();
+    // Not if the query refers to inner columns by the engine's names.
+    if sql_mut(&mut named).is_some_and(|statement| feature_names::name_inner(statement, &relations))
+        && let Ok(plan) = plan_corrected(context, &mut named).await
+    {
+        return renamed(plan, &named, &relations);
+    }
+    let plan = plan_corrected(context, &mut statement).await?;
+    renamed(plan, &statement, &relations)
+}
+
+fn renamed(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<String>) -> Result<LogicalPlan> {
+    match statement {
+        Statement::Statement(statement) => feature_names::rename(plan, statement, relations),
+        _ => Ok(plan),
+    }
+}
+
+/// All names of tables in `statement`.
+fn relations(statement: &mut Statement) -> BTreeSet<String> {
+    let Relations { used, ctes, aliases, .. } = Relations::of(statement);
+    used.into_iter().map(|table| table.value).chain(ctes).chain(aliases).collect()
+}
+
+async fn plan_corrected(context: &SessionContext, statement: &mut Statement) -> Result<LogicalPlan> {
     loop {
         let error = match context.state().statement_to_plan(statement.clone()).await {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };
-        let known = KnownNames::of(context, &mut statement).await;
+        let known = KnownNames::of(context, statement).await;
         // Every round puts at least one name in quotes, so this ends.
-        let corrected = sql_mut(&mut statement).is_some_and(|statement| correct_columns(statement, &error, &known));
+        let corrected = sql_mut(statement).is_some_and(|statement| correct_columns(statement, &error, &known));
         if !corrected {
             return Err(error.into());
         }

@@ -1,0 +1,185 @@
+//! Names of columns that the query computes and does not name: the text of the expression.
+//!
+//! The engine's names hold tables, which are paths here, and the types of literals: `l.parquet.k + Int64(1)`. They would become
+//! features, and differ with the place of the input. [`rename`] calls the column `k + 1` instead.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
+    visit_expressions_mut,
+};
+
+use crate::error::{Error, Result};
+
+/// Gives the columns of `plan` that `statement` does not name the text of their expressions. Names of `relations` are left out.
+pub fn rename(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<String>) -> Result<LogicalPlan> {
+    let Statement::Query(query) = statement else { return Ok(plan) };
+    let Some(select) = first_select(&query.body) else { return Ok(plan) };
+    let columns = plan.schema().columns();
+    let mut names: Vec<Option<String>> = vec![None; columns.len()];
+    // Items that stand for any number of columns are in the middle of those that stand for one.
+    let single = |item: &&SelectItem| is_single(item);
+    let items = &select.projection;
+    let before = items.iter().take_while(single).count();
+    let after = if before == items.len() { 0 } else { items.iter().rev().take_while(single).count() };
+    if before + after > columns.len() || (before == items.len() && before != columns.len()) {
+        return Ok(plan);
+    }
+    for (name, item) in names.iter_mut().zip(items.iter().take(before)) {
+        *name = unnamed(item, relations);
+    }
+    for (name, item) in names.iter_mut().rev().zip(items.iter().rev().take(after)) {
+        *name = unnamed(item, relations);
+    }
+    if names.iter().zip(&columns).all(|(name, column)| name.as_ref().is_none_or(|name| *name == column.name)) {
+        return Ok(plan);
+    }
+    let mut used = BTreeSet::new();
+    for (name, column) in names.iter().zip(&columns) {
+        if !used.insert(name.as_ref().unwrap_or(&column.name))
+            && names.iter().flatten().any(|made| made == name.as_ref().unwrap_or(&column.name))
+        {
+            return Err(Error::AmbiguousName(name.as_ref().unwrap_or(&column.name).clone()));
+        }
+    }
+    let exprs: Vec<_> = names
+        .into_iter()
+        .zip(columns)
+        .map(|(name, column)| match name {
+            Some(name) => PlanExpr::Column(column).alias(name),
+            None => PlanExpr::Column(column),
+        })
+        .collect();
+    Ok(LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build)?)
+}
+
+/// Names the unnamed expressions of the queries inside `statement`, whose names `SELECT *` passes on, and those with a subquery,
+/// which the engine would all call the same. Returns whether there was one.
+pub fn name_inner(statement: &mut Statement, relations: &BTreeSet<String>) -> bool {
+    let mut naming = InnerNames { relations, depth: 0, named: false };
+    let _: ControlFlow<()> = statement.visit(&mut naming);
+    naming.named
+}
+
+struct InnerNames<'a> {
+    relations: &'a BTreeSet<String>,
+    /// Queries around the one that is visited.
+    depth: usize,
+    named: bool,
+}
+
+impl VisitorMut for InnerNames<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        let inner = self.depth > 1;
+        if let Some(select) = first_select_mut(&mut query.body) {
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expr) = &*item else { continue };
+                if !(inner || has_query(expr)) || !is_single(item) {
+                    continue;
+                }
+                if let Some(name) = unnamed(item, self.relations) {
+                    let SelectItem::UnnamedExpr(expr) = &*item else { continue };
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+                    self.named = true;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The query whose names the result has.
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+fn first_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        // Visited on its own.
+        SetExpr::Query(_) => None,
+        SetExpr::SetOperation { left, .. } => first_select_mut(left),
+        _ => None,
+    }
+}
+
+/// Whether an item is one column: neither `*` nor the fields of a struct.
+fn is_single(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Function(function)) => !function.name.to_string().eq_ignore_ascii_case("unnest"),
+        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => true,
+        _ => false,
+    }
+}
+
+fn has_query(expr: &Expr) -> bool {
+    let mut expr = expr.clone();
+    visit_expressions_mut(&mut expr, |expr| match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::AnyOp { .. } | Expr::AllOp { .. } => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// The name of an item that has none and is not a column.
+fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
+    let SelectItem::UnnamedExpr(expr) = item else { return None };
+    let mut expr = expr.clone();
+    while let Expr::Nested(inner) = expr {
+        expr = *inner;
+    }
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        match expr {
+            Expr::Identifier(name) => plain(name),
+            Expr::CompoundIdentifier(parts) => {
+                // A struct's field is written like a table's column.
+                if parts.len() > 1 && parts.first().is_some_and(|first| relations.contains(&first.value)) {
+                    parts.remove(0);
+                }
+                parts.iter_mut().for_each(plain);
+            }
+            Expr::Function(Function { name, .. }) => {
+                for part in &mut name.0 {
+                    if let ObjectNamePart::Identifier(name) = part
+                        && name.quote_style.is_none()
+                    {
+                        name.value = name.value.to_lowercase();
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    match &expr {
+        Expr::Identifier(_) => None,
+        Expr::CompoundIdentifier(parts) if parts.len() == 1 => None,
+        expr => Some(expr.to_string()),
+    }
+}
+
+/// Removes quotes that the name does not need.
+fn plain(name: &mut Ident) {
+    let word = |character: char| character.is_alphanumeric() || character == '_';
+    if name.value.chars().all(word) && !name.value.starts_with(|first: char| first.is_numeric()) {
+        name.quote_style = None;
+    }
+}
