@@ -162,13 +162,14 @@ mod tests {
 
     #[tokio::test]
     async fn zlib_streams_are_read_to_their_end() -> io::Result<()> {
-        let long: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+        let long: Vec<u8> = (0..50_000_u32).flat_map(u32::to_le_bytes).collect();
         let file = [zlib(b"1\x01x\n"), zlib(&long), zlib(b"")].concat();
-        for piece in [1, 1000, file.len()] {
+        assert_eq!(unpacked(inflate, &zlib(b"1\x01x\n"), 1).await?, b"1\x01x\n");
+        for piece in [1000, 40_000, file.len()] {
             assert_eq!(unpacked(inflate, &file, piece).await?, [b"1\x01x\n".as_slice(), &long].concat());
         }
         for wrong in [&file[..file.len() - 1], &file[..20], b"x", &[zlib(b"a"), b"b".to_vec()].concat()] {
-            assert!(unpacked(inflate, wrong, 7).await.is_err());
+            assert!(unpacked(inflate, wrong, 1000).await.is_err());
         }
         assert!(begins_zlib(&file[..100]) && begins_zlib(&zlib(b"")) && begins_zlib(&zlib(b"a")));
         for text in ["x^y,z\n1,2\n", "x\u{1}zz", "x\u{9c}", "x"] {
