@@ -229,7 +229,9 @@ pub async fn detect(
     }
     // Text in UTF-16 has zeros, too; with a byte order mark the reader names it.
     let has_mark = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
-    if content == Content::Text && asked.is_none() && takes_utf8 && !has_mark && head.contains(&0) {
+    // What is called by the name of another format is told of that.
+    let is_called_text = asked.is_none() && named.is_none_or(InputFormat::is_text);
+    if content == Content::Text && is_called_text && takes_utf8 && !has_mark && head.contains(&0) {
         let format = "bytes that are no text, with a zero among them,";
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
