@@ -188,7 +188,8 @@ fn is_record_header(head: &[u8]) -> bool {
 /// The format of a file: what was asked for, else what its content says, with the name as a second witness.
 ///
 /// # Errors
-/// The content is of another format than was asked for or than the name says; it is of a format that is not read; a
+/// The content is of another format than was asked for or than the name says; it is of a format that is not read, or has
+/// zeros where a text in UTF-8 is to be (`takes_utf8`) and no format was asked for; a
 /// named Parquet file is empty; the store fails. What is named TFRecord and looks like nothing known is left to the
 /// reader, which says at which byte it is damaged.
 pub async fn detect(
@@ -196,6 +197,7 @@ pub async fn detect(
     file: &ObjectMeta,
     name: &str,
     asked: Option<InputFormat>,
+    takes_utf8: bool,
 ) -> Result<InputFormat> {
     let head = head(store, file, name).await?;
     let content = Content::of(&head);
@@ -211,6 +213,17 @@ pub async fn detect(
         && let Some(foreign) = unread(store, file, name, content, &head).await
     {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format: foreign.name }.into());
+    }
+    if let Some(format) = text::unread_codec(name, &head).filter(|_| content == Content::Text) {
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
+    }
+    // Text in UTF-16 has zeros, too; with a byte order mark the reader names it.
+    let has_mark = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+    // What is called by the name of another format is told of that.
+    let is_called_text = asked.is_none() && named.is_none_or(InputFormat::is_text);
+    if content == Content::Text && is_called_text && takes_utf8 && !has_mark && head.contains(&0) {
+        let format = "bytes that are no text, with a zero among them,";
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
     let called = asked.or(named);
     let found = match content {
@@ -264,8 +277,9 @@ async fn unread(
 /// The format that the ending of a name stands for.
 pub(crate) fn by_name(name: &str) -> Option<InputFormat> {
     let name = name.rsplit('/').next()?.to_ascii_lowercase();
-    let mut parts =
-        name.rsplit('.').filter(|part| !matches!(*part, "gz" | "gzip" | "zlib" | "bz2" | "xz" | "zst" | "zstd"));
+    let mut parts = name
+        .rsplit('.')
+        .filter(|part| !matches!(*part, "gz" | "gzip" | "zlib" | "bz2" | "xz" | "zst" | "zstd" | "deflate"));
     let last = parts.next()?;
     // A name without an ending.
     parts.next()?;

@@ -1,5 +1,7 @@
 //! Why a table cannot be opened or its text cannot be read.
 
+mod line;
+
 use std::fmt;
 
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -7,6 +9,8 @@ use datafusion_common::DataFusionError;
 
 use crate::detect::InputFormat;
 use crate::foreign::ForeignFormat;
+
+pub use line::Line;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -469,25 +473,6 @@ fn names(formats: &[InputFormat]) -> String {
     }
 }
 
-/// Where in a text file a record starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
-    /// Counted from 1.
-    pub number: u64,
-    /// The byte of the file from which lines were counted, if that is not the start.
-    pub after_byte: Option<u64>,
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}", self.number)?;
-        match self.after_byte {
-            Some(byte) if byte > 0 => write!(f, " after byte {byte}"),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl Error {
     /// What failed.
     pub fn kind(&self) -> &ErrorKind {
@@ -512,9 +497,20 @@ impl Error {
                 Some("give encoding= as the file is written: windows-1252, utf-16, shift_jis, gbk, ...".to_owned())
             }
             ErrorKind::Ragged { .. } => Some(
-                "check delimiter=, quote=, escape= and comment=; every record needs a cell for every column".to_owned(),
+                "check delimiter=, quote=, escape= and comment=; give skip_lines=N if lines stand before the header, or \
+                 short_rows=null if cells are missing at the end of records"
+                    .to_owned(),
             ),
-            ErrorKind::Quote { .. } => Some("give quote=none if quotes have no meaning in this file".to_owned()),
+            ErrorKind::Quote { .. } => Some(
+                "give quote=none if quotes have no meaning in this file, or record_limit=256MiB if records are that long"
+                    .to_owned(),
+            ),
+            ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("text compressed") => {
+                Some("unpack it, or write it with gzip, bzip2, xz, zstd or deflate".to_owned())
+            }
+            ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are no text") => Some(
+                "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
+            ),
             ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
             ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
             | ErrorKind::JsonValue { column, expected, found, declared: true, .. }

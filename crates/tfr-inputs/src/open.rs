@@ -21,6 +21,7 @@ use crate::options::InputOptions;
 use crate::parquet;
 use crate::reader::{FileReader, ReaderFormat};
 use crate::spec::TableSpec;
+use crate::text::Encoding;
 use crate::{arrow, avro, hive_text, json, libsvm, orc};
 
 /// Opens the table that `spec` describes.
@@ -53,10 +54,17 @@ pub async fn open_locations(
     let listing = match listing {
         // A set of shards without rows.
         Err(error) if matches!(error.kind(), directory::ErrorKind::Empty { .. }) => {
-            if !read::is_set(session, &locations).await? {
-                return Err(error.into());
+            if read::is_set(session, &locations).await? {
+                return open_records(session, &locations, options, schema).await;
             }
-            return open_records(session, &locations, options, schema).await;
+            let declared =
+                schema.or_else(|| options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema())));
+            return match (declared, error.kind()) {
+                (Some(declared), directory::ErrorKind::Empty { skipped, .. }) if skipped.is_without_rows() => {
+                    without_rows(session, &locations, options, &declared)
+                }
+                _ => Err(error.into()),
+            };
         }
         listing => listing?,
     };
@@ -124,6 +132,20 @@ async fn open_records(
     read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
 }
 
+/// A table with declared columns, all of whose files are empty.
+fn without_rows(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    declared: &Schema,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let listing = Listing::empty(session, locations, options.partitions.as_deref())?;
+    log::warn!("{}: all files are empty (0 bytes), so the table has no rows", listing.locations().join(", "));
+    // Nothing is ever read by it.
+    let format = CsvFormat::new(options.csv.clone(), listing.names().clone());
+    Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), declared)))
+}
+
 /// Warns once of files that are read although they belong to tables.
 fn warn_of_owners(listing: &Listing) {
     let Some((first, others)) = listing.owners().split_first() else { return };
@@ -188,13 +210,14 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
-    let found = match detect(listing.store(), file, &name, options.format).await? {
-        // What only looks so was to be read in another way.
-        InputFormat::LibSvm if by_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
-            InputFormat::Csv
-        }
-        found => found,
-    };
+    let found =
+        match detect(listing.store(), file, &name, options.format, options.csv.encoding == Encoding::Utf8).await? {
+            // What only looks so was to be read in another way.
+            InputFormat::LibSvm if by_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
+                InputFormat::Csv
+            }
+            found => found,
+        };
     let format = match options.format {
         // Of a name that tells, no option says otherwise.
         None if found.is_text() && by_name(&name).is_none() => options.text_format(found),

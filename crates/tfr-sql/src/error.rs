@@ -195,6 +195,12 @@ pub enum Error {
         /// The class.
         class: String,
     },
+    /// Several characters between cells, of which Hive itself takes the first alone.
+    #[error("FIELDS TERMINATED BY '{delimiter}': Hive takes one character here")]
+    RowFormatDelimiter {
+        /// The characters.
+        delimiter: String,
+    },
     /// `ROW FORMAT` and `OPTIONS` say the same thing.
     #[error("option {key:?} is told by ROW FORMAT and by OPTIONS, or twice")]
     RowFormatTwice {
@@ -405,6 +411,10 @@ impl Error {
                  properties of the SerDe stand in OPTIONS ('field.delim' ',')"
                     .to_owned(),
             ),
+            Self::RowFormatDelimiter { delimiter } => Some(format!(
+                "leave the clause out and put OPTIONS ('field.delim' '{delimiter}') behind the location, as for Hive's \
+                 MultiDelimitSerDe"
+            )),
             Self::RowFormatTwice { .. } => Some("say it once".to_owned()),
             Self::RemoteInput { .. } => Some(
                 "copy the file or directory here, and name the copy; copy what is written beside it back".to_owned(),

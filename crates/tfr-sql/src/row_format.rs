@@ -198,6 +198,14 @@ fn clause(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usiz
         HiveRowFormat::DELIMITED { delimiters } => delimiters,
         HiveRowFormat::SERDE { class } => return Err(Error::RowFormatSerde { class }),
     };
+    let several = delimiters.iter().find(|given| {
+        let text = &given.char.value;
+        let is_number = text.starts_with('\\') || text.parse::<i64>().is_ok();
+        matches!(given.delimiter, HiveDelimiter::FieldsTerminatedBy) && text.chars().count() > 1 && !is_number
+    });
+    if let Some(given) = several {
+        return Err(Error::RowFormatDelimiter { delimiter: given.char.value.clone() });
+    }
     let option = |delimiter: &HiveDelimiter| match delimiter {
         HiveDelimiter::FieldsTerminatedBy => "field.delim",
         HiveDelimiter::FieldsEscapedBy => "escape.delim",
@@ -280,6 +288,9 @@ mod tests {
     fn what_cannot_be_is_said() {
         let serde = "CREATE EXTERNAL TABLE t ROW FORMAT SERDE 'a.B' STORED AS TEXTFILE LOCATION 'x'";
         assert!(matches!(parse(serde), Err(Error::RowFormatSerde { class }) if class == "a.B"));
+        let several =
+            "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY '||' STORED AS TEXTFILE LOCATION 'x'";
+        assert!(matches!(parse(several), Err(Error::RowFormatDelimiter { delimiter }) if delimiter == "||"));
         let twice = "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE \
             OPTIONS ('field.delim' ';') LOCATION 'x'";
         assert!(matches!(parse(twice), Err(Error::RowFormatTwice { key: "field.delim" })));

@@ -36,7 +36,7 @@ use tfr_proto::tensorflow::metadata::v0;
 use crate::error::{ErrorKind, Result};
 use crate::textproto::Textproto;
 
-pub use read::schema_from_pbtxt;
+pub use read::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
 pub use write::{schema_to_pbtxt, schema_to_pbtxt_of};
 
 /// The tag of bytes that are text, where no domain says so. [`schema_to_pbtxt`] writes it, for a domain of text would

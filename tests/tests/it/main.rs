@@ -30,6 +30,7 @@ mod object_tables;
 mod peers;
 mod round_trip;
 mod salvaged;
+mod schema_beside;
 mod schemas;
 mod session;
 mod sets;

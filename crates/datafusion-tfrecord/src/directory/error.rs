@@ -266,6 +266,8 @@ pub struct Skipped {
     pub(super) names: Vec<(String, SkipReason)>,
     /// How many there were in all.
     pub(super) total: usize,
+    /// All reasons there were, each once.
+    pub(super) reasons: Vec<SkipReason>,
 }
 
 /// Why a name is passed over when a directory is read as a table.
@@ -297,11 +299,22 @@ impl fmt::Display for SkipReason {
 }
 
 impl Skipped {
+    /// Whether files without a byte were passed over, and else only what is hidden or a checksum: a directory as it is left
+    /// by a job that had no rows.
+    pub fn is_without_rows(&self) -> bool {
+        let is_harmless =
+            |reason: &SkipReason| matches!(reason, SkipReason::EmptyFile | SkipReason::Hidden | SkipReason::Checksum);
+        self.reasons.contains(&SkipReason::EmptyFile) && self.reasons.iter().all(is_harmless)
+    }
+
     /// How many names the message carries.
     const SHOWN: usize = 5;
 
     pub(super) fn push(&mut self, name: String, reason: SkipReason) {
         self.total += 1;
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
         if self.names.len() < Self::SHOWN {
             self.names.push((name, reason));
         }

@@ -60,6 +60,18 @@ impl Listing {
         Ok(Self::of_files(store_url, store, found)?.with_owners(owners))
     }
 
+    /// No files, found under `locations`, with these columns in the path.
+    ///
+    /// # Errors
+    /// The store of the locations is not registered with the session.
+    pub fn empty(session: &dyn Session, locations: &[Location], partitions: Option<&Schema>) -> Result<Self> {
+        let (store_url, store) = store_of(session, locations)?;
+        let listing = Self::of_files(store_url, store, Vec::new())?;
+        let columns: &[_] = partitions.map_or(&[], |schema| schema.fields());
+        let locations = locations.iter().map(Location::to_string).collect();
+        Ok(Self { partitions: PartitionColumns::of_no_file(columns), locations, ..listing })
+    }
+
     /// A table of files that were found under these locations.
     pub(crate) fn of_files(
         store_url: ObjectStoreUrl,

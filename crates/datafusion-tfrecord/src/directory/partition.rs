@@ -79,6 +79,12 @@ impl PartitionColumns {
         Ok(self)
     }
 
+    /// These columns of a table without files.
+    pub(super) fn of_no_file(columns: &[FieldRef]) -> Self {
+        let fields = columns.iter().map(|column| Arc::new(column.as_ref().clone().with_nullable(true)));
+        Self { fields: fields.collect(), values: Vec::new() }
+    }
+
     /// These columns, null in each of so many files.
     pub(crate) fn nulls(columns: &[FieldRef], files: usize) -> datafusion_common::Result<Self> {
         let nulls: Vec<_> =

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, RecordType};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use tfrecord_sidecars::tfmd::schema_from_pbtxt;
+use tfrecord_sidecars::tfmd::{readable_from_pbtxt, schema_from_pbtxt};
 
 use super::declared::{self, in_files};
 use super::infer::{Inferred, infer, raw_records};
@@ -90,7 +90,7 @@ pub(super) async fn settle(
         (schema, ColumnOrigin::Manifest)
     } else if let Some((file, text)) = beside(files.listing.store(), locations, files).await? {
         let file = names.name(&file);
-        (parse_pbtxt(&file, &text)?, ColumnOrigin::SchemaFile { file })
+        (schema_beside(session, files, &file, &text, options).await?, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
         let Inferred { schema, mapping, compressions, looked_into, records, is_all } =
@@ -184,6 +184,35 @@ async fn read_file(session: &dyn Session, file: &str) -> Result<bytes::Bytes> {
         }
         got => Ok(got?.bytes().await?),
     }
+}
+
+/// The columns that a schema beside the files tells of. It was not asked for, so a feature in it that cannot be read does not
+/// stand in the way of the others: the records tell what it is.
+async fn schema_beside(
+    session: &dyn Session,
+    files: &TableFiles,
+    file: &str,
+    text: &[u8],
+    options: &ReadOptions,
+) -> Result<SchemaRef> {
+    let text = std::str::from_utf8(text).map_err(|source| ErrorKind::SchemaText { file: file.to_owned(), source })?;
+    let read = readable_from_pbtxt(text).map_err(|source| ErrorKind::SchemaFile { file: file.to_owned(), source })?;
+    if read.refused.is_empty() {
+        return Ok(Arc::new(read.schema));
+    }
+    let (store, names) = (files.listing.store(), files.listing.names());
+    let records = infer(session, store, files.listing.files(), names, options).await?.schema;
+    let mut fields = read.schema.fields().to_vec();
+    for (name, error) in &read.refused {
+        match records.field_with_name(name) {
+            Ok(field) => {
+                log::warn!("{file}: {error}; the records tell its type: {}", field.data_type());
+                fields.push(Arc::new(field.clone()));
+            }
+            Err(_) => log::warn!("{file}: {error}; the records that were looked at do not have it"),
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
 }
 
 fn parse_pbtxt(file: &str, text: &[u8]) -> Result<SchemaRef> {

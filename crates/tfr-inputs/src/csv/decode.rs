@@ -16,10 +16,8 @@ use datafusion_common::DataFusionError;
 use super::exact;
 use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos};
 use super::options::CsvOptions;
+use super::preamble::Start;
 use crate::error::{Error, ErrorKind, Line, Result};
-
-/// A record longer than this has lost its end to a stray quote; it also keeps a batch within 32-bit offsets.
-const MAX_RECORD_LEN: usize = 256 << 20;
 
 /// A batch is handed on early when its text reaches this length.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -52,8 +50,10 @@ pub(super) struct Records {
     after_byte: Option<u64>,
     /// The quote, if it matters whether an empty cell stands in quotes.
     telling_quote: Option<u8>,
-    /// The text in the file of the record being read, as far as it stood in earlier input.
-    raw: Vec<u8>,
+    /// Where quotes open cells of the record being read, as far as it stood in earlier input.
+    opening: Option<Opened>,
+    /// The records held that have fewer cells than there are columns, and how many.
+    short: Vec<(usize, usize)>,
     /// The cells held that are empty but stand in quotes.
     quoted_empty: Vec<usize>,
 }
@@ -70,15 +70,13 @@ enum Place {
 }
 
 impl Records {
-    pub(super) fn new(
-        file: Arc<str>,
-        options: &Arc<CsvOptions>,
-        width: Option<usize>,
-        after_byte: Option<u64>,
-    ) -> Self {
+    pub(super) fn new(file: Arc<str>, options: &Arc<CsvOptions>, width: Option<usize>, start: Start) -> Self {
+        let delimiter = options.delimiter_for(&file, start.delimiter);
+        let mut reader = options.reader(delimiter);
+        reader.set_line(start.lines + 1);
         Self {
-            reader: options.reader(&file),
-            delimiter: options.delimiter_for(&file),
+            reader,
+            delimiter,
             telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
             options: Arc::clone(options),
@@ -91,8 +89,9 @@ impl Records {
             record: (0, 0),
             place: Place::LineStart { after_cr: false },
             blank: Vec::new(),
-            after_byte,
-            raw: Vec::new(),
+            after_byte: start.after_byte,
+            opening: None,
+            short: Vec::new(),
             quoted_empty: Vec::new(),
         }
     }
@@ -198,6 +197,7 @@ impl Records {
         self.record = (0, 0);
         self.lines.clear();
         self.quoted_empty.clear();
+        self.short.clear();
     }
 
     /// Fixes the number of cells that every record has to have.
@@ -222,7 +222,7 @@ impl Records {
         let found = self.cells - self.record.1;
         let too_many = self.width.is_some_and(|width| found > width);
         match result {
-            ReadRecordResult::Record if !too_many && self.width.is_none_or(|width| found == width) => {
+            ReadRecordResult::Record if !too_many && self.width.is_none_or(|width| self.fits(found, width)) => {
                 let line = self.start_line(input[..read].last());
                 if !self.options.newlines_in_values && self.line_ends_in_record() > 0 {
                     return Err(ErrorKind::LineEnd { file: self.file.to_string(), line: self.line(line) }.into());
@@ -230,6 +230,7 @@ impl Records {
                 self.width.get_or_insert(found);
                 self.take_blank_lines();
                 self.find_quoted_empty(&input[..read]);
+                self.fill_up(found);
                 self.lines.push(line);
                 self.record = (self.len, self.cells);
                 self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
@@ -237,12 +238,18 @@ impl Records {
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             // The rest of the record need not be read to know that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
-            _ if self.len - self.record.0 > MAX_RECORD_LEN => {
-                return Err(self.unbalanced("the record is longer than 256 MiB, as if a quote did not end"));
+            _ if self.len - self.record.0 > self.options.record_limit => {
+                let limit = self.options.record_limit;
+                return Err(
+                    self.unbalanced(&format!("the record is longer than {limit} bytes, as if a quote did not end"))
+                );
             }
             // The rest of the record follows.
-            _ if self.place == Place::Record && self.telling_quote.is_some() => {
-                self.raw.extend_from_slice(&input[..read]);
+            _ if self.place == Place::Record => {
+                if let Some(quote) = self.telling_quote {
+                    let new = || Opened::new(quote, self.options.escape, self.delimiter, self.record.1);
+                    self.opening.get_or_insert_with(new).read(&input[..read]);
+                }
             }
             _ => {}
         }
@@ -257,20 +264,30 @@ impl Records {
         let has_empty = self.ends[first..=self.cells].windows(2).any(|ends| ends[0] == ends[1]);
         // An empty cell in quotes is two quotes in a row.
         let has_pair = |text: &[u8]| memchr::memchr_iter(quote, text).any(|at| text.get(at + 1) == Some(&quote));
-        if has_empty && (!self.raw.is_empty() || has_pair(input)) {
-            let mut opening = OpeningQuotes::new(quote, self.options.escape, self.delimiter);
-            let mut cell = first;
-            for byte in self.raw.iter().chain(input) {
-                match opening.next(*byte) {
-                    Opening::Cell => cell += 1,
-                    Opening::Quote if cell < self.cells && self.ends[cell] == self.ends[cell + 1] => {
-                        self.quoted_empty.push(cell);
-                    }
-                    Opening::Quote | Opening::None => {}
-                }
-            }
+        let opened = self.opening.take();
+        if has_empty && (opened.is_some() || has_pair(input)) {
+            let new = || Opened::new(quote, self.options.escape, self.delimiter, first);
+            let mut opened = opened.unwrap_or_else(new);
+            opened.read(input);
+            let is_empty = |cell: &usize| *cell < self.cells && self.ends[*cell] == self.ends[*cell + 1];
+            self.quoted_empty.extend(opened.cells.into_iter().filter(is_empty));
         }
-        self.raw.clear();
+    }
+
+    /// Whether a record of so many cells is one of the table.
+    fn fits(&self, found: usize, width: usize) -> bool {
+        found == width || self.options.short_rows && found < width
+    }
+
+    /// Adds the cells that the record just read lacks.
+    fn fill_up(&mut self, found: usize) {
+        let missing = self.width.unwrap_or_default().saturating_sub(found);
+        if missing > 0 {
+            grow(&mut self.ends, self.cells + 1 + missing);
+            self.ends[self.cells + 1..][..missing].fill(self.len);
+            self.cells += missing;
+            self.short.push((self.lines.len(), found));
+        }
     }
 
     /// The line on which the record just read starts, given the last byte read of it.
@@ -345,10 +362,39 @@ impl<'a> Cells<'a> {
         &self.text[self.ends[cell]..self.ends[cell + 1]]
     }
 
+    /// Whether the record has no such cell.
+    pub(super) fn is_missing(&self, row: usize, column: usize) -> bool {
+        let short = &self.records.short;
+        short.binary_search_by_key(&row, |(row, _)| *row).is_ok_and(|index| column >= short[index].1)
+    }
+
     /// Whether a cell is empty and not so in quotes.
     pub(super) fn is_bare(&self, row: usize, column: usize) -> bool {
         let cell = row * self.width + column;
         self.ends[cell] == self.ends[cell + 1] && self.records.quoted_empty.binary_search(&cell).is_err()
+    }
+}
+
+/// The cells of a record that quotes open.
+struct Opened {
+    quotes: OpeningQuotes,
+    cell: usize,
+    cells: Vec<usize>,
+}
+
+impl Opened {
+    fn new(quote: u8, escape: Option<u8>, delimiter: u8, first: usize) -> Self {
+        Self { quotes: OpeningQuotes::new(quote, escape, delimiter), cell: first, cells: Vec::new() }
+    }
+
+    fn read(&mut self, text: &[u8]) {
+        for byte in text {
+            match self.quotes.next(*byte) {
+                Opening::Cell => self.cell += 1,
+                Opening::Quote => self.cells.push(self.cell),
+                Opening::None => {}
+            }
+        }
     }
 }
 
@@ -494,7 +540,11 @@ impl<'a> Column<'a> {
         self.cells.rows().map(move |row| {
             let cell = self.cells.get(row, self.cell);
             let is_null = match cell.is_empty() {
-                true => !is_text || (null_if_bare && self.cells.is_bare(row, self.cell)),
+                true => {
+                    !is_text
+                        || null_if_bare && self.cells.is_bare(row, self.cell)
+                        || self.cells.is_missing(row, self.cell)
+                }
                 false => nulls.iter().any(|null| null == cell),
             };
             (!is_null).then_some(cell)

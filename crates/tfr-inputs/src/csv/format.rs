@@ -14,8 +14,9 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::decode::Records;
-use super::infer::CellType;
+use super::null_words::Observed;
 use super::options::{CsvOptions, Types};
+use super::preamble;
 use super::source::{self, column_names};
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
@@ -50,12 +51,14 @@ impl CsvFormat {
         &self,
         store: &Arc<dyn ObjectStore>,
         file: &ObjectMeta,
-    ) -> Result<Vec<(String, CellType)>, Error> {
+    ) -> Result<Vec<(String, Observed)>, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let options = &self.options;
         let bytes = text::bytes(store, file, &name, 0..file.size).await?;
-        let mut text = text::text(&name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
-        let mut records = Records::new(name, options, None, None);
+        let text = text::text(&name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
+        let (text, start) = preamble::start(text, options).await?;
+        let mut text = source::trimmed(text, options, options.delimiter_for(&name, start.delimiter));
+        let mut records = Records::new(name, options, None, start);
         let mut inference = Inference::new(options);
         while !inference.is_done() {
             match text.try_next().await? {
@@ -86,7 +89,7 @@ impl CsvFormat {
 struct Inference<'a> {
     options: &'a CsvOptions,
     nulls: Vec<String>,
-    columns: Vec<(String, CellType)>,
+    columns: Vec<(String, Observed)>,
     rows: usize,
 }
 
@@ -115,21 +118,21 @@ impl<'a> Inference<'a> {
                 true => column_names(records)?,
                 false => (1..=width).map(|column| format!("column_{column}")).collect(),
             };
-            self.columns = names.into_iter().map(|name| (name, CellType::Unknown)).collect();
+            self.columns = names.into_iter().map(|name| (name, Observed::default())).collect();
             if self.options.header {
                 records.clear();
                 return Ok(());
             }
         }
         let cells = records.cells()?;
-        for (column, (_, cell_type)) in self.columns.iter_mut().enumerate() {
-            if self.options.types == Types::String || *cell_type == CellType::Text {
+        for (column, (_, observed)) in self.columns.iter_mut().enumerate() {
+            if self.options.types == Types::String || observed.is_settled() {
                 continue;
             }
             for row in cells.rows() {
                 let cell = cells.get(row, column);
                 if !cell.is_empty() && !self.nulls.iter().any(|null| null == cell) {
-                    *cell_type = cell_type.join(CellType::of(cell));
+                    observed.look(cell);
                 }
             }
         }
@@ -137,6 +140,19 @@ impl<'a> Inference<'a> {
         records.clear();
         Ok(())
     }
+}
+
+/// Tells of a column that would have another type but for words such as NA.
+fn note_null_words(file: &str, column: &str, observed: &Observed) {
+    let Some((words, cell_type)) = observed.text_for_words() else { return };
+    let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+    let nulls: Vec<_> = words.iter().map(|word| format!("null={word}")).collect();
+    log::warn!(
+        "{file}: column \"{column}\" is text only because of cells such as {}: {},null= takes them for null in all columns, and this one is {}",
+        quoted.join(", "),
+        nulls.join(","),
+        cell_type.data_type()
+    );
 }
 
 #[async_trait]
@@ -151,7 +167,7 @@ impl FileReader for CsvFormat {
 
     /// Only where a line end always ends a record. A compressed file is then read whole with its first part.
     fn can_split(&self) -> bool {
-        !self.options.newlines_in_values
+        !self.options.newlines_in_values && self.options.skip_lines == 0
     }
 
     /// Types that hold the first records of all files together; a column that is null throughout is text.
@@ -173,19 +189,23 @@ impl FileReader for CsvFormat {
                 inferred.iter().map(|columns| columns.iter().map(|(name, _)| name.as_str()).collect()).collect();
             warn_of_names_by_case(&names, |index| self.names.name(&files[index].location));
         }
-        let mut columns: Vec<(String, CellType)> = Vec::new();
+        let mut columns: Vec<(String, Observed)> = Vec::new();
         let mut positions = HashMap::new();
-        for (name, cell_type) in inferred.into_iter().flatten() {
+        for (name, observed) in inferred.into_iter().flatten() {
             let position = *positions.entry(name.clone()).or_insert(columns.len());
             match columns.get_mut(position) {
-                Some((_, known)) => *known = known.join(cell_type),
-                None => columns.push((name, cell_type)),
+                Some((_, known)) => *known = known.join(observed),
+                None => columns.push((name, observed)),
             }
         }
         if let (true, Some(file)) = (columns.is_empty(), files.first()) {
             return Err(Error::from(ErrorKind::NoColumns { file: self.names.name(&file.location) }).into());
         }
-        let fields = columns.into_iter().map(|(name, cell_type)| Field::new(name, cell_type.data_type(), true));
+        if self.options.types == Types::Infer {
+            let file = files.first().map(|file| self.names.name(&file.location)).unwrap_or_default();
+            columns.iter().for_each(|(name, observed)| note_null_words(&file, name, observed));
+        }
+        let fields = columns.into_iter().map(|(name, observed)| Field::new(name, observed.cell_type.data_type(), true));
         Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 

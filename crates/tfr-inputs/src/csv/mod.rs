@@ -9,10 +9,14 @@ mod decode;
 mod exact;
 mod format;
 mod infer;
+mod null_words;
 mod options;
+mod preamble;
 mod source;
+mod trim;
 
 pub(crate) use exact::{EXACT_DIGITS, holds, is_float};
 pub(crate) use format::CsvFormat;
 pub(crate) use infer::{CellType, is_in_float_range, parse_float};
+pub(crate) use options::MAX_RECORD_LIMIT;
 pub use options::{CsvOptions, Types};

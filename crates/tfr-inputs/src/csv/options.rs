@@ -3,6 +3,13 @@
 use crate::detect::InputFormat;
 use crate::text::{Compression, Encoding, Layout};
 
+/// The bytes that a record has at most, if nothing else is said: many times what a cell of text has, and little enough that
+/// a stray quote in a large file is told before the file is in memory.
+pub(crate) const DEFAULT_RECORD_LIMIT: usize = 16 << 20;
+
+/// The most bytes that a record may be allowed: a batch keeps within 32-bit offsets.
+pub(crate) const MAX_RECORD_LIMIT: usize = 256 << 20;
+
 /// The dialect of a CSV file and how its cells become values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
@@ -16,6 +23,14 @@ pub struct CsvOptions {
     pub comment: Option<u8>,
     /// Ends a record; `None`: LF, CR LF or CR.
     pub terminator: Option<u8>,
+    /// How many lines at the start of each file stand before the first record.
+    pub skip_lines: usize,
+    /// Whether records with fewer cells than there are columns are taken; the cells that are missing are null.
+    pub short_rows: bool,
+    /// Whether spaces and tabs around cells are no part of them.
+    pub trim: bool,
+    /// The most bytes of a record: a longer one has lost its end to a stray quote. At most 256 MiB.
+    pub record_limit: usize,
     /// Whether the first record of each file names the columns.
     pub header: bool,
     /// Texts that stand for null, the empty one only without quotes around it; `None`: the empty text.
@@ -40,6 +55,10 @@ impl Default for CsvOptions {
             escape: None,
             comment: None,
             terminator: None,
+            skip_lines: 0,
+            short_rows: false,
+            trim: false,
+            record_limit: DEFAULT_RECORD_LIMIT,
             header: true,
             nulls: None,
             encoding: Encoding::Utf8,
@@ -52,9 +71,9 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// The delimiter for a file of this name.
-    pub(super) fn delimiter_for(&self, file_name: &str) -> u8 {
-        self.delimiter.unwrap_or_else(|| {
+    /// The delimiter for a file of this name that says, or does not say, which it is.
+    pub(super) fn delimiter_for(&self, file_name: &str, stated: Option<u8>) -> u8 {
+        self.delimiter.or(stated).unwrap_or_else(|| {
             let name = file_name.to_ascii_lowercase();
             let tabs = [".tsv", ".tab", ".tsv.", ".tab."];
             let tabbed =
@@ -73,9 +92,9 @@ impl CsvOptions {
         }
     }
 
-    pub(super) fn reader(&self, file_name: &str) -> csv_core::Reader {
+    pub(super) fn reader(&self, delimiter: u8) -> csv_core::Reader {
         let mut builder = csv_core::ReaderBuilder::new();
-        builder.delimiter(self.delimiter_for(file_name)).escape(self.escape).comment(self.comment);
+        builder.delimiter(delimiter).escape(self.escape).comment(self.comment);
         match self.quote {
             Some(quote) => builder.quote(quote),
             None => builder.quoting(false),

@@ -16,6 +16,8 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::decode::{Columns, Records};
 use super::options::CsvOptions;
+use super::preamble::{self, Start};
+use super::trim::Trim;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
@@ -45,7 +47,7 @@ impl FileOpener for CsvOpener {
         Ok(async move {
             let name: Arc<str> = opener.names.name(&file.object_meta.location).into();
             match opener.part(&name, &file).await? {
-                Some((part, header)) => Ok(opener.batches(name, part, header)?.boxed()),
+                Some(opened) => Ok(opener.batches(name, opened)?.boxed()),
                 None => Ok(futures::stream::empty().boxed()),
             }
         }
@@ -78,23 +80,25 @@ impl CsvOpener {
     }
 
     /// The text to read and, of a part without the first record, the header.
-    async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<(Part, Option<Vec<String>>)>, Error> {
+    async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<Opened>, Error> {
         let options = &self.options;
         let part = text::part(&self.store, file, name, options.layout(), &self.bytes_scanned).await?;
-        let Some(part) = part else { return Ok(None) };
-        let header = match options.header && part.after_byte.is_some() {
-            true => Some(read_header(&self.store, &file.object_meta, name, options).await?),
-            false => None,
-        };
-        Ok(Some((part, header)))
+        let Some(Part { text, after_byte }) = part else { return Ok(None) };
+        if after_byte.is_none() {
+            let (text, start) = preamble::start(text, options).await?;
+            return Ok(Some(Opened { text, start, header: None }));
+        }
+        if !options.header && options.delimiter.is_some() {
+            return Ok(Some(Opened { text, start: Start { after_byte, ..Start::default() }, header: None }));
+        }
+        // What the file begins with holds for all of its parts.
+        let (header, start) = read_header(&self.store, &file.object_meta, name, options).await?;
+        let start = Start { lines: 0, after_byte, ..start };
+        Ok(Some(Opened { text, start, header: options.header.then_some(header) }))
     }
 
-    fn batches(
-        &self,
-        file: Arc<str>,
-        part: Part,
-        header: Option<Vec<String>>,
-    ) -> Result<impl Stream<Item = Result<RecordBatch>> + use<>> {
+    fn batches(&self, file: Arc<str>, opened: Opened) -> Result<impl Stream<Item = Result<RecordBatch>> + use<>> {
+        let Opened { text, start, header } = opened;
         let schema: Schema = self.file_schema.project(&self.wanted)?;
         let columns = Columns {
             schema: Arc::new(schema),
@@ -104,11 +108,11 @@ impl CsvOpener {
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());
         let mut batches = Batches {
-            records: Records::new(Arc::clone(&file), &self.options, width, part.after_byte),
+            records: Records::new(Arc::clone(&file), &self.options, width, start),
+            text: trimmed(text, &self.options, self.options.delimiter_for(&file, start.delimiter)),
             file,
             opener: self.clone(),
             columns,
-            text: part.text,
             piece: Bytes::new(),
             header_read: !self.options.header,
         };
@@ -121,6 +125,23 @@ impl CsvOpener {
             Ok(batch.map(|batch| (batch, more.then_some(batches))))
         }))
     }
+}
+
+/// The text of a file or part, from its first record on.
+struct Opened {
+    text: TextStream,
+    start: Start,
+    /// The names of the columns, if the text does not begin with them.
+    header: Option<Vec<String>>,
+}
+
+/// The text without blanks around cells, if these are no part of them.
+pub(super) fn trimmed(text: TextStream, options: &CsvOptions, delimiter: u8) -> TextStream {
+    if !options.trim {
+        return text;
+    }
+    let mut trim = Trim::new(options, delimiter);
+    text.map_ok(move |piece| trim.piece(&piece)).boxed()
 }
 
 /// The batches of one file or part.
@@ -227,15 +248,18 @@ pub(super) fn column_names(records: &Records) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
+/// The first record of a file as names of columns, and where it stands.
 async fn read_header(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
     name: &str,
     options: &Arc<CsvOptions>,
-) -> Result<Vec<String>, Error> {
+) -> Result<(Vec<String>, Start), Error> {
     let bytes = text::bytes(store, meta, name, 0..meta.size).await?;
-    let mut text = text::text(name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
-    let mut records = Records::new(name.into(), options, None, None);
+    let text = text::text(name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
+    let (text, start) = preamble::start(text, options).await?;
+    let mut text = trimmed(text, options, options.delimiter_for(name, start.delimiter));
+    let mut records = Records::new(name.into(), options, None, start);
     while records.len() == 0 {
         match text.try_next().await? {
             Some(piece) if piece.is_empty() => {}
@@ -246,5 +270,5 @@ async fn read_header(
             }
         }
     }
-    column_names(&records)
+    Ok((column_names(&records)?, start))
 }

@@ -25,7 +25,9 @@ const MAX_VALUES: usize = 1 << 26;
 /// How cells are written.
 #[derive(Debug, Clone)]
 pub(super) struct Dialect {
-    /// By level: between cells, elements, keys and values, and so on.
+    /// Between cells: one byte, or several, which no escape takes the meaning from (MultiDelimitSerDe).
+    pub(super) cell_separator: Vec<u8>,
+    /// By level from the second on: between elements, keys and values, and so on.
     pub(super) separators: Vec<u8>,
     pub(super) escape: Option<u8>,
     pub(super) null: Vec<u8>,
@@ -33,21 +35,29 @@ pub(super) struct Dialect {
 
 impl Dialect {
     /// The parts of `bytes` between the separators of a level.
-    pub(super) fn split<'a>(&self, bytes: &'a [u8], level: usize) -> Split<'a> {
+    pub(super) fn split<'a>(&'a self, bytes: &'a [u8], level: usize) -> Split<'a> {
         Split { rest: Some(bytes), separator: self.separator(level), escape: self.escape }
     }
 
     /// What stands before and behind the first separator of a level.
     fn split_once<'a>(&self, bytes: &'a [u8], level: usize) -> (&'a [u8], Option<&'a [u8]>) {
         match find(bytes, self.separator(level), self.escape) {
-            Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
+            Some(at) => (&bytes[..at], Some(&bytes[at + self.separator(level).len()..])),
             None => (bytes, None),
         }
     }
 
-    fn separator(&self, level: usize) -> u8 {
-        // A type is never nested deeper than there are separators.
-        self.separators.get(level).copied().unwrap_or_default()
+    fn separator(&self, level: usize) -> &[u8] {
+        match level.checked_sub(1) {
+            None => &self.cell_separator,
+            // A type is never nested deeper than there are separators.
+            Some(level) => self.separators.get(level).map(std::slice::from_ref).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the last column takes what follows, further separators and all, as MultiDelimitSerDe has it.
+    pub(super) fn takes_rest(&self) -> bool {
+        self.cell_separator.len() > 1
     }
 
     /// A text without the escapes in it. An escaped `r` or `n` is the line end that Hive writes so (HIVE-11785).
@@ -70,7 +80,8 @@ impl Dialect {
 }
 
 /// The first separator that is not escaped.
-fn find(bytes: &[u8], separator: u8, escape: Option<u8>) -> Option<usize> {
+fn find(bytes: &[u8], separator: &[u8], escape: Option<u8>) -> Option<usize> {
+    let [separator] = *separator else { return memchr::memmem::find(bytes, separator) };
     let Some(escape) = escape else { return memchr::memchr(separator, bytes) };
     let mut from = 0;
     loop {
@@ -85,8 +96,15 @@ fn find(bytes: &[u8], separator: u8, escape: Option<u8>) -> Option<usize> {
 /// Parts between separators.
 pub(super) struct Split<'a> {
     rest: Option<&'a [u8]>,
-    separator: u8,
+    separator: &'a [u8],
     escape: Option<u8>,
+}
+
+impl<'a> Split<'a> {
+    /// All that is left, as one part.
+    pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
+        self.rest.take()
+    }
 }
 
 impl<'a> Iterator for Split<'a> {
@@ -95,7 +113,7 @@ impl<'a> Iterator for Split<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
         let end = find(rest, self.separator, self.escape);
-        self.rest = end.map(|end| &rest[end + 1..]);
+        self.rest = end.map(|end| &rest[end + self.separator.len()..]);
         Some(&rest[..end.unwrap_or(rest.len())])
     }
 }

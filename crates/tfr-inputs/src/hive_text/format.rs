@@ -36,7 +36,8 @@ pub(super) struct HiveText {
 impl HiveText {
     pub(super) fn new(options: HiveTextOptions) -> Self {
         let dialect = Dialect {
-            separators: separators([options.delimiter, options.collection_delimiter, options.map_key_delimiter]),
+            cell_separator: options.delimiter.clone(),
+            separators: separators([options.collection_delimiter, options.map_key_delimiter]),
             escape: options.escape,
             null: options.null.clone().into_bytes(),
         };

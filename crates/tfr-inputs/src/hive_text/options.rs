@@ -6,8 +6,9 @@ use crate::text::{Compression, Encoding};
 /// The dialect of Hive text files and what their columns are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HiveTextOptions {
-    /// Between cells (`field.delim`).
-    pub delimiter: u8,
+    /// Between cells (`field.delim`): one byte, or several as for Hive's MultiDelimitSerDe. Then the last column takes what
+    /// follows, whatever is in it.
+    pub delimiter: Vec<u8>,
     /// Between the elements of an array, the entries of a map, the fields of a struct (`collection.delim`).
     pub collection_delimiter: u8,
     /// Between a key of a map and its value (`mapkey.delim`).
@@ -33,7 +34,7 @@ pub struct HiveTextOptions {
 impl Default for HiveTextOptions {
     fn default() -> Self {
         Self {
-            delimiter: 1,
+            delimiter: vec![1],
             collection_delimiter: 2,
             map_key_delimiter: 3,
             escape: None,

@@ -72,7 +72,8 @@ impl Rows for HiveRows {
         for wanted in columns {
             let mut text = None;
             while found <= wanted.cell {
-                text = cells.next();
+                let is_last = found + 1 == *width && dialect.takes_rest();
+                text = if is_last { cells.rest() } else { cells.next() };
                 if text.is_none() {
                     break;
                 }
@@ -81,7 +82,10 @@ impl Rows for HiveRows {
             let column = schema.field(wanted.index).name();
             wanted.values.append(text, 1, &mut Context { dialect, tally, line: at, column, values })?;
         }
-        tally.width(found + cells.count(), *width, at)?;
+        // Those that are not wanted are counted; the last one may take the rest.
+        let behind = cells.count();
+        let behind = if dialect.takes_rest() { behind.min(width.saturating_sub(found)) } else { behind };
+        tally.width(found + behind, *width, at)?;
         Ok(())
     }
 

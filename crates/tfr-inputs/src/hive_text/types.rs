@@ -15,8 +15,8 @@ const DEEPER_SEPARATORS: [u8; 23] =
 /// How deep columns may be nested, counted in separators.
 const MAX_LEVELS: usize = 3 + DEEPER_SEPARATORS.len();
 
-/// The separators of all levels, given those of the first three.
-pub(super) fn separators(first: [u8; 3]) -> Vec<u8> {
+/// The separators within cells, by level, given the first two.
+pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
     first.into_iter().chain(DEEPER_SEPARATORS).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The options of CSV.
 
 use super::{boolean, byte, compression, encoding, invalid, number_or_all, optional_byte};
-use crate::csv::{CsvOptions, Types};
+use crate::csv::{CsvOptions, MAX_RECORD_LIMIT, Types};
 use crate::error::{ErrorKind, Result};
 
 pub(super) const KEYS: &[&str] = &[
@@ -17,6 +17,10 @@ pub(super) const KEYS: &[&str] = &[
     "types",
     "infer_rows",
     "newlines_in_values",
+    "skip_lines",
+    "short_rows",
+    "trim",
+    "record_limit",
 ];
 
 /// Sets an option of CSV; `false` if it has no such option.
@@ -41,6 +45,18 @@ pub(super) fn set(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> 
         "infer_rows" => {
             csv.infer_rows = number_or_all("infer_rows", value, "a number of rows or all")?.unwrap_or(usize::MAX);
         }
+        "skip_lines" => {
+            csv.skip_lines = value.parse().map_err(|_| invalid("skip_lines", value, "a number of lines"))?;
+        }
+        "short_rows" => {
+            csv.short_rows = match value.to_ascii_lowercase().as_str() {
+                "null" => true,
+                "error" => false,
+                _ => return Err(invalid("short_rows", value, "null or error").into()),
+            }
+        }
+        "trim" => csv.trim = boolean("trim", value)?,
+        "record_limit" => csv.record_limit = record_limit(value)?,
         "newlines_in_values" => csv.newlines_in_values = boolean("newlines_in_values", value)?,
         _ => return Ok(false),
     }
@@ -49,4 +65,20 @@ pub(super) fn set(csv: &mut CsvOptions, key: &str, value: &str) -> Result<bool> 
         return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
     }
     Ok(true)
+}
+
+/// A number of bytes, or of `KiB` or `MiB` of them.
+fn record_limit(value: &str) -> Result<usize> {
+    let (number, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len()));
+    let unit = match unit.trim_start() {
+        "" | "B" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        _ => None,
+    };
+    let limit = number.parse::<usize>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+    match limit {
+        Some(limit) if (1..=MAX_RECORD_LIMIT).contains(&limit) => Ok(limit),
+        _ => Err(invalid("record_limit", value, "a size up to 256MiB, such as 64MiB").into()),
+    }
 }

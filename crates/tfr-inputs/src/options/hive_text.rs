@@ -25,7 +25,7 @@ const MAX_FOOTER: usize = 100;
 /// Sets an option of Hive text; `false` if it has no such option.
 pub(super) fn set(hive: &mut HiveTextOptions, key: &str, value: &str) -> Result<bool> {
     match key {
-        "delimiter" | "field.delim" | "serialization.format" => hive.delimiter = byte("delimiter", value)?,
+        "delimiter" | "field.delim" | "serialization.format" => hive.delimiter = delimiter(value)?,
         // Hive itself misspelled the property for years.
         "collection_delimiter" | "collection.delim" | "colelction.delim" => {
             hive.collection_delimiter = byte("collection_delimiter", value)?;
@@ -64,12 +64,32 @@ pub(super) fn set(hive: &mut HiveTextOptions, key: &str, value: &str) -> Result<
         _ => return Ok(false),
     }
     // Such a byte is a part of a character in UTF-8, once the text has been decoded.
-    let marks = [hive.delimiter, hive.collection_delimiter, hive.map_key_delimiter];
-    let has_high = marks.into_iter().chain(hive.escape).any(|mark| !mark.is_ascii());
+    let marks = [hive.collection_delimiter, hive.map_key_delimiter];
+    let of_cells = match hive.delimiter.as_slice() {
+        [byte] => Some(*byte),
+        // A text of several bytes is compared as UTF-8.
+        _ => None,
+    };
+    let has_high = marks.into_iter().chain(hive.escape).chain(of_cells).any(|mark| !mark.is_ascii());
     if has_high && hive.encoding != Encoding::Utf8 {
         return Err(ErrorKind::OptionsExclude { first: "delimiter", second: "encoding" }.into());
     }
     Ok(true)
+}
+
+/// What stands between cells: a byte as Hive's declarations have it, or a text of several characters. In this, too, `\t`
+/// and `\\` are characters.
+fn delimiter(value: &str) -> Result<Vec<u8>> {
+    let one = byte("delimiter", value);
+    let is_number = value.parse::<i64>().is_ok();
+    if one.is_ok() || is_number || value.chars().count() < 2 {
+        return one.map(|byte| vec![byte]);
+    }
+    let text = value.replace("\\t", "\t").replace("\\\\", "\\");
+    match text.contains(['\n', '\r']) || text.contains('\\') && value.starts_with('\\') && !value.starts_with("\\\\") {
+        true => one.map(|byte| vec![byte]),
+        false => Ok(text.into_bytes()),
+    }
 }
 
 /// A byte as Hive's declarations have it: a character, `\t`, `\001`, or a number; one above 127 as `\xfe` or `\376`.
@@ -123,9 +143,15 @@ mod tests {
         ] {
             let mut hive = HiveTextOptions::default();
             assert!(set(&mut hive, "field.delim", value)?);
-            assert_eq!(hive.delimiter, expected, "{value:?}");
+            assert_eq!(hive.delimiter, [expected], "{value:?}");
         }
-        for value in ["", "||", "é", "\\n", "\n", "\\400", "200"] {
+        for (value, expected) in [("||", "||"), ("|+|", "|+|"), ("\\t|", "\t|"), ("@#@", "@#@"), ("a\\\\", "a\\")] {
+            let mut hive = HiveTextOptions::default();
+            assert!(set(&mut hive, "field.delim", value)?);
+            assert_eq!(hive.delimiter, expected.as_bytes(), "{value:?}");
+            assert!(set(&mut hive, "collection.delim", value).is_err(), "{value:?}");
+        }
+        for value in ["", "\\n", "\n", "é", "\\400", "200", "a\nb"] {
             assert!(set(&mut HiveTextOptions::default(), "delimiter", value).is_err(), "{value:?}");
         }
         Ok(())

@@ -32,7 +32,7 @@ use crate::text::{Compression, Encoding};
 /// | `format` | `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm` (told from the content) |
 /// | `partitions` | the types of columns that stand in the path, in Hive's DDL: `dt DATE, hour SMALLINT` (`BIGINT` where all values are whole numbers, else text) |
 /// | `bare_files` | `true`: files that belong to a table of a table format, such as Delta Lake, are read as they are, with a warning: rows that the table no longer has may be among them (`false`) |
-/// | `compression` | texts: `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd`; TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
+/// | `compression` | texts: `auto`, `none`, `gzip`, `bzip2`, `xz`, `zstd` or `zlib` (Hadoop's `deflate`); TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
 ///
 /// CSV:
 ///
@@ -49,6 +49,12 @@ use crate::text::{Compression, Encoding};
 /// | `types` | `infer`, or `string`: every column is text as it stands in the file, or null (`infer`) |
 /// | `infer_rows` | how many records of each file decide its types, or `all` (1000) |
 /// | `newlines_in_values` | `false` promises that no cell holds a line end, so that a large file is read in parts by all cores (`true`) |
+/// | `skip_lines` | how many lines at the start of each file stand before the header (0) |
+/// | `short_rows` | `null`: cells that a record lacks at its end are null; or `error` (`error`) |
+/// | `trim` | `true`: spaces and tabs around cells, and around the quotes of cells, are no part of them (`false`) |
+/// | `record_limit` | the most bytes of a record, which bounds the memory that a quote without an end takes: up to `256MiB` (`16MiB`) |
+///
+/// A first line `sep=;`, as Excel writes it, is no record, and names the delimiter unless the option does.
 ///
 /// JSON, an object a line, or any number of objects behind each other, or one array of objects; `NaN`, `Infinity` and `-Infinity`
 /// are numbers, as Python writes them:
@@ -65,7 +71,7 @@ use crate::text::{Compression, Encoding};
 ///
 /// | key | meaning (default) |
 /// |---|---|
-/// | `delimiter` | between cells: one character, `\t`, `\001`, `\x01` (`\001`) |
+/// | `delimiter` | between cells: one character, `\t`, `\001`, `\x01`, or several characters as for Hive's MultiDelimitSerDe (`\001`) |
 /// | `collection_delimiter` | between elements, entries and fields of a cell (`\002`) |
 /// | `map_key_delimiter` | between a key and its value (`\003`); deeper levels have `\004` and on, as in Hive |
 /// | `escape` | one character that takes the meaning from the next one (none) |
@@ -230,7 +236,7 @@ impl InputOptions {
 
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
-    let mut keys = vec!["format", "partitions", "bare_files"];
+    let mut keys = vec!["format", "partitions"];
     for key in
         [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, types::KEYS, orc::KEYS, tfrecord::KEYS]
             .concat()
@@ -239,6 +245,7 @@ fn known_keys() -> Vec<&'static str> {
             keys.push(key);
         }
     }
+    keys.push("bare_files");
     keys
 }
 
@@ -252,7 +259,7 @@ fn compression(value: &str) -> Result<Option<Compression>> {
         "auto" => Ok(None),
         name => match Compression::parse(name) {
             Some(compression) => Ok(Some(compression)),
-            None => Err(invalid("compression", value, "auto, none, gzip, bzip2, xz or zstd").into()),
+            None => Err(invalid("compression", value, "auto, none, gzip, bzip2, xz, zstd or zlib").into()),
         },
     }
 }
@@ -327,7 +334,7 @@ mod tests {
     fn a_compression_may_be_one_of_some_formats() -> Result<()> {
         use InputFormat::{Csv, Parquet, TfRecord};
         for (value, csv, tfrecord) in
-            [("gzip", true, true), ("auto", true, true), ("zlib", false, true), ("zstd", true, false)]
+            [("gzip", true, true), ("auto", true, true), ("zlib", true, true), ("zstd", true, false)]
         {
             let mut options = InputOptions::default();
             options.set("compression", value)?;

@@ -15,6 +15,8 @@ pub enum Compression {
     Xz,
     /// Zstandard, any number of frames.
     Zstd,
+    /// zlib, any number of streams: what Hadoop calls deflate.
+    Zlib,
 }
 
 impl Compression {
@@ -26,6 +28,7 @@ impl Compression {
             "bzip2" | "bz2" => Self::Bzip2,
             "xz" => Self::Xz,
             "zstd" | "zst" => Self::Zstd,
+            "zlib" | "deflate" => Self::Zlib,
             _ => return None,
         })
     }
@@ -37,6 +40,7 @@ impl Compression {
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Self::Bzip2),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            _ if super::members::begins_zlib(head) => Some(Self::Zlib),
             _ => None,
         }
     }
@@ -50,6 +54,7 @@ impl fmt::Display for Compression {
             Self::Bzip2 => "bzip2",
             Self::Xz => "xz",
             Self::Zstd => "zstd",
+            Self::Zlib => "zlib",
         })
     }
 }

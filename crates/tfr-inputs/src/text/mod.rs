@@ -3,6 +3,7 @@
 mod compression;
 mod encoding;
 pub(crate) mod lines;
+mod members;
 mod part;
 pub(crate) mod rows;
 
@@ -10,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
+use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -85,6 +86,11 @@ pub(crate) async fn text(
             return Err(ErrorKind::WrongFormat { file: file.to_owned(), expected: format.name(), found }.into());
         }
     };
+    if compression == Compression::None
+        && let Some(codec) = unread_codec(file, &head)
+    {
+        return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format: codec }.into());
+    }
     let bytes = decompress(bytes, compression);
     let (head, bytes) = peek(bytes, 4).await.map_err(|error| read_error(file, error))?;
     let (decoder, mark) = Transcoder::choose(encoding, &head);
@@ -115,6 +121,27 @@ pub(crate) async fn start(
     }
     start.truncate(len);
     start
+}
+
+/// The codec that the ending of a name stands for, if it is one that is not read and the file begins like no text. Hadoop's
+/// codecs have no magic number.
+pub(crate) fn unread_codec(name: &str, head: &[u8]) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    let codec = match ending.to_ascii_lowercase().as_str() {
+        "snappy" | "sz" => "text compressed with snappy",
+        "lz4" => "text compressed with LZ4",
+        "lzo" | "lzo_deflate" | "lzop" => "text compressed with LZO",
+        "br" => "text compressed with Brotli",
+        "z" => "text compressed with compress",
+        "lzma" => "text compressed with LZMA",
+        _ => return None,
+    };
+    is_binary(head).then_some(codec)
+}
+
+/// Whether bytes are no text in UTF-8: one of them is zero, or they are no characters.
+pub(crate) fn is_binary(head: &[u8]) -> bool {
+    head.contains(&0) || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some())
 }
 
 /// Whether a range of the file can be read without what stands before it.
@@ -218,7 +245,8 @@ fn decompress(bytes: Bytestream, compression: Compression) -> Bytestream {
     }
     match compression {
         Compression::None => bytes,
-        Compression::Gzip => with!(GzipDecoder),
+        Compression::Gzip => members::gunzip(bytes),
+        Compression::Zlib => members::inflate(bytes),
         Compression::Bzip2 => with!(BzDecoder),
         Compression::Xz => with!(XzDecoder),
         Compression::Zstd => with!(ZstdDecoder),

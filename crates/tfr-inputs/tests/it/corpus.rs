@@ -104,6 +104,9 @@ const REFUSED_FOLDERS: &[(&str, &str)] = &[
     ("duckdb/hive-partitioning/mismatching_names", "partition directories [part, date], but"),
     // A column of the path that the files hold too, with other values.
     ("duckdb/hive-partitioning/hive_col_also_in_file", "column \"a\" stands in the file and in its path"),
+    // Tables whose log decides which files are rows.
+    ("delta-rs/delta-0.8.0-null-partition", "refusing to read a Delta Lake table as bare files"),
+    ("delta-rs/delta-0.8.0-special-partition", "refusing to read a Delta Lake table as bare files"),
     // Holds test.csv beside test.parquet.
     ("duckdb/hive-partitioning/simple", "the content is Parquet, but the table is read as CSV"),
 ];

@@ -11,6 +11,7 @@ mod arrow_ipc;
 mod avro;
 mod corpus;
 mod csv;
+mod csv_forms;
 mod files;
 mod hive_text;
 mod json;

@@ -47,18 +47,23 @@ for CSV:
                       cell without quotes]
   encoding            utf-8, utf-16, utf-32, latin1, windows-1252, shift_jis, gbk or
                       another of the web [default: utf-8]
-  compression         auto, none, gzip, bzip2, xz or zstd [default: auto]
+  compression         auto, none, gzip, bzip2, xz, zstd or zlib [default: auto]
   types               infer, or string for text as it stands [default: infer]
   infer_rows          records of each file that decide its types, or all
                       [default: 1000]
   newlines_in_values  false lets all cores read parts of one file [default: true]
+  skip_lines          lines before the header of each file [default: 0]
+  short_rows          null, or error, for records that lack cells at their end
+                      [default: error]
+  trim                true leaves out blanks around cells [default: false]
+  record_limit        the longest record, up to 256MiB [default: 16MiB]
 for JSON:
   encoding, compression, types, newlines_in_values as for CSV
   infer_rows          objects of each file that decide its columns, or all
                       [default: 10000]
 for Hive text, also under Hive's names (field.delim and so on):
-  delimiter           between cells: one character, \\t, \\001 or \\x01
-                      [default: \\001]
+  delimiter           between cells: one character, \\t, \\001 or \\x01, or several
+                      characters [default: \\001]
   collection_delimiter  between elements, entries and fields [default: \\002]
   map_key_delimiter   between a key and its value [default: \\003]
   escape              takes the meaning from the next character

@@ -31,13 +31,42 @@ use crate::error::{ErrorKind, Result};
 /// # Errors
 /// Text that is no such schema, with line and column; a feature that cannot be read, by name.
 pub fn schema_from_pbtxt(text: &str) -> Result<Schema> {
+    let read = readable_from_pbtxt(text)?;
+    match read.refused.into_iter().next() {
+        Some((_, error)) => Err(error),
+        None => Ok(read.schema),
+    }
+}
+
+/// What a `schema.pbtxt` tells of its features, where not all of them can be read.
+#[derive(Debug)]
+pub struct ReadableSchema {
+    /// The features that can be read, as columns.
+    pub schema: Schema,
+    /// The names of the others in their order, each with what is wrong with it.
+    pub refused: Vec<(String, crate::Error)>,
+}
+
+/// Reads what a `schema.pbtxt` tells of the features that can be read, and which cannot: those without a type, say.
+///
+/// # Errors
+/// Text that is no such schema, with line and column; a feature without a name; two features of one name that differ.
+pub fn readable_from_pbtxt(text: &str) -> Result<ReadableSchema> {
     let schema = super::parse(text)?;
     let representations = Representations::of(&schema);
     let mut fields: Vec<FieldRef> = Vec::with_capacity(schema.feature.len());
     let mut positions = HashMap::new();
+    let mut unread: Vec<(String, crate::Error)> = Vec::new();
     for feature in &schema.feature {
-        let field =
-            FieldRef::new(FeatureReader { feature, schema: &schema, representations: &representations }.field()?);
+        let read = FeatureReader { feature, schema: &schema, representations: &representations }.field();
+        let field = match read {
+            Ok(field) => FieldRef::new(field),
+            Err(error) if !feature.name().is_empty() => {
+                unread.push((feature.name().to_owned(), error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         match positions.get(feature.name()) {
             // Schemas put together by hand tell of a feature twice.
             Some(position) if fields.get(*position) == Some(&field) => {}
@@ -48,7 +77,7 @@ pub fn schema_from_pbtxt(text: &str) -> Result<Schema> {
             }
         }
     }
-    Ok(Schema::new(fields))
+    Ok(ReadableSchema { schema: Schema::new(fields), refused: unread })
 }
 
 fn refused(feature: &str, problem: impl Into<String>, hint: impl Into<String>) -> crate::Error {

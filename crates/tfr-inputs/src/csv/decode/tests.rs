@@ -3,7 +3,7 @@
 use super::*;
 
 fn rows(options: &CsvOptions, text: &str, piece: usize) -> Result<Vec<(u64, Vec<String>)>> {
-    let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, None);
+    let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, Start::default());
     let mut rows = Vec::new();
     let mut take = |records: &mut Records| -> Result<()> {
         let cells = records.cells()?;
@@ -79,7 +79,7 @@ fn what_is_wrong_has_a_line() {
 
 #[test]
 fn bytes_that_are_not_utf8_have_a_line_and_cell() {
-    let mut records = Records::new("f.csv".into(), &Arc::default(), None, None);
+    let mut records = Records::new("f.csv".into(), &Arc::default(), None, Start::default());
     let text = b"a,b\n1,\xc3\n\xa9,2\n";
     assert_eq!(records.read(text, 10).ok(), Some(text.len()));
     let message = records.cells().err().map(|error| error.to_string());
@@ -93,7 +93,7 @@ fn empty_cells_in_quotes_are_told_from_bare_ones_in_pieces_of_any_size() -> Resu
     let text = format!("{text},");
     let expected = [[false, true, false], [true, false, false], [false, false, false], [false, false, true]];
     for piece in 1..text.len() {
-        let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, None);
+        let mut records = Records::new("f.csv".into(), &Arc::new(options.clone()), None, Start::default());
         for piece in text.as_bytes().chunks(piece) {
             assert_eq!(records.read(piece, 10)?, piece.len());
         }
@@ -103,4 +103,22 @@ fn empty_cells_in_quotes_are_told_from_bare_ones_in_pieces_of_any_size() -> Resu
         assert_eq!(found, expected, "pieces of {piece}");
     }
     Ok(())
+}
+
+/// Of a file of any length, no more than the limit is held.
+#[test]
+fn a_quote_without_an_end_takes_bounded_memory() {
+    let options = Arc::new(CsvOptions::default());
+    let mut records = Records::new("f.csv".into(), &options, None, Start::default());
+    let piece = "1,x\n".repeat(1 << 18);
+    let mut fed = 0;
+    let mut result = records.read(b"a,b\n\"", 10);
+    while result.is_ok() && fed < 1 << 30 {
+        result = records.read(piece.as_bytes(), 10);
+        fed += piece.len();
+    }
+    let message = result.expect_err("too long").to_string();
+    assert_eq!(message, "f.csv: line 2: the record is longer than 16777216 bytes, as if a quote did not end");
+    assert!(fed <= options.record_limit + 2 * piece.len(), "{fed}");
+    assert!(records.text.capacity() <= 3 * options.record_limit, "{}", records.text.capacity());
 }

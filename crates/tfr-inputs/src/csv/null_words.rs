@@ -1,0 +1,53 @@
+//! Words that stand for "no value" in the files of other programs.
+
+use super::infer::CellType;
+
+/// What R, pandas, Hive, MySQL, Excel and people write for a value that is not there.
+const WORDS: [&str; 17] = [
+    "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NULL", "null", "Null", "\\N", "None", "none", "nil", "-", "--", "?", ".",
+];
+
+/// The cells of a column, as far as they were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Observed {
+    /// The type that holds all of them.
+    pub(super) cell_type: CellType,
+    /// The type that holds those that are no word for null.
+    without_words: CellType,
+    /// Which words were seen, by their bits.
+    words: u32,
+}
+
+impl Observed {
+    /// Whether more cells change nothing.
+    pub(super) fn is_settled(&self) -> bool {
+        self.cell_type == CellType::Text && self.without_words == CellType::Text
+    }
+
+    /// Looks at a cell that is not null.
+    pub(super) fn look(&mut self, cell: &str) {
+        let cell_type = CellType::of(cell);
+        self.cell_type = self.cell_type.join(cell_type);
+        match WORDS.iter().position(|word| *word == cell) {
+            Some(word) => self.words |= 1 << word,
+            None => self.without_words = self.without_words.join(cell_type),
+        }
+    }
+
+    /// What is known of both.
+    pub(super) fn join(self, other: Self) -> Self {
+        Self {
+            cell_type: self.cell_type.join(other.cell_type),
+            without_words: self.without_words.join(other.without_words),
+            words: self.words | other.words,
+        }
+    }
+
+    /// If the column is text for such words alone: the words, and the type that the others have.
+    pub(super) fn text_for_words(&self) -> Option<(Vec<&'static str>, CellType)> {
+        let is_value = !matches!(self.without_words, CellType::Text | CellType::Unknown);
+        let words = WORDS.iter().enumerate().filter(|(word, _)| self.words & 1 << word != 0);
+        (self.cell_type == CellType::Text && is_value)
+            .then(|| (words.map(|(_, word)| *word).collect(), self.without_words))
+    }
+}
