@@ -139,16 +139,6 @@ pub enum ErrorKind {
         /// The contradiction.
         reason: String,
     },
-    /// A column of an ORC file whose type is not read.
-    #[error("{file}: column \"{column}\": {what} is not supported")]
-    UnsupportedColumn {
-        /// The file.
-        file: String,
-        /// The column.
-        column: String,
-        /// The type in words.
-        what: String,
-    },
     /// A stripe of an ORC file that contradicts itself or its footer.
     #[error("{file}: stripe {stripe} at byte {offset}: the file is damaged: {reason}")]
     Stripe {
@@ -178,7 +168,7 @@ pub enum ErrorKind {
     Timestamp {
         /// The file.
         file: String,
-        /// The row, counted from 0, unless the timestamp is inside of another value.
+        /// The row, counted from 0.
         row: Option<u64>,
         /// The column.
         column: String,
@@ -186,6 +176,20 @@ pub enum ErrorKind {
         value: String,
         /// The type of the column.
         expected: DataType,
+    },
+    /// A date of a calendar that nobody recorded, where the session accepts none.
+    #[error("{file}: row {row}: column \"{column}\": {value} is one of the {what}")]
+    DoubtfulDate {
+        /// The file.
+        file: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The date or timestamp as it was read.
+        value: String,
+        /// What is doubtful, and why.
+        what: String,
     },
     /// The file cannot be fetched or decompressed.
     #[error("{file}: cannot be read")]
@@ -551,6 +555,11 @@ impl Error {
             ErrorKind::Timestamp { .. } => {
                 Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
             }
+            ErrorKind::DoubtfulDate { .. } => Some(
+                "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \
+                 'proleptic'); or run without --strict"
+                    .to_owned(),
+            ),
             ErrorKind::Unfit { column, .. } => Some(format!(
                 "if the column was declared, declare it as the file has it, and CAST it in the query; if files have it in several \
                  types, read those of each as a table and join them with UNION ALL, with CAST(\"{column}\" AS VARCHAR) or another \

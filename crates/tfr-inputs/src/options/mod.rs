@@ -1,5 +1,6 @@
 //! How to read the files of a table, as `key=value`. What a format has of its own is in a file of its name.
 
+mod calendar;
 mod csv;
 mod hive_text;
 mod json;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 
+use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
 use crate::detect::InputFormat;
 use crate::error::{ErrorKind, Result};
@@ -89,6 +91,12 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `names` | `insensitive`: the case of column names does not matter; the table has them in lower case, or as declared (`exact`) |
 ///
+/// Parquet, ORC and Avro:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `calendar` | of dates before 1582-10-15 in files that do not record their calendar: `proleptic`, `hybrid`, or `hybrid:ZONE` with the time zone of the writer (`auto`: as the format's own reader takes them; such dates are reported) |
+///
 /// ORC:
 ///
 /// | key | meaning (default) |
@@ -126,6 +134,8 @@ pub struct InputOptions {
     pub libsvm: LibSvmOptions,
     /// Whether the case of column names matters, in Parquet and ORC.
     pub names: NameMatching,
+    /// The calendar of dates in Parquet, ORC and Avro files that do not record theirs.
+    pub calendar: CalendarOption,
     /// How ORC files are read.
     pub orc: OrcOptions,
     /// How TFRecord files are read.
@@ -162,6 +172,9 @@ impl InputOptions {
             (InputFormat::LibSvm, libsvm::set(&mut self.libsvm, key, value)),
             (InputFormat::Parquet, names::set(&mut self.names, key, value)),
             (InputFormat::Orc, names::set(&mut self.names, key, value)),
+            (InputFormat::Parquet, calendar::set(&mut self.calendar, key, value)),
+            (InputFormat::Orc, calendar::set(&mut self.calendar, key, value)),
+            (InputFormat::Avro, calendar::set(&mut self.calendar, key, value)),
             (InputFormat::Orc, orc::set(&mut self.orc, key, value)),
             (InputFormat::TfRecord, tfrecord::set(&mut self.tfrecord, key, value)),
         ];
@@ -205,7 +218,10 @@ impl InputOptions {
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
     let mut keys = vec!["format", "partitions"];
-    for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
+    for key in
+        [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, calendar::KEYS, orc::KEYS, tfrecord::KEYS]
+            .concat()
+    {
         if !keys.contains(&key) {
             keys.push(key);
         }

@@ -70,6 +70,9 @@ for Hive text, also under Hive's names (field.delim and so on):
 for Parquet and ORC:
   names               insensitive: their case does not matter; the table has them in
                       lower case, or as declared [default: exact]
+for Parquet, ORC and Avro:
+  calendar            of old dates in files that do not record theirs: proleptic,
+                      hybrid, or hybrid:ZONE [default: auto; such dates are reported]
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]
