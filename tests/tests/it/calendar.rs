@@ -58,11 +58,11 @@ fn read(arguments: &[&str]) -> Run {
     run(tfr_sql().args(arguments)).success()
 }
 
-/// The CSV that a query gives over a table, without any doubt.
-fn strictly(query: &str, table: &str) -> String {
+/// The CSV that a query gives over a table, without a word about doubtful values.
+fn without_doubts(query: &str, table: &str) -> String {
     let scratch = Scratch::default();
     let out = scratch.join("rows.csv");
-    let run = read(&[query, "--table", table, "--strict", "--out", &out.display().to_string()]);
+    let run = read(&[query, "--table", table, "--out", &out.display().to_string()]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     fs::read_to_string(out).unwrap()
 }
@@ -146,11 +146,11 @@ fn a_declared_calendar_is_believed() {
     let raw = &expected()["raw_utc.parquet"];
     let table = |options: &str| format!("t={},{options}", data("unmarked.parquet").display());
     let query = sql("raw", "t");
-    let hybrid = strictly(&query, &table("calendar=hybrid"));
+    let hybrid = without_doubts(&query, &table("calendar=hybrid"));
     let mut found = values(&hybrid);
     found.retain(|key, _| raw.contains_key(key));
     assert_eq!(&found, raw);
-    let proleptic = strictly("SELECT arrow_cast(d, 'Int32') FROM t LIMIT 1", &table("calendar=proleptic"));
+    let proleptic = without_doubts("SELECT arrow_cast(d, 'Int32') FROM t LIMIT 1", &table("calendar=proleptic"));
     assert_eq!(proleptic.lines().nth(1), Some("-800000"));
 }
 
@@ -161,7 +161,7 @@ fn instants_without_a_time_zone_are_reported() {
     assert!(found.stderr.contains("does not record its time zone"), "{}", found.stderr);
     assert!(!found.stderr.contains("column \"d\""), "{}", found.stderr);
     let zone = format!("t={},calendar=hybrid:America/Los_Angeles", data("spark2.parquet").display());
-    let mut zoned = values(&strictly(&sql("raw", "t"), &zone));
+    let mut zoned = values(&without_doubts(&sql("raw", "t"), &zone));
     let expected = &expected()["raw_america_los_angeles.parquet"];
     zoned.retain(|key, _| expected.contains_key(key));
     assert_eq!(&zoned, expected);
