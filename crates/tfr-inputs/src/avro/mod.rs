@@ -45,10 +45,10 @@ use crate::calendar::{Calendar, CalendarOption, Calendars, Rule, Watch, leaves, 
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
-use crate::nulls::hide_under_nulls;
+use crate::names::ColumnNames;
 use crate::reader::{Batches, ReaderFormat};
 
-pub(crate) use self::promote::joined;
+pub(crate) use self::promote::promoted;
 
 /// How many bytes of records are made one batch at most.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -59,10 +59,11 @@ const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 /// The format, for files that are named in messages as `names` says.
 pub(crate) fn format(
     names: FileNames,
+    columns: ColumnNames,
     calendar: CalendarOption,
     findings: Option<Arc<Findings>>,
 ) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader { calendar, findings }, names)))
+    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader { calendar, findings }, names, columns)))
 }
 
 #[derive(Debug)]
@@ -168,12 +169,12 @@ impl Records {
     fn new(container: Container, part: Part, calendars: &Calendars) -> Self {
         let mut fields = Vec::new();
         let columns = container.schema.columns().into_iter().map(|(name, column)| {
-            let found = match part.wanted.column_with_name(name) {
-                Some(_) => {
+            let found = match part.wants(name) {
+                true => {
                     fields.push(column.field(name));
                     Column::Wanted(Values::new(column))
                 }
-                None => Column::Skipped(column.clone()),
+                false => Column::Skipped(column.clone()),
             };
             (name.to_owned(), found)
         });
@@ -243,8 +244,7 @@ impl Records {
             *column = rebased(column, rules)?;
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        Ok(Some(hide_under_nulls(batch)?))
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }
 
     /// Refuses a block with more records than its bytes can hold.
