@@ -11,6 +11,7 @@
 //! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
 //! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`] |
 //! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
+//! | to know of doubtful values before they are published | [`Findings`] on the session's configuration |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
 //! | a directory of files as a table | [`directory`] |
 //! | records, tensors and images in SQL | [`functions`] |
@@ -20,6 +21,7 @@
 
 pub mod directory;
 mod error;
+mod findings;
 mod format;
 pub mod functions;
 pub mod read;
@@ -27,6 +29,7 @@ mod upload_stores;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
+pub use findings::{Finding, Findings};
 pub use format::{
     DEFAULT_SEED, TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, parse_split_shards,
     set_mapping_option,

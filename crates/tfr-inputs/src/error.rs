@@ -144,16 +144,6 @@ pub enum ErrorKind {
         /// The contradiction.
         reason: String,
     },
-    /// A column of an ORC file whose type is not read.
-    #[error("{file}: column \"{column}\": {what} is not supported")]
-    UnsupportedColumn {
-        /// The file.
-        file: String,
-        /// The column.
-        column: String,
-        /// The type in words.
-        what: String,
-    },
     /// A stripe of an ORC file that contradicts itself or its footer.
     #[error("{file}: stripe {stripe} at byte {offset}: the file is damaged: {reason}")]
     Stripe {
@@ -183,7 +173,7 @@ pub enum ErrorKind {
     Timestamp {
         /// The file.
         file: String,
-        /// The row, counted from 0, unless the timestamp is inside of another value.
+        /// The row, counted from 0.
         row: Option<u64>,
         /// The column.
         column: String,
@@ -191,6 +181,20 @@ pub enum ErrorKind {
         value: String,
         /// The type of the column.
         expected: DataType,
+    },
+    /// A date of a calendar that nobody recorded, where the session accepts none.
+    #[error("{file}: row {row}: column \"{column}\": {value} is one of the {what}")]
+    DoubtfulDate {
+        /// The file.
+        file: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The date or timestamp as it was read.
+        value: String,
+        /// What is doubtful, and why.
+        what: String,
     },
     /// The file cannot be fetched or decompressed.
     #[error("{file}: cannot be read")]
@@ -548,6 +552,11 @@ impl Error {
             ErrorKind::Timestamp { .. } => {
                 Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
             }
+            ErrorKind::DoubtfulDate { .. } => Some(
+                "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \
+                 'proleptic'); or run without --strict"
+                    .to_owned(),
+            ),
             ErrorKind::Unfit { column, .. } => Some(format!(
                 "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the \
                  option types; STRING holds numbers and times, for a CAST in the query"

@@ -25,6 +25,7 @@
 
 mod arrow;
 mod avro;
+mod calendar;
 pub mod csv;
 pub mod detect;
 mod error;
@@ -47,6 +48,7 @@ mod spec;
 pub mod stores;
 pub mod text;
 
+pub use calendar::{CalendarOption, WriterZone};
 pub use detect::InputFormat;
 pub use error::{Error, ErrorKind, Result};
 pub use files::FilesFunction;

@@ -10,7 +10,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, OwnedFiles};
-use datafusion_tfrecord::{ReadOptions, read};
+use datafusion_tfrecord::{Findings, ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::csv::CsvFormat;
@@ -74,6 +74,7 @@ pub async fn open_locations(
     let names = listing.names().clone();
     let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
     let found = format_of(session, &listing, options).await?;
+    let findings = Findings::of(session.config());
     if schema.is_some() && options.types.is_some() {
         return plan_err!("the columns are declared twice: by the statement and by its option types");
     }
@@ -88,10 +89,10 @@ pub async fn open_locations(
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
-        InputFormat::Parquet => parquet::format(session, names, columns),
-        InputFormat::Avro => avro::format(names, columns),
+        InputFormat::Parquet => parquet::format(session, names, columns, options.calendar.clone()),
+        InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
         InputFormat::Arrow => arrow::format(names, columns),
-        InputFormat::Orc => orc::format(names, &options.orc, columns),
+        InputFormat::Orc => orc::format(names, options, columns, findings),
         InputFormat::HiveText => {
             let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
             if let Some(declared) = &declared {

@@ -1,8 +1,12 @@
 //! The Parquet format, set up to lose nothing and to believe no footer.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+mod adapter;
+mod calendar;
+mod scan;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
@@ -20,12 +24,17 @@ use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
+use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::directory::{FileNames, GuardedSource, ReadAhead};
+use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::basic::{SortOrder, Type};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics as ParquetStatistics;
 
+use self::calendar::FileCalendar;
+use self::scan::ScanCalendars;
+use crate::calendar::CalendarOption;
 use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind};
 use crate::field_access;
@@ -33,7 +42,12 @@ use crate::names::ColumnNames;
 
 /// Parquet with the session's options, but INT96 timestamps in microseconds unless the session says otherwise:
 /// nanoseconds, the engine's default, overflow in silence beyond the year 2262.
-pub(crate) fn format(session: &dyn Session, names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
+pub(crate) fn format(
+    session: &dyn Session,
+    names: FileNames,
+    columns: ColumnNames,
+    calendar: CalendarOption,
+) -> Arc<dyn FileFormat> {
     let mut options = session.default_table_options().parquet;
     options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
     Arc::new(CheckedParquet {
@@ -41,6 +55,9 @@ pub(crate) fn format(session: &dyn Session, names: FileNames, columns: ColumnNam
         names,
         columns,
         legacy_bounds: AtomicBool::new(false),
+        calendar,
+        findings: Findings::of(session.config()),
+        calendars: Mutex::default(),
     })
 }
 
@@ -52,6 +69,11 @@ struct CheckedParquet {
     columns: ColumnNames,
     /// Whether a file that was checked has bounds that do not hold its values.
     legacy_bounds: AtomicBool,
+    /// That of files that record none.
+    calendar: CalendarOption,
+    findings: Option<Arc<Findings>>,
+    /// Those of the files that were checked.
+    calendars: Mutex<HashMap<Path, Arc<FileCalendar>>>,
 }
 
 impl CheckedParquet {
@@ -68,6 +90,7 @@ impl CheckedParquet {
                 return Err(other.map_or(error, Into::into));
             }
         };
+        let location = file.location.clone();
         let file = || self.names.name(&file.location);
         if let Some(column) = duplicate_column(&metadata) {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: file(), column }).into());
@@ -78,7 +101,25 @@ impl CheckedParquet {
         if has_legacy_bounds(&metadata) {
             self.legacy_bounds.store(true, Ordering::Relaxed);
         }
+        let calendar = Arc::new(FileCalendar::of(&metadata, &self.calendar));
+        self.calendars.lock().unwrap_or_else(PoisonError::into_inner).insert(location, calendar);
         Ok(())
+    }
+
+    /// The calendars of the files of a scan.
+    async fn calendars(&self, session: &dyn Session, config: &FileScanConfig) -> Result<ScanCalendars> {
+        let known = |path: &Path| self.calendars.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
+        let mut files = HashMap::new();
+        for file in config.file_groups.iter().flat_map(|group| group.files()) {
+            let path = &file.object_meta.location;
+            if known(path).is_none() {
+                let store = session.runtime_env().object_store(&config.object_store_url)?;
+                self.check(session, &store, &file.object_meta).await?;
+            }
+            files.extend(known(path).map(|calendar| (path.clone(), calendar)));
+        }
+        let (names, columns) = (self.names.clone(), self.columns.clone());
+        Ok(ScanCalendars { files, names, columns, findings: self.findings.clone() })
     }
 }
 
@@ -192,6 +233,7 @@ impl FileFormat for CheckedParquet {
             let readers = CachedParquetFileReaderFactory::new(Arc::new(store), cache);
             source = Arc::new(parquet.clone().with_parquet_file_reader_factory(Arc::new(readers)));
         }
+        source = self.calendars(session, &config).await?.around(source);
         let mut guarded = GuardedSource::new(source, self.names.clone());
         if self.legacy_bounds.load(Ordering::Relaxed) {
             guarded = guarded.without_filters();

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::stats::Precision;
@@ -69,6 +69,9 @@ pub(crate) trait FileReader: fmt::Debug + Send + Sync + 'static {
     async fn rows(&self, _store: &Arc<dyn ObjectStore>, _file: &ObjectMeta) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// Looks at a scan that was planned: its files, and the columns that it reads of them.
+    fn planned(&self, _files: &[&ObjectMeta], _columns: &Schema) {}
 
     /// Opens files and parts of files for one partition of a scan.
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>>;
@@ -162,6 +165,11 @@ impl FileFormat for ReaderFormat {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if config.file_compression_type.is_compressed() {
             return not_impl_err!("a compression for a whole scan of {} files", self.reader.name());
+        }
+        if let Some(source) = config.file_source().downcast_ref::<ReaderSource>() {
+            let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
+            let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
+            self.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
         }
         Ok(DataSourceExec::from_data_source(config))
     }

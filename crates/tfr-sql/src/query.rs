@@ -23,6 +23,7 @@ use crate::names;
 use crate::origin::{self, Spelling};
 use crate::recorded;
 use crate::row_format;
+use crate::session;
 use crate::spill::SpillDirectory;
 use crate::stdin::StandardInput;
 
@@ -102,6 +103,7 @@ impl Query {
         let text = shown(&query.to_string());
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
+        notes.extend(session::findings(context).take_notes());
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
         Ok(Self { text, logical, physical, inputs, recorded, notes, owners })
     }

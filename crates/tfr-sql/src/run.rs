@@ -86,6 +86,7 @@ async fn run(
     for note in &query.notes {
         printer.note(note);
     }
+    session::findings(&context).set_strict(args.mapping.strict);
     if args.output.arrangement.shuffle().is_some() && query.is_sorted_in_full() {
         printer.note("--shuffle undoes the ORDER BY of the query");
     }
@@ -117,6 +118,7 @@ async fn run(
                 mapping = mapping::with_vocabularies(mapping, &context, &query, printer) => mapping?,
                 status = interrupt.received() => return Ok(status),
             };
+            session::findings(&context).set_strict(mapping.strict);
             let options = write::options(args, limits, &query, out, mapping);
             WriteShards { options, printer, started }.run(&context, query, &mut interrupt).await?
         }
@@ -167,6 +169,9 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
         }
     }
     drop(progress);
+    for finding in session::findings(context).unreported() {
+        printer.warning(finding);
+    }
     let mut text = Vec::new();
     rows.finish(&mut text).map_err(Error::Format)?;
     send(printer, text).await?;

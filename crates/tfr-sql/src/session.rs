@@ -13,6 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tfrecord::Findings;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use tfr_inputs::FilesFunction;
 use tfr_inputs::stores::{StoreOptions, Stores};
@@ -78,7 +79,9 @@ fn available_memory() -> Result<u64> {
 pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: CancellationToken) -> Result<SessionContext> {
     let stores = Stores::new(stores);
     let config = SessionConfig::new().with_target_partitions(limits.threads.get());
-    let mut config = datafusion_tfrecord::reproducible(config).with_extension(Arc::clone(stores.uploads()));
+    let mut config = datafusion_tfrecord::reproducible(config)
+        .with_extension(Arc::clone(stores.uploads()))
+        .with_extension(Arc::new(Findings::default()));
     let options = config.options_mut();
     // Names as written: `UserId` is not `userid` when it becomes a feature. See `names` for the rest.
     options.sql_parser.enable_ident_normalization = false;
@@ -109,6 +112,11 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     datafusion_tfrecord::functions::register(&mut state)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
+}
+
+/// What scans of the session find.
+pub fn findings(context: &SessionContext) -> Arc<Findings> {
+    Findings::of(context.state_ref().read().config()).unwrap_or_default()
 }
 
 /// The context to execute a plan in. Where its rows are wide, batches have fewer of them.

@@ -104,6 +104,9 @@ impl WriteTable<'_> {
             Ok(files) => files,
             Err(status) => return Ok(Err(status)),
         };
+        for finding in session::findings(context).unreported() {
+            self.printer.warning(finding);
+        }
         let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
         let published = place.run().to_string();
         match place {

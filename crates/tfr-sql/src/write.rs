@@ -100,6 +100,9 @@ impl WriteShards<'_> {
                 status = interrupt.received() => return Ok(Err(status)),
             });
         }
+        let findings = session::findings(context);
+        // Those of a run that only counted rows or looked for values.
+        findings.clear();
         let commit = plan_write(query.physical, options, &context.state())?;
         // The mapping is that of records.
         let mapping = commit.mapping().filter(|_| self.options.layout == Layout::Shards);
@@ -123,7 +126,11 @@ impl WriteShards<'_> {
         }
         // Also if the signal came when the set was as good as published.
         let outcome = commit.outcome().map(|outcome| match outcome {
-            WriteOutcome::Written(manifest) => Outcome::Shards(ShardsReport::new(&out, &manifest, warnings)),
+            WriteOutcome::Written(manifest) => {
+                let found = findings.all().into_iter().map(|finding| finding.to_string());
+                let warnings = warnings.into_iter().chain(found).collect();
+                Outcome::Shards(ShardsReport::new(&out, &manifest, warnings))
+            }
             WriteOutcome::Ignored { found } => Outcome::Ignored(IgnoredReport::new(&out, found)),
         });
         if let Some(outcome) = outcome {

@@ -42,6 +42,7 @@ use super::staging::Staging;
 use super::target::WriteTarget;
 use super::upload::{BegunUploads, Place, UploadSet};
 use crate::error::shards_error;
+use crate::findings::Findings;
 
 /// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
 /// the number of records.
@@ -285,6 +286,9 @@ impl CommitTask {
         let reports = self.collect_reports(&run, context).await?;
         run.end_sorting();
         let rows = self.check(&reports)?;
+        for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
+            warn!("{finding}");
+        }
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
         let missing = self.stage_missing(&run, &staged).await?;
         staged.extend(missing);

@@ -1,5 +1,6 @@
 //! The container: a header with the schema, and blocks of records between sync markers.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
@@ -32,6 +33,8 @@ pub(super) struct Container {
     file: Input,
     bytes: Forward,
     pub(super) schema: Type,
+    /// What the header says beside the schema and the codec, where it is text.
+    pub(super) metadata: HashMap<String, String>,
     codec: Codec,
     sync: [u8; SYNC_LEN as usize],
 }
@@ -53,7 +56,7 @@ impl Container {
         if bytes.take(MAGIC.len() as u64).await? != MAGIC {
             return Err(damaged(0, "it does not begin as an Avro file".to_owned()));
         }
-        let (mut schema, mut codec) = (None, Codec::Null);
+        let (mut schema, mut codec, mut metadata) = (None, Codec::Null, HashMap::new());
         loop {
             let pairs = match long(file, &mut bytes).await? {
                 0 => break,
@@ -75,14 +78,17 @@ impl Container {
                         let (file, name) = (file.name.to_string(), String::from_utf8_lossy(&value).into_owned());
                         codec = Codec::parse(&value).ok_or(ErrorKind::AvroCodec { file, codec: name })?;
                     }
-                    _ => {}
+                    key => {
+                        let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(&value));
+                        metadata.insert(key.into_owned(), value.into_owned());
+                    }
                 }
             }
         }
         let Some(schema) = schema else { return Err(damaged(bytes.position(), "it has no schema".to_owned())) };
         let mut sync = [0; SYNC_LEN as usize];
         sync.copy_from_slice(&bytes.take(SYNC_LEN).await?);
-        Ok(Self { file: file.clone(), bytes, schema, codec, sync })
+        Ok(Self { file: file.clone(), bytes, schema, metadata, codec, sync })
     }
 
     /// Goes to the first block that begins at `byte` or behind it. The marker before it was drawn by lot, so that it is

@@ -29,10 +29,11 @@ mod values;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
+use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::directory::FileNames;
 use futures::StreamExt;
 
@@ -40,6 +41,7 @@ use self::bytes::Bytes;
 use self::container::{Block, Container};
 use self::schema::Type;
 use self::values::Values;
+use crate::calendar::{Calendar, CalendarOption, Calendars, Rule, Watch, leaves, note, rebased};
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
@@ -55,12 +57,55 @@ const MAX_BATCH_LEN: usize = 64 << 20;
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
 /// The format, for files that are named in messages as `names` says.
-pub(crate) fn format(names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader, names, columns)))
+pub(crate) fn format(
+    names: FileNames,
+    columns: ColumnNames,
+    calendar: CalendarOption,
+    findings: Option<Arc<Findings>>,
+) -> Arc<dyn FileFormat> {
+    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader { calendar, findings }, names, columns)))
 }
 
 #[derive(Debug)]
-struct AvroReader;
+struct AvroReader {
+    calendar: CalendarOption,
+    findings: Option<Arc<Findings>>,
+}
+
+impl AvroReader {
+    /// The calendars of a file. Without keys of Spark or Hive they are what the specification has: those of ISO 8601.
+    fn calendars(&self, container: &Container) -> Calendars {
+        let default = match Calendar::of(&self.calendar) {
+            Calendar::Unknown => Calendar::Proleptic,
+            given => given,
+        };
+        Calendars::of_keys(|key| container.metadata.get(key).map(String::as_str), default, &self.calendar)
+    }
+
+    /// Adds a note if the file has instants of the hybrid calendar, but no time zone.
+    fn note_doubts(&self, file: &Input, schema: &Schema, calendars: &Calendars) {
+        let Some(findings) = &self.findings else { return };
+        let reason = |data_type: &DataType| of_leaf(calendars, data_type).1.reason();
+        let doubtful = schema.fields().iter().filter_map(|field| {
+            let reason = leaves(field.data_type(), reason).into_iter().flatten().next()?;
+            Some((reason, field.name().clone()))
+        });
+        let (reasons, columns): (Vec<_>, Vec<_>) = doubtful.unzip();
+        if let Some(reason) = reasons.first() {
+            findings.note(note(reason.describe(), vec![file.name.to_string()], columns));
+        }
+    }
+}
+
+/// How values of a type are read, and which of them are doubtful.
+fn of_leaf(calendars: &Calendars, data_type: &DataType) -> (Rule, Watch) {
+    match data_type {
+        DataType::Date32 => calendars.dates.of_local(),
+        DataType::Timestamp(_, None) => calendars.locals.of_local(),
+        DataType::Timestamp(_, Some(_)) => calendars.instants.of_instants(),
+        _ => (Rule::Keep, Watch::Nothing),
+    }
+}
 
 #[async_trait]
 impl ForwardReader for AvroReader {
@@ -81,14 +126,17 @@ impl ForwardReader for AvroReader {
         let container = Container::open(&file).await?;
         let fields: Vec<Field> =
             container.schema.columns().into_iter().map(|(name, column)| column.field(name)).collect();
-        Ok(Arc::new(Schema::new(fields)))
+        let schema = Schema::new(fields);
+        self.note_doubts(&file, &schema, &self.calendars(&container));
+        Ok(Arc::new(schema))
     }
 
     async fn batches(&self, part: Part) -> Result<Batches> {
         let mut container = Container::open(&part.file).await?;
         part.bytes_scanned.add(container.position() as usize);
         container.skip_to(part.range.start).await?;
-        let records = Records::new(container, part);
+        let calendars = self.calendars(&container);
+        let records = Records::new(container, part, &calendars);
         let batches = futures::stream::try_unfold(records, |mut records| async {
             Ok(records.next().await?.map(|batch| (batch, records)))
         });
@@ -109,6 +157,8 @@ struct Records {
     /// Every column in the order of the file.
     columns: Vec<(String, Column)>,
     schema: SchemaRef,
+    /// The calendar of each leaf of the wanted columns, if one is not kept as it is.
+    rules: Option<Vec<Vec<Rule>>>,
     /// How many bytes a record takes at least.
     min_len: usize,
     /// The block being read, how much of it was read, and how many records are left in it.
@@ -116,7 +166,7 @@ struct Records {
 }
 
 impl Records {
-    fn new(container: Container, part: Part) -> Self {
+    fn new(container: Container, part: Part, calendars: &Calendars) -> Self {
         let mut fields = Vec::new();
         let columns = container.schema.columns().into_iter().map(|(name, column)| {
             let found = match part.wants(name) {
@@ -130,8 +180,11 @@ impl Records {
         });
         let columns = columns.collect();
         let schema = Arc::new(Schema::new(fields));
+        let rule = |data_type: &DataType| of_leaf(calendars, data_type).0;
+        let rules: Vec<_> = schema.fields().iter().map(|field| leaves(field.data_type(), rule)).collect();
+        let rules = Some(rules).filter(|rules| rules.iter().flatten().any(|rule| !rule.is_keep()));
         let min_len = container.schema.min_len();
-        Self { container, part, columns, schema, min_len, block: None }
+        Self { container, part, columns, schema, rules, min_len, block: None }
     }
 
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
@@ -186,7 +239,10 @@ impl Records {
             Column::Wanted(values) => Some(values.finish()),
             Column::Skipped(_) => None,
         });
-        let columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
+        let mut columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
+        for (column, rules) in columns.iter_mut().zip(self.rules.iter().flatten()) {
+            *column = rebased(column, rules)?;
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }

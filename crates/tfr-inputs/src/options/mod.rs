@@ -1,5 +1,6 @@
 //! How to read the files of a table, as `key=value`. What a format has of its own is in a file of its name.
 
+mod calendar;
 mod csv;
 mod hive_text;
 mod json;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 
+use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
 use crate::detect::InputFormat;
 use crate::error::{ErrorKind, Result};
@@ -97,6 +99,12 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `names` | `insensitive`: the case of column names does not matter; the table has them in lower case, or as declared (`exact`) |
 ///
+/// Parquet, ORC and Avro:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `calendar` | of dates before 1582-10-15 in files that do not record their calendar: `proleptic`, `hybrid`, or `hybrid:ZONE` with the time zone of the writer (`auto`: as the format's own reader takes them; such dates are reported) |
+///
 /// Parquet, ORC, Avro and Arrow:
 ///
 /// | key | meaning (default) |
@@ -145,6 +153,8 @@ pub struct InputOptions {
     pub names: NameMatching,
     /// The types of some columns, in the formats that say themselves which columns they have.
     pub types: Option<SchemaRef>,
+    /// The calendar of dates in Parquet, ORC and Avro files that do not record theirs.
+    pub calendar: CalendarOption,
     /// How ORC files are read.
     pub orc: OrcOptions,
     /// How TFRecord files are read.
@@ -192,6 +202,9 @@ impl InputOptions {
             (InputFormat::Orc, types::set(&mut self.types, key, value)),
             (InputFormat::Avro, types::set(&mut self.types, key, value)),
             (InputFormat::Arrow, types::set(&mut self.types, key, value)),
+            (InputFormat::Parquet, calendar::set(&mut self.calendar, key, value)),
+            (InputFormat::Orc, calendar::set(&mut self.calendar, key, value)),
+            (InputFormat::Avro, calendar::set(&mut self.calendar, key, value)),
             (InputFormat::Orc, orc::set(&mut self.orc, key, value)),
             (InputFormat::TfRecord, tfrecord::set(&mut self.tfrecord, key, value)),
         ];
@@ -237,9 +250,18 @@ impl InputOptions {
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
     let mut keys = vec!["format", "partitions"];
-    for key in
-        [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, types::KEYS, orc::KEYS, tfrecord::KEYS]
-            .concat()
+    for key in [
+        csv::KEYS,
+        hive_text::KEYS,
+        libsvm::KEYS,
+        json::KEYS,
+        names::KEYS,
+        types::KEYS,
+        calendar::KEYS,
+        orc::KEYS,
+        tfrecord::KEYS,
+    ]
+    .concat()
     {
         if !keys.contains(&key) {
             keys.push(key);

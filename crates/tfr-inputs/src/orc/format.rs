@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
+use datafusion_tfrecord::directory::unreadable_field;
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::source::OrcOpener;
@@ -52,7 +53,10 @@ impl FileReader for OrcFormat {
             let tail = self.tails.get(store, file).await?;
             for (name, column) in self.tails.column_names(&tail).into_iter().zip(&tail.columns) {
                 if !fields.iter().any(|field| *field.name() == name) {
-                    fields.push(Field::new(name, column.data_type.clone(), true));
+                    fields.push(match &column.unreadable {
+                        Some(reason) => unreadable_field(name, &self.tails.name(file), reason),
+                        None => Field::new(name, column.data_type.clone(), true),
+                    });
                 }
             }
         }
@@ -61,6 +65,10 @@ impl FileReader for OrcFormat {
 
     async fn rows(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Option<u64>> {
         Ok(Some(self.tails.get(store, file).await?.rows))
+    }
+
+    fn planned(&self, files: &[&ObjectMeta], columns: &Schema) {
+        self.tails.note_doubts(files, |column| columns.column_with_name(column).is_some());
     }
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {

@@ -5,6 +5,7 @@
 //! the lengths of lists and texts are looked at, and what has passed is decoded by `orc-rust`.
 
 mod bounds;
+mod calendar;
 mod clock;
 mod codec;
 mod format;
@@ -23,9 +24,11 @@ mod tests;
 use std::sync::Arc;
 
 use datafusion_datasource::file_format::FileFormat;
+use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::directory::FileNames;
 
 use crate::names::ColumnNames;
+use crate::options::InputOptions;
 use crate::reader::ReaderFormat;
 
 pub use types::TimestampUnit;
@@ -38,6 +41,12 @@ pub struct OrcOptions {
 }
 
 /// The format, for files that are named in messages as `names` says, with columns that are named by `columns`.
-pub(crate) fn format(names: FileNames, options: &OrcOptions, columns: ColumnNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(format::OrcFormat::new(tails::Tails::new(names, options.timestamps, columns))))
+pub(crate) fn format(
+    names: FileNames,
+    options: &InputOptions,
+    columns: ColumnNames,
+    findings: Option<Arc<Findings>>,
+) -> Arc<dyn FileFormat> {
+    let tails = tails::Tails::new(names, options, columns, findings);
+    Arc::new(ReaderFormat::new(format::OrcFormat::new(tails)))
 }

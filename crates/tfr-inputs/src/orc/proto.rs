@@ -34,6 +34,34 @@ pub(super) struct Footer {
     pub(super) number_of_rows: Option<u64>,
     #[prost(message, repeated, tag = "7")]
     pub(super) statistics: Vec<ColumnStatistics>,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) metadata: Vec<UserMetadataItem>,
+    #[prost(uint32, optional, tag = "9")]
+    pub(super) writer: Option<u32>,
+    #[prost(int32, optional, tag = "11")]
+    pub(super) calendar: Option<i32>,
+}
+
+/// What the user of a writer left in the file.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UserMetadataItem {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+}
+
+/// `CalendarKind`.
+pub(super) mod calendar_kind {
+    pub(in super::super) const JULIAN_GREGORIAN: i32 = 1;
+    pub(in super::super) const PROLEPTIC_GREGORIAN: i32 = 2;
+}
+
+/// Who wrote the file, but for the Java writer, which is 0 or left out.
+pub(super) mod writer {
+    pub(in super::super) const CPP: u32 = 1;
+    pub(in super::super) const PRESTO: u32 = 2;
+    pub(in super::super) const SCRITCHLEY_GO: u32 = 3;
+    pub(in super::super) const TRINO: u32 = 4;
+    pub(in super::super) const CUDF: u32 = 5;
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -62,6 +90,16 @@ pub(super) struct Type {
     pub(super) precision: u32,
     #[prost(uint32, tag = "6")]
     pub(super) scale: u32,
+    #[prost(message, repeated, tag = "7")]
+    pub(super) attributes: Vec<StringPair>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StringPair {
+    #[prost(string, tag = "1")]
+    pub(super) key: String,
+    #[prost(string, tag = "2")]
+    pub(super) value: String,
 }
 
 /// `Type.Kind`.
@@ -85,10 +123,14 @@ pub(super) mod kind {
     pub(in super::super) const VARCHAR: i32 = 16;
     pub(in super::super) const CHAR: i32 = 17;
     pub(in super::super) const TIMESTAMP_INSTANT: i32 = 18;
+    pub(in super::super) const GEOMETRY: i32 = 19;
+    pub(in super::super) const GEOGRAPHY: i32 = 20;
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct ColumnStatistics {
+    #[prost(message, optional, tag = "7")]
+    pub(super) dates: Option<DateStatistics>,
     #[prost(message, optional, tag = "9")]
     pub(super) timestamps: Option<TimestampStatistics>,
 }

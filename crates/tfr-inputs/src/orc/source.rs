@@ -21,6 +21,7 @@ use super::stripe::{Place, Stripe};
 use super::tail::Tail;
 use super::tails::Tails;
 use super::types::{Column, Failure, finished};
+use crate::calendar::{count, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::reader::Scan;
 
@@ -204,17 +205,21 @@ impl Part {
                 return Ok(new_null_array(field.data_type(), len));
             };
             let column = &self.tail.columns[self.read[at]];
-            let array = finished(batch.column(at), &column.data_type, rows.clock.as_ref());
-            let array = array.map_err(|failure| match failure {
+            let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
+            let array = finish(batch.column(at)).map_err(|failure| match failure {
                 Failure::Arrow(error) => undecoded(&rows.place, error),
                 Failure::Misfit(misfit) => Error::from(ErrorKind::Timestamp {
                     file: self.file.to_string(),
-                    row: misfit.row.map(|at| rows.row + at as u64),
+                    row: first_row(batch.column(at), |row| finish(row).is_err()).map(|at| rows.row + at),
                     column: column.name.clone(),
                     value: misfit.value,
                     expected: misfit.expected,
                 }),
             })?;
+            let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.place, error))?;
+            if let Some(findings) = self.opener.tails.findings() {
+                count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
+            }
             // The type of the table: a wider one of another file, or the declared one.
             let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
                 file: self.file.to_string(),
@@ -229,6 +234,11 @@ impl Part {
         let options = RecordBatchOptions::new().with_row_count(Some(len));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.opener.wanted), adapted, &options)?)
     }
+}
+
+/// The first row of a batch that fails by itself.
+fn first_row(array: &ArrayRef, fails: impl Fn(&ArrayRef) -> bool) -> Option<u64> {
+    (0..array.len()).find(|row| fails(&array.slice(*row, 1))).map(|row| row as u64)
 }
 
 fn undecoded(place: &Place, source: ArrowError) -> Error {

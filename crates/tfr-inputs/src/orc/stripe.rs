@@ -338,7 +338,7 @@ impl Streams<'_> {
         root.subtypes = columns.iter().map(|column| column.types.start as u32).collect();
         root.field_names = columns.iter().map(|column| column.name.clone()).collect();
         let number_of_rows = Some(stripe.number_of_rows);
-        let footer = Footer { stripes: vec![stripe], types, number_of_rows, statistics: Vec::new() };
+        let footer = Footer { stripes: vec![stripe], types, number_of_rows, ..Footer::default() };
         end.extend(self.tail.codec.tail(&footer));
         let mut pieces = Vec::with_capacity(self.pieces.len() + 1);
         let mut offset = 0;

@@ -3,27 +3,64 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::directory::FileNames;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::tail::Tail;
 use super::types::TimestampUnit;
+use crate::calendar::{CalendarOption, note};
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::ColumnNames;
+use crate::options::InputOptions;
 
 /// The tails of the files of a table: its schema, its statistics and its scans want the same.
 #[derive(Debug)]
 pub(super) struct Tails {
     names: FileNames,
     unit: Option<TimestampUnit>,
+    calendar: CalendarOption,
     columns: ColumnNames,
+    /// Where doubtful values are counted.
+    findings: Option<Arc<Findings>>,
     known: Mutex<HashMap<Path, (ObjectMeta, Arc<Tail>)>>,
 }
 
 impl Tails {
-    pub(super) fn new(names: FileNames, unit: Option<TimestampUnit>, columns: ColumnNames) -> Self {
-        Self { names, unit, columns, known: Mutex::default() }
+    pub(super) fn new(
+        names: FileNames,
+        options: &InputOptions,
+        columns: ColumnNames,
+        findings: Option<Arc<Findings>>,
+    ) -> Self {
+        let (unit, calendar) = (options.orc.timestamps, options.calendar.clone());
+        Self { names, unit, calendar, columns, findings, known: Mutex::default() }
+    }
+
+    /// Where doubtful values are counted, if somebody asked for it.
+    pub(super) fn findings(&self) -> Option<&Arc<Findings>> {
+        self.findings.as_ref()
+    }
+
+    /// Adds a note if some of these columns may have doubtful values in these files, as far as their tails are known.
+    pub(super) fn note_doubts(&self, files: &[&ObjectMeta], is_read: impl Fn(&str) -> bool) {
+        let Some(findings) = &self.findings else { return };
+        let (mut reason, mut noted, mut columns) = (None, Vec::new(), Vec::new());
+        for file in files {
+            let Some((_, tail)) = self.known().get(&file.location).cloned() else { continue };
+            for (name, column) in self.column_names(&tail).into_iter().zip(&tail.columns) {
+                let found = column.watched.leaves.iter().find_map(|watch| watch.reason()).filter(|_| is_read(&name));
+                if found.is_some() {
+                    reason = found;
+                    noted.push(self.name(file));
+                    columns.push(name);
+                }
+            }
+        }
+        if let Some(reason) = reason {
+            findings.note(note(reason.describe(), noted, columns));
+        }
     }
 
     /// How messages call a file.
@@ -36,7 +73,7 @@ impl Tails {
         if let Some((_, tail)) = self.known().get(&file.location).filter(|(meta, _)| meta == file) {
             return Ok(Arc::clone(tail));
         }
-        let tail = Arc::new(Tail::fetch(store, file, &self.name(file), self.unit).await?);
+        let tail = Arc::new(Tail::fetch(store, file, &self.name(file), self.unit, &self.calendar).await?);
         let mut names = HashSet::new();
         if let Some(column) = self.column_names(&tail).into_iter().find(|name| !names.insert(name.clone())) {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: self.name(file), column }));

@@ -15,9 +15,11 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StructArray};
 use arrow_schema::{ArrowError, DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
+use chrono::DateTime;
 
 use super::clock::Clock;
-use super::proto::{Type, kind};
+use super::proto::{StringPair, Type, kind};
+use crate::calendar::{Rule, Watched};
 use crate::error::{ErrorKind, Result};
 
 /// The most digits of a decimal that ORC 2 stores as an integer.
@@ -53,6 +55,25 @@ pub(super) struct Column {
     pub(super) data_type: DataType,
     /// What the library decodes it to.
     pub(super) decoded: DataType,
+    /// Why it cannot be read, if it cannot, as a noun phrase. Its types are null then.
+    pub(super) unreadable: Option<String>,
+    /// The calendar of each of its leaves.
+    pub(super) rules: Vec<Rule>,
+    /// Which of its values are doubtful.
+    pub(super) watched: Watched,
+}
+
+impl Type {
+    /// Whether it has parts.
+    pub(super) fn is_nested(&self) -> bool {
+        matches!(self.kind, kind::LIST | kind::MAP | kind::STRUCT | kind::UNION)
+    }
+}
+
+/// Whether Spark stored timestamps without time zone in this type of long integers, as microseconds since 1970.
+pub(super) fn is_spark_ntz(found: &Type) -> bool {
+    let is_ntz = |pair: &StringPair| pair.key == "spark.sql.catalyst.type" && pair.value == "timestamp_ntz";
+    found.kind == kind::LONG && found.attributes.iter().any(is_ntz)
 }
 
 /// The columns of a file; its types are known to be a tree.
@@ -63,11 +84,6 @@ pub(super) fn columns(
     file: &str,
 ) -> Result<Vec<Column>> {
     let root = &types[0];
-    let refused = |column: &str, what: &str| ErrorKind::UnsupportedColumn {
-        file: file.to_owned(),
-        column: column.to_owned(),
-        what: what.to_owned(),
-    };
     if root.kind != kind::STRUCT {
         let format = "ORC files of single values, not of rows,";
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
@@ -80,11 +96,22 @@ pub(super) fn columns(
         }
         let id = *id as usize;
         let part = Part { types, is_v2, unit_of: &unit_of };
-        let (data_type, decoded) = part.data_types(id).map_err(|what| refused(name, &what))?;
+        let found = part.data_types(id);
+        let unreadable = found.as_ref().err().cloned();
+        let (data_type, decoded) = found.unwrap_or((DataType::Null, DataType::Null));
         if let Some(before) = columns.last_mut() {
             before.types.end = id;
         }
-        columns.push(Column { name: name.clone(), types: id..types.len(), data_type, decoded });
+        let watched = Watched { column: name.clone(), leaves: Vec::new() };
+        columns.push(Column {
+            name: name.clone(),
+            types: id..types.len(),
+            data_type,
+            decoded,
+            unreadable,
+            rules: Vec::new(),
+            watched,
+        });
     }
     Ok(columns)
 }
@@ -135,6 +162,9 @@ impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
             kind::BYTE => same(DataType::Int8),
             kind::SHORT => Ok((DataType::Int16, DataType::Int64)),
             kind::INT => Ok((DataType::Int32, DataType::Int64)),
+            kind::LONG if is_spark_ntz(found) => {
+                Ok((DataType::Timestamp(TimeUnit::Microsecond, None), DataType::Int64))
+            }
             kind::LONG => same(DataType::Int64),
             kind::FLOAT => same(DataType::Float32),
             kind::DOUBLE => same(DataType::Float64),
@@ -142,7 +172,9 @@ impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
             kind::BINARY => same(DataType::Binary),
             kind::DATE => Ok((DataType::Date32, DataType::Int64)),
             kind::TIMESTAMP => Ok((DataType::Timestamp((self.unit_of)(id).into(), None), SECONDS)),
-            kind::TIMESTAMP_INSTANT => same(DataType::Timestamp((self.unit_of)(id).into(), Some(Arc::from("UTC")))),
+            kind::TIMESTAMP_INSTANT => {
+                Ok((DataType::Timestamp((self.unit_of)(id).into(), Some(Arc::from("UTC"))), SECONDS))
+            }
             kind::DECIMAL => {
                 let decimal = decimal(found)?;
                 let is_integer = self.is_v2 && found.precision <= MAX_INTEGER_PRECISION;
@@ -166,7 +198,9 @@ impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
                 Ok((DataType::Struct(fields.0.into()), DataType::Struct(fields.1.into())))
             }
             kind::UNION => Err("a union".to_owned()),
-            other => Err(format!("type {other}")),
+            kind::GEOMETRY => Err("a geometry".to_owned()),
+            kind::GEOGRAPHY => Err("a geography".to_owned()),
+            other => Err(format!("a value of type {other}, which this version does not know,")),
         }
     }
 }
@@ -186,10 +220,9 @@ fn decimal(found: &Type) -> Result<DataType, String> {
     }
 }
 
-/// A value that its column cannot hold, and the row if it is not inside of another value.
+/// A value that its column cannot hold.
 #[derive(Debug)]
 pub(super) struct Misfit {
-    pub(super) row: Option<usize>,
     pub(super) value: String,
     pub(super) expected: DataType,
 }
@@ -209,12 +242,6 @@ impl From<ArrowError> for Failure {
 
 /// Brings what the library decoded to the type of its column.
 pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Clock>) -> Result<ArrayRef, Failure> {
-    let inside = |finished: Result<ArrayRef, Failure>| {
-        finished.map_err(|failure| match failure {
-            Failure::Misfit(misfit) => Failure::Misfit(Misfit { row: None, ..misfit }),
-            failure => failure,
-        })
-    };
     match (array.data_type(), data_type) {
         // The library brings decimals to one scale without a look at how many digits they have then.
         (found @ DataType::Decimal128(precision, _), wanted) if found == wanted => {
@@ -222,11 +249,13 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
             Ok(Arc::clone(array))
         }
         (found, wanted) if found == wanted => Ok(Arc::clone(array)),
-        (found, DataType::Timestamp(TimeUnit::Nanosecond, None)) if *found == SECONDS => {
-            timestamps::<TimestampNanosecondType>(array, 1, data_type, clock)
-        }
-        (found, DataType::Timestamp(TimeUnit::Microsecond, None)) if *found == SECONDS => {
-            timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock)
+        (found, DataType::Timestamp(unit, zone)) if *found == SECONDS => {
+            // Instants are of UTC, whatever the clock of the writer showed.
+            let clock = clock.filter(|_| zone.is_none());
+            match unit {
+                TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, data_type, clock),
+                _ => timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock),
+            }
         }
         // The lowest bits, as all readers take them: some writers count modulo the range of the type.
         (DataType::Int64, DataType::Int16) => {
@@ -241,6 +270,10 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
             let values: PrimitiveArray<Date32Type> = array.as_primitive::<Int64Type>().unary(|value| value as i32);
             Ok(Arc::new(values))
         }
+        (DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+            let values: PrimitiveArray<TimestampMicrosecondType> = array.as_primitive::<Int64Type>().reinterpret_cast();
+            Ok(Arc::new(values))
+        }
         (DataType::Int64, DataType::Decimal128(precision, scale)) => {
             let values: PrimitiveArray<Decimal128Type> = array.as_primitive::<Int64Type>().unary(i128::from);
             let values = values.with_precision_and_scale(*precision, *scale)?;
@@ -250,20 +283,20 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let values = array.as_struct();
             let parts = values.columns().iter().zip(fields);
-            let parts = parts.map(|(part, field)| inside(finished(part, field.data_type(), clock)));
+            let parts = parts.map(|(part, field)| finished(part, field.data_type(), clock));
             let parts = parts.collect::<Result<Vec<_>, _>>()?;
             let nulls = values.nulls().cloned();
             Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), parts, nulls, values.len())?))
         }
         (DataType::List(_), DataType::List(item)) => {
             let lists = array.as_list::<i32>();
-            let items = inside(finished(lists.values(), item.data_type(), clock))?;
+            let items = finished(lists.values(), item.data_type(), clock)?;
             Ok(Arc::new(ListArray::try_new(Arc::clone(item), lists.offsets().clone(), items, lists.nulls().cloned())?))
         }
         (DataType::Map(..), DataType::Map(field, sorted)) => {
             let maps = array.as_map();
             let entries: ArrayRef = Arc::new(maps.entries().clone());
-            let entries = inside(finished(&entries, field.data_type(), clock))?.as_struct().clone();
+            let entries = finished(&entries, field.data_type(), clock)?.as_struct().clone();
             let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
             Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?))
         }
@@ -282,13 +315,17 @@ fn timestamps<T: ArrowTimestampType>(
     let shown = |value: i128| clock.map_or(value, |clock| clock.shown(value));
     let fitting = seconds.try_unary::<_, T, i128>(|value| fit(shown(value)).ok_or(value));
     match fitting {
-        Ok(timestamps) => Ok(Arc::new(timestamps)),
+        Ok(timestamps) => Ok(Arc::new(timestamps.with_data_type(data_type.clone()))),
         Err(value) => {
-            let row = seconds.iter().position(|found| found == Some(value));
             let value = shown(value);
             let (seconds, nanoseconds) = (value.div_euclid(1_000_000_000), value.rem_euclid(1_000_000_000));
-            let value = format!("{seconds}.{nanoseconds:09} seconds since 1970");
-            Err(Failure::Misfit(Misfit { row, value, expected: data_type.clone() }))
+            let moment =
+                i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, nanoseconds as u32));
+            let value = match moment {
+                Some(moment) => moment.naive_utc().format("%FT%T%.f").to_string(),
+                None => format!("{seconds}.{nanoseconds:09} seconds since 1970"),
+            };
+            Err(Failure::Misfit(Misfit { value, expected: data_type.clone() }))
         }
     }
 }

@@ -335,7 +335,18 @@ fn same(found: &Value, expected: &Value) -> bool {
 }
 
 /// Files whose outcome is another than the corpus says, and why.
-const KNOWN: &[(&str, &str)] = &[];
+const KNOWN: &[(&str, &str)] = &[
+    // The expectation has the days of the hybrid calendar as they are stored. Ours are those that the writer meant, as Spark
+    // reads them.
+    (
+        "spark/before_1582_timestamp_micros_v2_4_6.avro",
+        r#"row 0: {"dt":-30578655476876544}, expected {"dt":-30578137076876544}"#,
+    ),
+    (
+        "spark/before_1582_timestamp_millis_v2_4_6.avro",
+        r#"row 0: {"dt":-30578655476877}, expected {"dt":-30578137076877}"#,
+    ),
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_avro_file() -> Result<()> {

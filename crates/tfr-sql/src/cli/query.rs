@@ -81,6 +81,9 @@ for Parquet, ORC, Avro, Arrow, CSV and JSON:
 for Parquet, ORC, Avro and Arrow:
   types               types of some columns, as Hive declares them: x DOUBLE
                       [default: one that holds the values of all files]
+for Parquet, ORC and Avro:
+  calendar            of old dates in files that do not record theirs: proleptic,
+                      hybrid, or hybrid:ZONE [default: auto; such dates are reported]
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]

@@ -13,6 +13,7 @@ use super::super::proto::{
 };
 use super::super::tests::stored;
 use super::*;
+use crate::calendar::CalendarOption;
 use crate::options::InputOptions;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -45,7 +46,7 @@ fn file(kinds: &[i32], writer_version: u32, stripes: &[(&[i64], Vec<ValueStatist
     let root = Type { kind: kind::STRUCT, subtypes, field_names, ..Type::default() };
     let types = [root].into_iter().chain(kinds.iter().map(|kind| Type { kind: *kind, ..Type::default() }));
     let number_of_rows = Some(infos.iter().map(|info| info.number_of_rows).sum());
-    let footer = Footer { stripes: infos, types: types.collect(), number_of_rows, statistics: Vec::new() };
+    let footer = Footer { stripes: infos, types: types.collect(), number_of_rows, ..Footer::default() };
     let footer = footer.encode_to_vec();
     let postscript = PostScript {
         footer_length: Some(footer.len() as u64),
@@ -83,7 +84,7 @@ async fn may_pass(
 ) -> Result<Vec<bool>, Box<dyn Error>> {
     let stripes: Vec<_> = stripes.into_iter().map(|told| (&[][..], vec![told])).collect();
     let (store, meta) = stored(file(&[kind], writer_version, &stripes)).await?;
-    let tail = Tail::fetch(&store, &meta, "f.orc", None).await?;
+    let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c1", data_type, true)]));
     let filter = SessionContext::new().create_physical_expr(filter, &DFSchema::try_from(Arc::clone(&schema))?)?;
     let names = ["c1".to_owned()];

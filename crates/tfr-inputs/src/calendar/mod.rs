@@ -1,0 +1,71 @@
+//! Calendars: dates and timestamps from before 1582-10-15.
+//!
+//! Spark before version 3, Hive before version 3.1 and the Java writer of ORC count days in the calendar of
+//! `java.util.GregorianCalendar`: Julian until 1582-10-04, Gregorian from 1582-10-15. The day that they store for
+//! 0001-01-01 is 0000-12-30 in the proleptic Gregorian calendar of SQL, Arrow and TFRecord's other readers. Files that
+//! say so are *rebased*: year, month, day and time of day stay the same. The rules are those of Spark's `RebaseDateTime`.
+
+mod days;
+mod doubts;
+mod rebase;
+mod writers;
+mod zone;
+
+pub(crate) use days::{GREGORIAN_START, rebased_days};
+pub(crate) use doubts::{Reason, Watch, Watched, count, note};
+pub(crate) use rebase::{Rule, rebased};
+pub(crate) use writers::{Calendar, Calendars};
+pub(crate) use zone::{JavaZone, START_OF_RULES};
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+
+/// What `of` gives for each leaf of a type, in its order.
+pub(crate) fn leaves<T>(data_type: &DataType, of: impl Fn(&DataType) -> T + Copy) -> Vec<T> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().flat_map(|field| leaves(field.data_type(), of)).collect(),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => leaves(item.data_type(), of),
+        DataType::Union(fields, _) => fields.iter().flat_map(|(_, field)| leaves(field.data_type(), of)).collect(),
+        leaf => vec![of(leaf)],
+    }
+}
+
+/// The calendar of dates and timestamps in files that do not record theirs: the option `calendar`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum CalendarOption {
+    /// Doubtful values are read as the format's own reader reads them, and reported.
+    #[default]
+    Unknown,
+    /// The proleptic Gregorian calendar: values are read as they are.
+    Proleptic,
+    /// The hybrid calendar, and the time zone of the writer.
+    Hybrid(WriterZone),
+}
+
+/// The time zone of a writer.
+#[derive(Debug, Clone)]
+pub struct WriterZone {
+    name: String,
+    zone: Arc<JavaZone>,
+}
+
+impl WriterZone {
+    /// The zone of this name: `America/Los_Angeles`, `UTC`, `GMT+8`, `-03:00`.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(Self { name: name.to_owned(), zone: Arc::new(JavaZone::new(name)?) })
+    }
+
+    pub(crate) fn zone(&self) -> &Arc<JavaZone> {
+        &self.zone
+    }
+}
+
+impl PartialEq for WriterZone {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}

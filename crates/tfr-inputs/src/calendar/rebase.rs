@@ -1,0 +1,179 @@
+//! [`rebased`]: an array of the hybrid calendar in the proleptic Gregorian one.
+
+use std::slice::Iter;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, MapArray, PrimitiveArray, StructArray, UnionArray,
+};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+
+use super::{GREGORIAN_START, JavaZone, rebased_days};
+
+const SECONDS_OF_DAY: i64 = 86_400;
+
+/// How the values of a leaf of a type become those of the proleptic Gregorian calendar.
+#[derive(Debug, Clone)]
+pub(crate) enum Rule {
+    /// They are, or they are no dates.
+    Keep,
+    /// Dates, and timestamps without time zone: the same day and time of day.
+    Local,
+    /// Instants: the same local day and time of day in the time zone of the writer.
+    Instant(Arc<JavaZone>),
+}
+
+impl Rule {
+    pub(crate) fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+}
+
+/// The array with its dates and timestamps rebased; `rules` has one rule for each leaf, in the order of the type.
+pub(crate) fn rebased(array: &ArrayRef, rules: &[Rule]) -> Result<ArrayRef, ArrowError> {
+    part(array, &mut rules.iter())
+}
+
+fn part(array: &ArrayRef, rules: &mut Iter<'_, Rule>) -> Result<ArrayRef, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Struct(_) => {
+            let (fields, columns, nulls) = array.as_struct().clone().into_parts();
+            let columns = columns.iter().map(|column| part(column, rules)).collect::<Result<_, _>>()?;
+            Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
+        }
+        DataType::List(_) => {
+            let (field, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+            Arc::new(ListArray::try_new(field, offsets, part(&values, rules)?, nulls)?)
+        }
+        DataType::LargeList(_) => {
+            let (field, offsets, values, nulls) = array.as_list::<i64>().clone().into_parts();
+            Arc::new(LargeListArray::try_new(field, offsets, part(&values, rules)?, nulls)?)
+        }
+        DataType::FixedSizeList(..) => {
+            let (field, size, values, nulls) = array.as_fixed_size_list().clone().into_parts();
+            Arc::new(FixedSizeListArray::try_new_with_length(field, size, part(&values, rules)?, nulls, array.len())?)
+        }
+        DataType::Map(..) => {
+            let (field, offsets, entries, nulls, sorted) = array.as_map().clone().into_parts();
+            let entries: ArrayRef = Arc::new(entries);
+            let entries = part(&entries, rules)?.as_struct().clone();
+            Arc::new(MapArray::try_new(field, offsets, entries, nulls, sorted)?)
+        }
+        DataType::Union(..) => {
+            let (fields, type_ids, offsets, columns) = array.as_union().clone().into_parts();
+            let columns = columns.iter().map(|column| part(column, rules)).collect::<Result<_, _>>()?;
+            Arc::new(UnionArray::try_new(fields, type_ids, offsets, columns)?)
+        }
+        data_type => {
+            let rule = rules.next().unwrap_or(&Rule::Keep);
+            match data_type {
+                _ if rule.is_keep() => Arc::clone(array),
+                DataType::Date32 => {
+                    let days = array.as_primitive::<Date32Type>();
+                    Arc::new(days.try_unary::<_, Date32Type, _>(|days| {
+                        i32::try_from(rebased_days(days.into())).map_err(|_| out_of_range(&format!("{days} days")))
+                    })?)
+                }
+                DataType::Timestamp(TimeUnit::Second, _) => timestamps::<TimestampSecondType>(array, 1, rule)?,
+                DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                    timestamps::<TimestampMillisecondType>(array, 1_000, rule)?
+                }
+                DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                    timestamps::<TimestampMicrosecondType>(array, 1_000_000, rule)?
+                }
+                DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                    timestamps::<TimestampNanosecondType>(array, 1_000_000_000, rule)?
+                }
+                _ => Arc::clone(array),
+            }
+        }
+    })
+}
+
+fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
+    array: &ArrayRef,
+    per_second: i64,
+    rule: &Rule,
+) -> Result<ArrayRef, ArrowError> {
+    let rebased = array.as_primitive::<T>().try_unary::<_, T, _>(|value| {
+        let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
+        let seconds = match rule {
+            Rule::Keep => Some(seconds),
+            Rule::Local => rebased_seconds(seconds),
+            Rule::Instant(zone) => zone.rebased(seconds),
+        };
+        let rebased = seconds.and_then(|seconds| seconds.checked_mul(per_second)?.checked_add(fraction));
+        rebased.ok_or_else(|| out_of_range(&format!("{seconds} seconds", seconds = value.div_euclid(per_second))))
+    })?;
+    // The time zone of the type, which `try_unary` does not keep.
+    let rebased: PrimitiveArray<T> = rebased.with_data_type(array.data_type().clone());
+    Ok(Arc::new(rebased))
+}
+
+/// The error for a value, which has its unit.
+fn out_of_range(value: &str) -> ArrowError {
+    let reason = format!(
+        "{value} from 1970 in the hybrid calendar is beyond the first date that this type holds in the proleptic Gregorian one"
+    );
+    ArrowError::ComputeError(reason)
+}
+
+/// The seconds since 1970, of a clock that shows them in the hybrid calendar; `None` out of range.
+pub(super) fn rebased_seconds(seconds: i64) -> Option<i64> {
+    let (days, rest) = (seconds.div_euclid(SECONDS_OF_DAY), seconds.rem_euclid(SECONDS_OF_DAY));
+    match days >= GREGORIAN_START {
+        true => Some(seconds),
+        false => rebased_days(days).checked_mul(SECONDS_OF_DAY)?.checked_add(rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Date32Array, Int32Array, TimestampMillisecondArray};
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
+    use arrow_schema::{Field, Fields};
+
+    use super::*;
+
+    /// Each leaf has its own rule, and nulls stay.
+    #[test]
+    fn leaves_of_nested_types_have_rules_of_their_own() -> Result<(), ArrowError> {
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(-719_164), None, Some(0)]));
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![-719_164; 3]));
+        let fields = Fields::from(vec![
+            Field::new("n", DataType::Int32, true),
+            Field::new("d", DataType::Date32, true),
+            Field::new("kept", DataType::Date32, true),
+        ]);
+        let nulls = Some(NullBuffer::from(vec![true, true, false]));
+        let columns = vec![Arc::clone(&numbers), Arc::clone(&dates), Arc::clone(&dates)];
+        let structs: ArrayRef = Arc::new(StructArray::try_new(fields.clone(), columns, nulls.clone())?);
+        let item = Arc::new(Field::new_list_field(structs.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths([1, 2]);
+        let lists: ArrayRef = Arc::new(ListArray::try_new(item, offsets, structs, None)?);
+
+        let found = rebased(&lists, &[Rule::Keep, Rule::Local, Rule::Keep])?;
+        let found = found.as_list::<i32>().values().as_struct();
+        let expected: ArrayRef = Arc::new(Date32Array::from(vec![Some(-719_162), None, Some(0)]));
+        let columns = vec![numbers, expected, dates];
+        assert_eq!(*found, StructArray::try_new(fields, columns, nulls)?);
+        Ok(())
+    }
+
+    /// The first years are moved towards 1970, so that the first values stay in range.
+    #[test]
+    fn the_first_values_of_each_type_can_be_rebased() -> Result<(), ArrowError> {
+        let dates: ArrayRef = Arc::new(Date32Array::from(vec![i32::MIN]));
+        assert!(rebased(&dates, &[Rule::Local])?.as_primitive::<Date32Type>().value(0) > i32::MIN);
+        let times: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![i64::MIN]).with_timezone("UTC"));
+        let times = rebased(&times, &[Rule::Local])?;
+        assert!(times.as_primitive::<TimestampMillisecondType>().value(0) > i64::MIN);
+        assert_eq!(times.data_type(), &DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())));
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! [`JavaZone`]: a time zone with the two sets of rules that Java has for it.
+//!
+//! `java.util.TimeZone`, on which old writers rely, knows nothing before 1900 but the standard offset of today, and lets
+//! summer time go on forever. `java.time` has the local mean times of before, as the time zone database has them.
+
+use arrow_array::timezone::Tz;
+use chrono::{DateTime, Datelike, LocalResult, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone};
+
+use super::rebase::rebased_seconds;
+
+/// 1900-01-01, where the rules of `java.util.TimeZone` begin (`sun.util.calendar.ZoneInfoFile.UTC1900`).
+pub(crate) const START_OF_RULES: i64 = -2_208_988_800;
+
+/// 2100-01-01, where the rules of `chrono-tz` end.
+const END_OF_RULES: i64 = 4_102_444_800;
+
+/// After 400 years dates fall on the same days of the week.
+const CYCLE: i64 = 146_097 * 86_400;
+
+/// A time zone of Java.
+#[derive(Debug, Clone)]
+pub(crate) struct JavaZone {
+    zone: Tz,
+    /// The offset without summer time, in seconds as all offsets.
+    standard: i64,
+}
+
+impl JavaZone {
+    /// The zone of a name that Java has, or of an offset: `+08:00`, `GMT+8`, `UTC-03:30`.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        let zone: Tz = match name {
+            "Z" => "UTC".parse().ok()?,
+            _ => match ["GMT", "UTC", "UT", ""].iter().find_map(|prefix| offset_of(name.strip_prefix(prefix)?)) {
+                Some(offset) => offset.parse().ok()?,
+                None => Self::by_name(name)?.zone,
+            },
+        };
+        Self::of(zone)
+    }
+
+    /// The zone of a name, not of an offset.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        let name = JAVA_ZONES.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long);
+        // The parser takes offsets for names, too.
+        let zone = Some(name).filter(|name| !name.starts_with(['+', '-']))?.parse().ok()?;
+        Self::of(zone)
+    }
+
+    fn of(zone: Tz) -> Option<Self> {
+        let midnight = |month| NaiveDate::from_ymd_opt(2099, month, 1)?.and_hms_opt(0, 0, 0);
+        let standard = offset_at(zone, midnight(1)?).min(offset_at(zone, midnight(7)?));
+        Some(Self { zone, standard })
+    }
+
+    /// The offset of `java.util.TimeZone` at an instant.
+    pub(crate) fn offset(&self, instant: i64) -> i64 {
+        if instant < START_OF_RULES {
+            return self.standard;
+        }
+        // Far years repeat those after 2100.
+        let ahead = instant.saturating_sub(END_OF_RULES);
+        let instant = if ahead < CYCLE { instant } else { END_OF_RULES + ahead.rem_euclid(CYCLE) };
+        let Some(moment) = DateTime::from_timestamp(instant, 0).map(|moment| moment.naive_utc()) else {
+            return self.standard;
+        };
+        let known = if instant < END_OF_RULES { Some(moment) } else { like(moment) };
+        known.map_or(self.standard, |moment| offset_at(self.zone, moment))
+    }
+
+    /// The offset of `java.util.TimeZone` where its clock shows this, the earlier one if it does so twice.
+    pub(crate) fn offset_of_local(&self, local: NaiveDateTime) -> i64 {
+        let offset = self.zone.offset_from_local_datetime(&local).earliest();
+        offset.map_or_else(|| offset_at(self.zone, local), |offset| offset.fix().local_minus_utc().into())
+    }
+
+    /// The instant with the same local date and time, given one of the hybrid calendar; `None` out of range.
+    ///
+    /// Local times are those of `java.util.TimeZone` in the hybrid calendar, and of `java.time` in the other. So instants
+    /// before 1900 differ by the local mean time too, and later ones not at all.
+    pub(crate) fn rebased(&self, instant: i64) -> Option<i64> {
+        if instant >= START_OF_RULES {
+            return Some(instant);
+        }
+        let local = rebased_seconds(instant.checked_add(self.standard)?)?;
+        // Before the year 1, no zone has rules.
+        let shown = DateTime::from_timestamp(local, 0).map(|shown| shown.naive_utc()).filter(|shown| shown.year() > 0);
+        let shown = shown.or_else(|| NaiveDate::from_ymd_opt(1, 1, 1)?.and_hms_opt(0, 0, 0))?;
+        let offset = match self.zone.offset_from_local_datetime(&shown) {
+            LocalResult::Single(offset) => offset.fix().local_minus_utc(),
+            // No summer time was on, so the later instant is meant.
+            LocalResult::Ambiguous(_, later) => later.fix().local_minus_utc(),
+            // A gap moves it by its length: the offset is the one from before.
+            LocalResult::None => {
+                let before = shown.checked_sub_signed(TimeDelta::days(1))?;
+                self.zone.offset_from_local_datetime(&before).earliest()?.fix().local_minus_utc()
+            }
+        };
+        local.checked_sub(offset.into())
+    }
+}
+
+/// An offset as the parser has it, `+08:00`, given one as Java takes it: `+8`, `+08`, `+0800`, `+8:00`.
+fn offset_of(text: &str) -> Option<String> {
+    let (sign, digits) = (text.get(..1)?, text.get(1..)?);
+    if !matches!(sign, "+" | "-") || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
+        return None;
+    }
+    let (hours, minutes) = match digits.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes.get(..2)?),
+        None if digits.len() == 4 => digits.split_at(2),
+        None => (digits, "00"),
+    };
+    (1..=2).contains(&hours.len()).then(|| format!("{sign}{hours:0>2}:{minutes}"))
+}
+
+/// The same day of a year within the rules that begins on the same day of the week and is as long.
+fn like(moment: NaiveDateTime) -> Option<NaiveDateTime> {
+    let shape = |date: NaiveDate| Some((date.with_ordinal(1)?.weekday(), date.leap_year()));
+    let wanted = shape(moment.date())?;
+    let mut years = (2072..=2099).filter(|year| NaiveDate::from_ymd_opt(*year, 1, 1).and_then(shape) == Some(wanted));
+    moment.with_year(years.next()?)
+}
+
+fn offset_at(zone: Tz, moment: NaiveDateTime) -> i64 {
+    zone.offset_from_utc_datetime(&moment).fix().local_minus_utc().into()
+}
+
+/// Names of time zones that Java has and the time zone database has not (`java.time.ZoneId.SHORT_IDS`).
+const JAVA_ZONES: &[(&str, &str)] = &[
+    ("ACT", "Australia/Darwin"),
+    ("AET", "Australia/Sydney"),
+    ("AGT", "America/Argentina/Buenos_Aires"),
+    ("ART", "Africa/Cairo"),
+    ("AST", "America/Anchorage"),
+    ("BET", "America/Sao_Paulo"),
+    ("BST", "Asia/Dhaka"),
+    ("CAT", "Africa/Harare"),
+    ("CNT", "America/St_Johns"),
+    ("CST", "America/Chicago"),
+    ("CTT", "Asia/Shanghai"),
+    ("EAT", "Africa/Addis_Ababa"),
+    ("ECT", "Europe/Paris"),
+    ("IET", "America/Indiana/Indianapolis"),
+    ("IST", "Asia/Kolkata"),
+    ("JST", "Asia/Tokyo"),
+    ("MIT", "Pacific/Apia"),
+    ("NET", "Asia/Yerevan"),
+    ("NST", "Pacific/Auckland"),
+    ("PLT", "Asia/Karachi"),
+    ("PNT", "America/Phoenix"),
+    ("PRT", "America/Puerto_Rico"),
+    ("PST", "America/Los_Angeles"),
+    ("SST", "Pacific/Guadalcanal"),
+    ("VST", "Asia/Ho_Chi_Minh"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_have_names() {
+        for name in ["Asia/Shanghai", "PST", "US/Pacific", "EST", "GMT"] {
+            assert!(JavaZone::by_name(name).is_some(), "{name}");
+        }
+        for name in ["+08:00", "Mars/Olympus", ""] {
+            assert!(JavaZone::by_name(name).is_none(), "{name}");
+        }
+        for (name, hours) in [("+08:00", 8), ("GMT+8", 8), ("UTC-03:00", -3), ("-0500", -5), ("Z", 0), ("UTC", 0)] {
+            assert_eq!(JavaZone::new(name).map(|zone| zone.standard), Some(hours * 3600), "{name}");
+        }
+        assert!(JavaZone::new("GMT+x").is_none());
+    }
+}

@@ -1,0 +1,211 @@
+//! Dates and timestamps from before the Gregorian calendar: `tests/data/calendar`, with what Spark reads from its files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use chrono::NaiveDateTime;
+use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
+
+fn data(name: &str) -> PathBuf {
+    repository().join("tests/data/calendar").join(name)
+}
+
+/// What Spark reads: by file, the column and the row.
+fn expected() -> BTreeMap<String, BTreeMap<(String, usize), i64>> {
+    let mut files: BTreeMap<String, BTreeMap<(String, usize), i64>> = BTreeMap::new();
+    for line in fs::read_to_string(data("expected.tsv")).unwrap().lines() {
+        let [file, row, column, value] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        // Local timestamps are texts, since Spark has no number for them.
+        let value = match value.contains('T') {
+            true => micros_of(value),
+            false => value.parse().unwrap(),
+        };
+        files.entry(file.to_owned()).or_default().insert((column.to_owned(), row.parse().unwrap()), value);
+    }
+    files
+}
+
+fn micros_of(local: &str) -> i64 {
+    NaiveDateTime::parse_from_str(local, "%Y-%m-%dT%H:%M:%S%.f").unwrap().and_utc().timestamp_micros()
+}
+
+/// A query for the numbers that `expected.tsv` has of a file, under the same names.
+fn sql(file: &str, table: &str) -> String {
+    let timestamps = match file.starts_with("raw") {
+        true => [("us", "us"), ("ms", "ms"), ("nt", "n[1]['t']['k']")],
+        false => [("ts", "ts"), ("ntz", "ntz"), ("nt", "n[1]['m']['k']")],
+    };
+    let columns = timestamps.map(|(name, column)| {
+        format!("arrow_cast(arrow_cast({column}, 'Timestamp(Microsecond, None)'), 'Int64') AS {name}")
+    });
+    let dates = "arrow_cast(d, 'Int32') AS d, arrow_cast(n[1]['d'], 'Int32') AS nd";
+    format!("SELECT {dates}, {} FROM {table} ORDER BY id", columns.join(", "))
+}
+
+/// The values of a CSV with a header, by column and row.
+fn values(csv: &str) -> BTreeMap<(String, usize), i64> {
+    let mut lines = csv.lines();
+    let names: Vec<_> = lines.next().unwrap().split(',').map(str::to_owned).collect();
+    let cells = lines.enumerate().flat_map(|(row, line)| {
+        let names = &names;
+        line.split(',').enumerate().map(move |(column, cell)| ((names[column].clone(), row), cell.parse().unwrap()))
+    });
+    cells.collect()
+}
+
+fn read(arguments: &[&str]) -> Run {
+    run(tfr_sql().args(arguments)).success()
+}
+
+/// The CSV that a query gives over a table, without a word about doubtful values.
+fn without_doubts(query: &str, table: &str) -> String {
+    let scratch = Scratch::default();
+    let out = scratch.join("rows.csv");
+    let run = read(&[query, "--table", table, "--out", &out.display().to_string()]);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    fs::read_to_string(out).unwrap()
+}
+
+#[test]
+fn files_of_spark_are_read_as_spark_reads_them() {
+    let files = expected();
+    assert_eq!(files.len(), 25);
+    for (file, mut expected) in files {
+        if file.ends_with("_millis.parquet") {
+            // Written in milliseconds.
+            expected.retain(|(column, _), _| column != "ntz");
+        }
+        let found = read(&[&sql(&file, &format!("'{}'", data(&file).display())), "--threads", "2"]);
+        let mut found_values = values(&found.stdout);
+        found_values.retain(|key, _| expected.contains_key(key));
+        assert_eq!(found_values, expected, "{file}");
+        assert_eq!(found.stderr, "", "{file}");
+    }
+}
+
+/// Row groups of the files have fewer rows than the table, and bounds of the other calendar.
+#[test]
+fn filters_see_the_dates_that_are_read() {
+    let files = expected();
+    for file in ["raw_utc.parquet", "raw_america_los_angeles.parquet", "spark_asia_tokyo.orc"] {
+        let rows: BTreeMap<_, _> = files[file].iter().filter(|((column, _), _)| column == "d").collect();
+        for pushed in ["false", "true"] {
+            for ((_, row), days) in &rows {
+                let table = format!("'{}'", data(file).display());
+                let query = format!(
+                    "SET datafusion.execution.parquet.pushdown_filters = {pushed}; \
+                     SELECT id FROM {table} WHERE d = arrow_cast({days}, 'Date32') AND n[1]['d'] = d ORDER BY id"
+                );
+                let found = read(&[&query]).stdout;
+                let same = rows.iter().filter(|(_, other)| *other == days).map(|((_, row), _)| row.to_string());
+                let same: Vec<_> = same.collect();
+                assert_eq!(found.lines().skip(1).collect::<Vec<_>>(), same, "{file}: row {row}, {query}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dates_of_an_unknown_calendar_are_reported_before_the_set_is_published() {
+    let scratch = Scratch::default();
+    let file = data("unmarked.parquet");
+    let query = format!("SELECT id, d, n[1]['t']['k'] AS t, ms FROM '{}'", file.display());
+    let dry = read(&[&query, "--out", &scratch.join("dry").display().to_string(), "--dry-run"]);
+    assert!(dry.stderr.contains("old dates and timestamps in d, ms, n are ambiguous"), "{}", dry.stderr);
+
+    let out = scratch.join("out");
+    let written = read(&[&query, "--out", &out.display().to_string(), "--threads", "2", "--report", "json"]);
+    let lines: Vec<_> = written.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    let of = |column: &str, rest: &str| {
+        let found = lines.iter().find(|line| line.contains(&format!(": column \"{column}\": ")));
+        assert!(found.is_some_and(|line| line.ends_with(rest)), "{column}: {}", written.stderr);
+    };
+    // Of 36 days 28 are before 1582-10-15 and 32 before 1900, each with two times.
+    of("d", ": 56, the first in row 0: -0221-09-04");
+    of("ms", ": 64, the first in row 0: -0221-09-04T00:00:00Z");
+    of("n", ": 56, the first in row 0: -0221-09-04");
+    assert!(written.stdout.contains("dates before 1582-10-15"), "{}", written.stdout);
+    let published = written.stderr.find("72 rows").unwrap();
+    assert!(written.stderr.find("warning: ").unwrap() < published, "{}", written.stderr);
+
+    let strict = scratch.join("strict");
+    let refused = run(tfr_sql().args([&query, "--out"]).arg(&strict).arg("--strict")).exits_with(1);
+    assert!(refused.stderr.contains("is one of the "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: declare the calendar"), "{}", refused.stderr);
+    assert!(!strict.exists());
+
+    // There is nothing to say of columns that are not read.
+    let query = format!("SELECT id FROM '{}'", file.display());
+    let unread = read(&[&query, "--out", &strict.display().to_string(), "--strict"]);
+    assert_eq!(unread.stderr.lines().count(), 1, "{}", unread.stderr);
+}
+
+#[test]
+fn a_declared_calendar_is_believed() {
+    let raw = &expected()["raw_utc.parquet"];
+    let table = |options: &str| format!("t={},{options}", data("unmarked.parquet").display());
+    let query = sql("raw", "t");
+    let hybrid = without_doubts(&query, &table("calendar=hybrid"));
+    let mut found = values(&hybrid);
+    found.retain(|key, _| raw.contains_key(key));
+    assert_eq!(&found, raw);
+    let proleptic = without_doubts("SELECT arrow_cast(d, 'Int32') FROM t LIMIT 1", &table("calendar=proleptic"));
+    assert_eq!(proleptic.lines().nth(1), Some("-800000"));
+}
+
+/// Spark 2.4.6 leaves its version, but no time zone.
+#[test]
+fn instants_without_a_time_zone_are_reported() {
+    let found = read(&[&format!("SELECT d, us FROM '{}' WHERE id < 2", data("spark2.parquet").display())]);
+    assert!(found.stderr.contains("does not record its time zone"), "{}", found.stderr);
+    assert!(!found.stderr.contains("column \"d\""), "{}", found.stderr);
+    let zone = format!("t={},calendar=hybrid:America/Los_Angeles", data("spark2.parquet").display());
+    let mut zoned = values(&without_doubts(&sql("raw", "t"), &zone));
+    let expected = &expected()["raw_america_los_angeles.parquet"];
+    zoned.retain(|key, _| expected.contains_key(key));
+    assert_eq!(&zoned, expected);
+}
+
+/// The table of Hive's test `orc_legacy_mixed_date.q`, and what it reads there. Hive 2 wrote it.
+#[test]
+fn orc_without_a_calendar_is_read_as_hive_and_spark_read_it() {
+    let path = data("hive2_dates.orc").display().to_string();
+    let found = read(&[&format!("SELECT * FROM '{path}'")]);
+    let expected = [
+        "d",
+        "2012-02-21",
+        "2014-02-11",
+        "1947-02-11",
+        "8200-02-11",
+        "1012-02-21",
+        "1014-02-11",
+        "0947-02-11",
+        "0200-02-11",
+    ]; // fmt: skip
+    assert_eq!(found.stdout.lines().collect::<Vec<_>>(), expected);
+    assert!(found.stderr.contains(": 4, the first in row 4: 1012-02-21"), "{}", found.stderr);
+    let raw = read(&["SELECT * FROM t WHERE d < '1013-01-01'", "--table", &format!("t={path},calendar=proleptic")]);
+    assert_eq!(raw.stdout, "d\n1012-02-27\n0947-02-16\n0200-02-10\n");
+}
+
+#[test]
+fn shards_hold_rebased_dates() {
+    let scratch = Scratch::default();
+    let out = scratch.join("out").display().to_string();
+    let query = format!("SELECT id, d::text AS d FROM '{}' WHERE id = 0", data("spark_utc.orc").display());
+    read(&[&query, "--out", &out]);
+    assert_eq!(read(&[&format!("SELECT d FROM '{out}'")]).stdout, "d\n0001-01-01\n");
+}
+
+/// A column that cannot be read blocks the queries that select it.
+#[test]
+fn an_orc_union_blocks_only_the_queries_that_select_it() {
+    let path = repository().join("tests/data/orc/union.orc").display().to_string();
+    let found = read(&[&format!("SELECT id FROM '{path}'")]);
+    assert!(found.stdout.starts_with("id\n"));
+    assert_eq!(read(&[&format!("SELECT * EXCLUDE (u) FROM '{path}'")]).stdout, found.stdout);
+    let refused = run(tfr_sql().arg(format!("SELECT * FROM '{path}'"))).exits_with(1);
+    assert!(refused.stderr.contains("column \"u\": a union is not supported"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("SELECT * EXCLUDE (u)"), "{}", refused.stderr);
+}
