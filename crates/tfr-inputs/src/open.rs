@@ -143,7 +143,7 @@ fn without_rows(
     let listing = Listing::empty(session, locations, options.partitions.as_deref())?;
     log::warn!("{}: all files are empty (0 bytes), so the table has no rows", listing.locations().join(", "));
     // Nothing is ever read by it.
-    let format = CsvFormat::new(options.csv.clone(), listing.names().clone());
+    let format = CsvFormat::new(options.csv.clone(), listing.names().clone(), ColumnNames::default());
     Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), declared)))
 }
 
