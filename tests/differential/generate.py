@@ -166,6 +166,8 @@ class Generator:
                 query.having = self.boolean_of_aggregates(scope, [])
         elif way == "window":
             unique = [name for name, kind in scope if name.endswith(".u")]
+            # A query in FROM has no number for each row: nothing tells its rows apart.
+            unique = unique if len(unique) == len(relations) else []
             query.select = Items([self.window(kind, visible, unique) for kind in kinds])
         else:
             query.select = Items([self.value(kind, visible, 2) for kind in kinds])
