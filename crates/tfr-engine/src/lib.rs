@@ -3,9 +3,13 @@
 //!
 //! [`exact`] installs all of it in a session.
 
+mod text_casts;
+
+use std::sync::Arc;
+
 use datafusion::execution::SessionStateBuilder;
 
 /// Installs the corrections in a session that has the engine's default features.
 pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder
+    builder.with_analyzer_rule(Arc::new(text_casts::CheckTextCasts::new()))
 }

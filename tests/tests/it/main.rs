@@ -35,3 +35,4 @@ mod slt;
 mod splits;
 mod stores;
 mod tfrecords;
+mod values;
