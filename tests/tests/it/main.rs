@@ -11,6 +11,7 @@
 
 mod came_back;
 mod checker;
+mod contradictions;
 mod corpus;
 mod damage;
 mod described;
