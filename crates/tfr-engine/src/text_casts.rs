@@ -36,14 +36,20 @@ pub(crate) struct CheckTextCasts {
     null_out: Arc<ScalarUDF>,
 }
 
-impl CheckTextCasts {
-    pub(crate) fn new() -> Self {
-        Self {
-            require: Arc::new(ScalarUDF::from(CheckText::new(WithoutText::Refused))),
-            null_out: Arc::new(ScalarUDF::from(CheckText::new(WithoutText::Null))),
-        }
+impl Default for CheckTextCasts {
+    fn default() -> Self {
+        let function = |without_text| Arc::new(ScalarUDF::from(CheckText::new(without_text)));
+        Self { require: function(WithoutText::Refused), null_out: function(WithoutText::Null) }
     }
+}
 
+/// The functions that the rule puts into plans, for sessions that read plans.
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
+    let CheckTextCasts { require, null_out } = CheckTextCasts::default();
+    [require, null_out]
+}
+
+impl CheckTextCasts {
     fn rewrite_plan(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let mut schema = merge_schema(&plan.inputs());
         if let LogicalPlan::TableScan(scan) = &plan {

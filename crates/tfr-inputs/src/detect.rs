@@ -9,6 +9,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_framing::HEADER_LEN;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::ForeignFormat;
 use crate::text::{self, Compression};
 
 /// A format that can be read.
@@ -110,19 +111,6 @@ const MAGIC: &[(&[u8], InputFormat)] = &[
     (b"\xff\xff\xff\xff", InputFormat::Arrow),
 ];
 
-/// How formats start that would pass for text or garbage otherwise.
-const UNSUPPORTED: &[(&[u8], &str)] = &[
-    // Apache Parquet, Encryption.md: files with an encrypted footer.
-    (b"PARE", "encrypted Parquet files"),
-    (b"FEA1", "Feather V1 files"),
-    (b"SEQ\x06", "Hadoop sequence files"),
-    (b"PK\x03\x04", "zip archives"),
-    (b"\x89HDF\r\n\x1a\n", "HDF5 files"),
-    (b"SQLite format 3\0", "SQLite databases"),
-    (b"\x89PNG\r\n\x1a\n", "PNG images as a table"),
-    (b"%PDF-", "PDF documents"),
-];
-
 impl Content {
     /// How many bytes [`Self::of`] wants to see: enough to unpack the header of the first record.
     pub(crate) const LEN: usize = 4096;
@@ -135,8 +123,8 @@ impl Content {
                 *format == InputFormat::Orc && head.iter().all(|byte| *byte >= b' ' || b"\t\r\n".contains(byte));
             return if is_text { Self::Text } else { Self::Format(*format) };
         }
-        if let Some((_, name)) = UNSUPPORTED.iter().find(|(magic, _)| head.starts_with(magic)) {
-            return Self::Unsupported(name);
+        if let Some(foreign) = ForeignFormat::of(head) {
+            return Self::Unsupported(foreign.name);
         }
         if crate::arrow::begins_stream(head) {
             return Self::Format(InputFormat::Arrow);
@@ -218,6 +206,12 @@ pub async fn detect(
     if let (Content::Unsupported(format), None) = (content, asked) {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
+    if asked.is_none()
+        && named.is_none()
+        && let Some(foreign) = unread(store, file, name, content, &head).await
+    {
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format: foreign.name }.into());
+    }
     let called = asked.or(named);
     let found = match content {
         Content::Format(format) => format,
@@ -245,6 +239,25 @@ pub async fn detect(
             Err(ErrorKind::Misnamed { file: name.to_owned(), named: named.name(), found: content.describe() }.into())
         }
         _ => Ok(found),
+    }
+}
+
+/// A format that is not read and that what is no format of a magic number is in, by its content without compression or by
+/// the ending of its name.
+async fn unread(
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+    name: &str,
+    content: Content,
+    head: &[u8],
+) -> Option<&'static ForeignFormat> {
+    match content {
+        Content::Text => ForeignFormat::by_ending(name, head),
+        Content::Compressed(compression) => {
+            let unpacked = text::start(store, file, name, compression, Content::LEN).await;
+            ForeignFormat::of(&unpacked).or_else(|| ForeignFormat::by_ending(name, &unpacked))
+        }
+        Content::Format(_) | Content::Unsupported(_) => None,
     }
 }
 

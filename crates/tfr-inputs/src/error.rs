@@ -6,6 +6,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use datafusion_common::DataFusionError;
 
 use crate::detect::InputFormat;
+use crate::foreign::ForeignFormat;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -552,10 +553,12 @@ impl Error {
                 Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
             }
             ErrorKind::Unfit { column, .. } => Some(format!(
-                "if the column was declared, declare it as the file has it, and CAST it in the query; if files have it in several \
-                 types, read those of each as a table and join them with UNION ALL, with CAST(\"{column}\" AS VARCHAR) or another \
-                 type that holds all values"
+                "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the \
+                 option types; STRING holds numbers and times, for a CAST in the query"
             )),
+            ErrorKind::UnsupportedFormat { file, format } => {
+                ForeignFormat::named(format).map(|foreign| foreign.conversion(file))
+            }
             ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
             ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
             _ => None,

@@ -32,7 +32,7 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{self, Listing, Location};
+use datafusion_tfrecord::directory::{self, Listing, Location, OwnedFiles};
 use tokio::runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -93,7 +93,9 @@ impl TableFunctionImpl for FilesFunction {
             return plan_err!("files takes paths, URLs or patterns in quotes: files('images/**/*.jpg')");
         };
         let locations = texts.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-        let listing = wait(Listing::list(args.session(), &locations), &self.stop)??;
+        // Files, not rows: whoever owns them, these are the files.
+        let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
+        let listing = wait(listed, &self.stop)??;
         Ok(Arc::new(FilesTable::try_new(listing)?))
     }
 }

@@ -1,15 +1,13 @@
 //! What the readers of Avro and Arrow IPC share: files that say themselves which columns they have, read from the start
 //! to the end.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array};
-use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
 use datafusion_common::{DataFusionError, Result, not_impl_err};
@@ -17,13 +15,14 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::directory::{FileNames, convert};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
 use crate::reader::{Batches, FileReader, Scan};
 use crate::text::{self, Bytestream};
 
@@ -44,10 +43,19 @@ pub(crate) struct Part {
     pub(crate) range: Range<u64>,
     /// The columns of the table that are wanted; the file may lack some.
     pub(crate) wanted: SchemaRef,
+    /// What the table calls the columns of the file.
+    pub(crate) columns: ColumnNames,
     /// How many rows a batch should have.
     pub(crate) batch_size: usize,
     /// Counts the bytes read.
     pub(crate) bytes_scanned: Count,
+}
+
+impl Part {
+    /// Whether the column that the file calls `name` is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.wanted.column_with_name(&self.columns.in_table(name)).is_some()
+    }
 }
 
 /// Reads files that say themselves which columns they have.
@@ -74,11 +82,12 @@ pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
 pub(crate) struct ForwardFiles<R> {
     reader: R,
     names: FileNames,
+    columns: ColumnNames,
 }
 
 impl<R: ForwardReader> ForwardFiles<R> {
-    pub(crate) fn new(reader: R, names: FileNames) -> Self {
-        Self { reader, names }
+    pub(crate) fn new(reader: R, names: FileNames, columns: ColumnNames) -> Self {
+        Self { reader, names, columns }
     }
 
     fn input(&self, store: &Arc<dyn ObjectStore>, meta: ObjectMeta) -> Input {
@@ -105,7 +114,10 @@ impl<R: ForwardReader> FileReader for ForwardFiles<R> {
     ) -> Result<SchemaRef> {
         let [meta] = files else { return not_impl_err!("the columns of {} files at once", files.len()) };
         match self.reader.schema(self.input(store, meta.clone())).await {
-            Ok(schema) => Ok(schema),
+            Ok(schema) => self.columns.schema(&schema).map_err(|column| {
+                let file = self.names.name(&meta.location);
+                Error::from(ErrorKind::DuplicateColumn { file, column }).into()
+            }),
             Err(error) => {
                 let name = self.names.name(&meta.location);
                 Err(other_format(store, meta, &name, self.reader.format()).await.map_or(error, Into::into))
@@ -136,6 +148,7 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
             range: file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64),
             file: self.files.input(&self.store, meta),
             wanted: Arc::clone(&wanted),
+            columns: self.files.columns.clone(),
             batch_size: size,
             bytes_scanned: self.bytes_scanned.clone(),
         };
@@ -143,17 +156,18 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
         Ok(async move {
             let name = Arc::clone(&part.file.name);
             let after_byte = Some(part.range.start).filter(|start| *start > 0);
+            let names = part.columns.clone();
             let batches = files.reader.batches(part).await?;
             let mut rows = 0_u64;
             let adapted = batches.map_ok(move |batch| {
                 let place = Place { file: Arc::clone(&name), row: rows, after_byte };
                 rows += batch.num_rows() as u64;
-                let wanted = Arc::clone(&wanted);
+                let (wanted, names) = (Arc::clone(&wanted), names.clone());
                 let starts = (0..batch.num_rows()).step_by(size);
                 futures::stream::iter(starts.map(move |start| {
                     let slice = batch.slice(start, size.min(batch.num_rows() - start));
                     let place = Place { row: place.row + start as u64, ..place.clone() };
-                    adapt(&slice, &wanted, &place)
+                    adapt(&slice, &wanted, &names, &place)
                 }))
             });
             Ok(adapted.try_flatten().boxed())
@@ -255,60 +269,20 @@ struct Place {
 }
 
 /// The wanted columns, null where the file lacks one, in the types of the table.
-fn adapt(batch: &RecordBatch, wanted: &SchemaRef, place: &Place) -> Result<RecordBatch> {
-    let columns = wanted.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-        Some(column) => resolved(column, field.data_type()).map_err(|error| match error {
-            ArrowError::CastError(reason) => {
-                let is_unfit = |row: &usize| resolved(&column.slice(*row, 1), field.data_type()).is_err();
-                let unfit = (0..column.len()).find(is_unfit).unwrap_or_default();
-                let (file, column) = (place.file.to_string(), field.name().clone());
-                let (row, after_byte) = (place.row + unfit as u64, place.after_byte);
-                DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
-            }
-            error => error.into(),
+fn adapt(batch: &RecordBatch, wanted: &SchemaRef, names: &ColumnNames, place: &Place) -> Result<RecordBatch> {
+    let found = batch.schema();
+    let found: HashMap<String, &ArrayRef> =
+        found.fields().iter().map(|field| names.in_table(field.name())).zip(batch.columns()).collect();
+    let columns = wanted.fields().iter().map(|field| match found.get(field.name()) {
+        Some(column) => convert(column, field.data_type()).map_err(|unfit| {
+            let (file, column) = (place.file.to_string(), field.name().clone());
+            let (row, after_byte) = (place.row + unfit.row as u64, place.after_byte);
+            let reason = unfit.to_string();
+            DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
         }),
         None => Ok(new_null_array(field.data_type(), batch.num_rows())),
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &options)?)
-}
-
-/// The values in another type: a wider one of another file, or the declared one. Fields of structs are found by name, and
-/// null where there is none.
-fn resolved(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    match (array.data_type(), data_type) {
-        (found, wanted) if found == wanted => Ok(Arc::clone(array)),
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            let parts = array.as_struct();
-            let columns = fields.iter().map(|field| match parts.column_by_name(field.name()) {
-                Some(part) => resolved(part, field.data_type()),
-                None => Ok(new_null_array(field.data_type(), parts.len())),
-            });
-            let (columns, nulls) = (columns.collect::<Result<_, _>>()?, parts.nulls().cloned());
-            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, parts.len())?))
-        }
-        (DataType::List(_), DataType::List(item)) => {
-            let lists = array.as_list::<i32>();
-            let items = resolved(lists.values(), item.data_type())?;
-            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, nulls)?))
-        }
-        (DataType::Map(..), DataType::Map(entries, sorted)) => {
-            let maps = array.as_map();
-            let found: ArrayRef = Arc::new(maps.entries().clone());
-            let found = resolved(&found, entries.data_type())?.as_struct().clone();
-            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
-            Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, found, nulls, *sorted)?))
-        }
-        (DataType::Int64, DataType::Float64) => {
-            let exact = array.as_primitive::<Int64Type>().try_unary::<_, Float64Type, _>(|value| {
-                let float = value as f64;
-                let is_exact = float as i128 == i128::from(value);
-                is_exact.then_some(float).ok_or_else(|| ArrowError::CastError(format!("{value} is no Float64")))
-            });
-            Ok(Arc::new(exact?))
-        }
-        _ => cast_with_options(array, data_type, &CastOptions { safe: false, ..CastOptions::default() }),
-    }
 }

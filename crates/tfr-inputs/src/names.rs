@@ -7,10 +7,9 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_physical_expr::expressions::Column;
-use datafusion_physical_expr_adapter::{
-    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
-};
+use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_tfrecord::directory::ExactAdapterFactory;
 
 /// Whether the case of names matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +40,11 @@ impl ColumnNames {
         Self { matching, declared }
     }
 
+    /// Whether the table calls every column as its files do.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.matching == NameMatching::Exact
+    }
+
     pub(crate) fn declared(&self) -> Option<&[String]> {
         self.declared.as_deref()
     }
@@ -62,22 +66,28 @@ impl ColumnNames {
         if self.matching == NameMatching::Exact {
             return Ok(Arc::clone(schema));
         }
-        let mut names = HashSet::new();
-        let mut fields = Vec::with_capacity(schema.fields().len());
-        for field in schema.fields() {
-            let name = self.in_table(field.name());
-            if !names.insert(name.clone()) {
-                return Err(name);
-            }
-            fields.push(field.as_ref().clone().with_name(name));
-        }
+        let names = self.all_in_table(schema.fields().iter().map(|field| field.name().as_str()))?;
+        let fields = schema.fields().iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name));
+        let fields: Vec<_> = fields.collect();
         Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
     }
 
-    /// What makes a scan of the engine find the columns in a file, if it does not by itself.
+    /// The names of the table for all columns of a file, or one that two of them would have.
+    pub(crate) fn all_in_table<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, String> {
+        let mut known = HashSet::new();
+        let names = names.into_iter().map(|name| {
+            let name = self.in_table(name);
+            if known.insert(name.clone()) { Ok(name) } else { Err(name) }
+        });
+        names.collect()
+    }
+
+    /// Makes a scan of the engine find the columns in a file and convert them to the types of the table.
     pub(crate) fn adapter(&self) -> Option<Arc<dyn PhysicalExprAdapterFactory>> {
-        let factory: Arc<dyn PhysicalExprAdapterFactory> = Arc::new(RenamingFactory(self.clone()));
-        (self.matching != NameMatching::Exact).then_some(factory)
+        Some(match self.matching {
+            NameMatching::Exact => Arc::new(ExactAdapterFactory),
+            NameMatching::Insensitive => Arc::new(RenamingFactory(self.clone())),
+        })
     }
 }
 
@@ -100,7 +110,7 @@ impl PhysicalExprAdapterFactory for RenamingFactory {
             None => Arc::clone(field),
         });
         let renamed = Schema::new_with_metadata(fields.collect::<Vec<_>>(), logical_file_schema.metadata().clone());
-        let inner = DefaultPhysicalExprAdapterFactory.create(Arc::new(renamed), physical_file_schema)?;
+        let inner = ExactAdapterFactory.create(Arc::new(renamed), physical_file_schema)?;
         Ok(Arc::new(Renaming { in_file, inner }))
     }
 }

@@ -1,90 +1,84 @@
-//! [`hide_under_nulls`]: values of a struct or map that is null, which nobody must see.
-//!
-//! A null struct has something in its fields, and a null map may have entries. The engine's access to them gives that, and not null
-//! (apache/datafusion#25120, mended after version 55), so it is made null where a file is read.
+//! [`with_null_keys`]: nulls in the values of dictionaries.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,
-    StructArray, UInt64Array, make_array,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray,
+    OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray,
 };
-use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType};
-use arrow_select::take::take;
+use arrow_select::nullif::nullif;
 
-/// The same batch, with a null in every field of a struct that is null, and no entries in a map that is.
-pub(crate) fn hide_under_nulls(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
-    if !batch.columns().iter().any(|column| can_hide(column.data_type())) {
+/// The same batch, in which every key of a dictionary that points to a null is null itself, at any depth. Kernels of Arrow look at
+/// the keys alone, and take the null for an empty text or a zero.
+pub(crate) fn with_null_keys(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+    if !batch.columns().iter().any(|column| has_dictionary(column.data_type())) {
         return Ok(batch);
     }
-    let columns = batch.columns().iter().map(hidden).collect::<Result<Vec<_>, _>>()?;
+    let columns = batch.columns().iter().map(mended).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-fn can_hide(data_type: &DataType) -> bool {
+fn has_dictionary(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Struct(_) | DataType::Map(..) => true,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            can_hide(item.data_type())
-        }
+        DataType::Dictionary(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_dictionary(item.data_type()),
         _ => false,
     }
 }
 
-fn hidden(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if !can_hide(array.data_type()) {
+fn mended(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    if !has_dictionary(array.data_type()) {
         return Ok(Arc::clone(array));
     }
     Ok(match array.data_type() {
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let dictionary = dictionary.with_values(mended(dictionary.values())?);
+            match dictionary.logical_nulls() {
+                Some(nulls) if nulls.null_count() > dictionary.null_count() => {
+                    nullif(&dictionary, &BooleanArray::new(!nulls.inner(), None))?
+                }
+                _ => dictionary,
+            }
+        }
         DataType::Struct(_) => {
             let (fields, columns, nulls) = array.as_struct().clone().into_parts();
-            let columns = columns.iter().map(|column| hidden(&masked(column, nulls.as_ref())?));
-            let columns = columns.collect::<Result<_, ArrowError>>()?;
+            let columns = columns.iter().map(mended).collect::<Result<_, _>>()?;
             Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
         }
-        DataType::List(_) => {
-            let (field, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-            Arc::new(ListArray::try_new(field, offsets, hidden(&values)?, nulls)?)
-        }
-        DataType::LargeList(_) => {
-            let (field, offsets, values, nulls) = array.as_list::<i64>().clone().into_parts();
-            Arc::new(LargeListArray::try_new(field, offsets, hidden(&values)?, nulls)?)
-        }
+        DataType::List(_) => list(array.as_list::<i32>())?,
+        DataType::LargeList(_) => list(array.as_list::<i64>())?,
+        DataType::ListView(_) => list_view(array.as_list_view::<i32>())?,
+        DataType::LargeListView(_) => list_view(array.as_list_view::<i64>())?,
         DataType::FixedSizeList(..) => {
-            let len = array.len();
             let (field, size, values, nulls) = array.as_fixed_size_list().clone().into_parts();
-            Arc::new(FixedSizeListArray::try_new_with_length(field, size, hidden(&values)?, nulls, len)?)
+            Arc::new(FixedSizeListArray::try_new_with_length(field, size, mended(&values)?, nulls, array.len())?)
         }
         DataType::Map(..) => {
-            let (field, offsets, entries, nulls, sorted) = without_null_entries(array.as_map())?.into_parts();
+            let (field, offsets, entries, nulls, sorted) = array.as_map().clone().into_parts();
             let (fields, columns, _) = entries.into_parts();
-            let columns = columns.iter().map(hidden).collect::<Result<_, _>>()?;
+            let columns = columns.iter().map(mended).collect::<Result<_, _>>()?;
             Arc::new(MapArray::try_new(field, offsets, StructArray::try_new(fields, columns, None)?, nulls, sorted)?)
         }
         _ => Arc::clone(array),
     })
 }
 
-/// The maps, of which those that are null have no entries.
-fn without_null_entries(maps: &MapArray) -> Result<MapArray, ArrowError> {
-    let is_hidden = |row: usize| maps.is_null(row) && maps.value_length(row) > 0;
-    if maps.null_count() == 0 || !(0..maps.len()).any(is_hidden) {
-        return Ok(maps.clone());
-    }
-    let rows: UInt64Array = (0..maps.len()).map(|row| maps.is_valid(row).then_some(row as u64)).collect();
-    Ok(take(maps, &rows, None)?.as_map().clone())
+fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, ArrowError> {
+    let (field, offsets, values, nulls) = array.clone().into_parts();
+    Ok(Arc::new(GenericListArray::try_new(field, offsets, mended(&values)?, nulls)?))
 }
 
-/// The array with these nulls, too.
-fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(array)) };
-    // These have no place for nulls of their own.
-    if matches!(array.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..)) {
-        return Ok(Arc::clone(array));
-    }
-    let nulls = NullBuffer::union(array.nulls(), Some(nulls));
-    Ok(make_array(array.to_data().into_builder().nulls(nulls).build()?))
+fn list_view<O: OffsetSizeTrait>(array: &GenericListViewArray<O>) -> Result<ArrayRef, ArrowError> {
+    let (field, offsets, sizes, values, nulls) = array.clone().into_parts();
+    Ok(Arc::new(GenericListViewArray::try_new(field, offsets, sizes, mended(&values)?, nulls)?))
 }

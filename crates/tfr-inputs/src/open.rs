@@ -9,7 +9,7 @@ use datafusion_common::{DataFusionError, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location};
+use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, OwnedFiles};
 use datafusion_tfrecord::{ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 
@@ -48,7 +48,8 @@ pub async fn open_locations(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let locations = locations.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let listing = Listing::list(session, &locations).await;
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
+    let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
         // A set of shards without rows.
         Err(error) if matches!(error.kind(), directory::ErrorKind::Empty { .. }) => {
@@ -59,26 +60,29 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    warn_of_owners(&listing);
     let declared = schema.iter().chain(&options.partitions);
     let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
     let names = listing.names().clone();
     let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
     let found = format_of(session, &listing, options).await?;
-    let is_avro = found == InputFormat::Avro;
+    if schema.is_some() && options.types.is_some() {
+        return plan_err!("the columns are declared twice: by the statement and by its option types");
+    }
     let format = match found {
         InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
-            let format = CsvFormat::new(options.csv.clone(), names).with_declared(schema.is_some());
+            let format = CsvFormat::new(options.csv.clone(), names, columns).with_declared(schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,
             };
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
-        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, schema).await?)),
+        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
         InputFormat::Parquet => parquet::format(session, names, columns),
-        InputFormat::Avro => avro::format(names),
-        InputFormat::Arrow => arrow::format(names),
+        InputFormat::Avro => avro::format(names, columns),
+        InputFormat::Arrow => arrow::format(names, columns),
         InputFormat::Orc => orc::format(names, &options.orc, columns),
         InputFormat::HiveText => {
             let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
@@ -100,12 +104,15 @@ pub async fn open_locations(
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
-        None if is_avro => DirectoryTable::try_joined(session, listing, format, avro::joined).await?,
-        None => DirectoryTable::try_new(session, listing, format).await?,
+        None => {
+            let rule: directory::LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
+            DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
+        }
     };
     Ok(Arc::new(table))
 }
 
+/// Opens TFRecord files that were listed before, so that tables which own them are known.
 async fn open_records(
     session: &dyn Session,
     locations: &[Location],
@@ -113,7 +120,23 @@ async fn open_records(
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let partition_types = options.partitions.clone();
-    read::open(session, locations, &ReadOptions { schema, partition_types, ..options.tfrecord.clone() }).await
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
+    read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
+}
+
+/// Warns once of files that are read although they belong to tables.
+fn warn_of_owners(listing: &Listing) {
+    let Some((first, others)) = listing.owners().split_first() else { return };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and those of another one".to_owned(),
+        count => format!(", and those of {count} others"),
+    };
+    log::warn!(
+        "{}: reading the files of {} as they are{others}: deleted, replaced and uncommitted rows may be among them",
+        first.directory,
+        first.format.table()
+    );
 }
 
 /// Columns are cells by their position; only those that were not declared are looked for in the files.

@@ -28,6 +28,7 @@ use parquet::file::statistics::Statistics as ParquetStatistics;
 
 use crate::detect::{InputFormat, other_format};
 use crate::error::{Error, ErrorKind};
+use crate::field_access;
 use crate::names::ColumnNames;
 
 /// Parquet with the session's options, but INT96 timestamps in microseconds unless the session says otherwise:
@@ -195,7 +196,10 @@ impl FileFormat for CheckedParquet {
             source = Arc::new(GuardedSource::new(source, self.names.clone()).without_filters());
         }
         Ok(DataSourceExec::from_data_source(
-            FileScanConfigBuilder::from(config).with_source(source).with_expr_adapter(self.columns.adapter()).build(),
+            FileScanConfigBuilder::from(config)
+                .with_source(source)
+                .with_expr_adapter(Some(field_access::by_leaves(self.columns.adapter())))
+                .build(),
         ))
     }
 

@@ -1,6 +1,8 @@
 //! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
 
 mod explanation;
+mod foreign;
+mod table_formats;
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use datafusion_tfrecord::directory::Owner;
 use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
@@ -131,6 +134,12 @@ pub enum Error {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// Files of a table format are read as they are, and no value may be lost.
+    #[error("{}: the files of {} are read as they are, which --strict does not allow", owner.directory, owner.format.table())]
+    BareFilesStrict {
+        /// The table.
+        owner: Owner,
     },
     /// The text of the query and a table are piped in.
     #[error("standard input is both the query, by --file -, and a table, by the path -")]
@@ -404,6 +413,9 @@ impl Error {
                 "copy the file or directory here, and name the copy; copy what is written beside it back".to_owned(),
             ),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
+            Self::BareFilesStrict { .. } => {
+                Some("leave out --strict, or pipe the rows of the table from its own library".to_owned())
+            }
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),

@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use datafusion_tfrecord::directory::{DirectoryTable, redacted};
+use datafusion_tfrecord::directory::{DirectoryTable, Owner, redacted};
 use serde_json::Value;
 use tfr_inputs::{InputOptions, TableSpec, open_locations, open_table};
 
@@ -40,6 +40,8 @@ pub struct Query {
     pub recorded: BTreeMap<String, Value>,
     /// What the user should know of its tables.
     pub notes: Vec<String>,
+    /// The tables of a table format whose files it reads as they are.
+    pub owners: Vec<Owner>,
 }
 
 impl Query {
@@ -54,6 +56,7 @@ impl Query {
         let mut inputs = BTreeSet::new();
         let mut recorded = BTreeMap::new();
         let mut notes = Vec::new();
+        let mut owners = Vec::new();
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -65,6 +68,7 @@ impl Query {
             let files = stdin.stand_in(&table.locations).await?;
             let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
+            owners.extend_from_slice(opened.listing().owners());
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
             inputs.extend(table.locations.iter().map(|path| shown(path)));
         }
@@ -77,6 +81,7 @@ impl Query {
             let opened = context.table_provider(table.name.clone()).await?;
             let opened = opened.downcast_ref::<DirectoryTable>();
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
+            owners.extend(opened.into_iter().flat_map(|opened| opened.listing().owners()).cloned());
         }
         for path in names::quoted_tables(&mut query) {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
@@ -98,7 +103,15 @@ impl Query {
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
-        Ok(Self { text, logical, physical, inputs, recorded, notes })
+        Ok(Self { text, logical, physical, inputs, recorded, notes, owners })
+    }
+
+    /// Refuses files that belong to a table of a table format where no value may differ from what the table has.
+    pub fn check_strict(&self, strict: bool) -> Result<()> {
+        match self.owners.first() {
+            Some(owner) if strict => Err(Error::BareFilesStrict { owner: owner.clone() }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the user asked for an order: a sort decides it, and nothing above mixes the rows again.

@@ -44,6 +44,7 @@ pub fn table(spec: &TableSpec) -> Value {
             spec.options.format.is_some(),
             json!(spec.options.format.map(|format| format.name().to_lowercase())),
         ),
+        ("bare_files", spec.options.bare_files, json!(true)),
         ("delimiter", csv.delimiter != usual.delimiter, character(csv.delimiter)),
         ("quote", csv.quote != usual.quote, character(csv.quote)),
         ("escape", csv.escape != usual.escape, character(csv.escape)),

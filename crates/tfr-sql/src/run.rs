@@ -92,6 +92,7 @@ async fn run(
     if args.output.dry_run {
         let schema = query.physical.schema();
         let mapping = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
+        query.check_strict(mapping.strict)?;
         let text = match args.output.target() {
             Some(Target::Shards(out)) => {
                 let options = write::options(args, limits, &query, out, mapping);
@@ -111,6 +112,7 @@ async fn run(
     let written = match args.output.target() {
         Some(Target::Shards(out)) => {
             let mapping = mapping::options(&args.mapping, &query.physical.schema())?;
+            query.check_strict(mapping.strict)?;
             let mapping = tokio::select! {
                 mapping = mapping::with_vocabularies(mapping, &context, &query, printer) => mapping?,
                 status = interrupt.received() => return Ok(status),

@@ -9,15 +9,24 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tfr_inputs::{FilesFunction, InputOptions, TableSpec};
 
 /// A session in which a path in quotes is a table.
 pub fn open(config: SessionConfig) -> SessionContext {
-    let mut state = SessionStateBuilder::new()
-        .with_config(datafusion_tfrecord::reproducible(config))
-        .with_default_features()
-        .build();
+    open_in(config, Arc::default())
+}
+
+/// As [`open`], with the memory and the disks of `runtime`.
+pub fn open_in(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
+    let mut state = tfr_engine::exact(
+        SessionStateBuilder::new()
+            .with_config(datafusion_tfrecord::reproducible(config))
+            .with_runtime_env(runtime)
+            .with_default_features(),
+    )
+    .build();
     state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
     for format in tfr_inputs::STORED_AS {
         state.table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());

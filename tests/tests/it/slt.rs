@@ -1,6 +1,6 @@
 //! SQL behaviour, in the files of `tests/slt`.
 //!
-//! The session is a plain DataFusion one with our registrations, and a table function of the tests' own:
+//! The session is that of the command, as far as it is not DataFusion's, and a table function of the tests' own:
 //! `records('shards/')` gives the records of a shard set by protobuf, a row a feature. `$__TEST_DIR__` is a directory of
 //! the file's own, `$EXAMPLES` the data of the examples.
 //!
@@ -67,7 +67,8 @@ impl AsyncDB for Session {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
-        let answer = self.0.sql(sql).await?;
+        let plan = self.0.state().statement_to_plan(tfr_engine::parse(sql)?).await?;
+        let answer = self.0.execute_logical_plan(plan).await?;
         let types = vec![DefaultColumnType::Any; answer.schema().fields().len()];
         let batches = answer.collect().await?;
         if types.is_empty() {

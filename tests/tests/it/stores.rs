@@ -142,7 +142,8 @@ fn directories_of_a_bucket_are_one_listing() {
         let query = format!("SELECT count(*), sum(day) FROM '{}'", server.url(pattern));
         let found = run(server.tfr_sql().args([&query, "--format", "csv"])).success().stdout;
         assert_eq!(found.lines().nth(1), Some(expected), "{pattern}");
-        assert_eq!(server.count(Operation::List) - before, 1, "{pattern}");
+        // The other one is of the directory above, which may be that of a table.
+        assert_eq!(server.count(Operation::List) - before, 2, "{pattern}");
     }
     let day = "SELECT sum(day) FROM 's3://data/t/day=[12]/**/0.csv'";
     assert_eq!(rows(&mut server.tfr_sql(), day).lines().nth(1), Some("3"));

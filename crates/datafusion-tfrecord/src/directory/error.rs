@@ -5,6 +5,8 @@ use std::fmt;
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 
+use super::owner::Owner;
+
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -48,6 +50,19 @@ pub enum ErrorKind {
         /// What was there and passed over.
         skipped: Skipped,
     },
+    /// The files belong to a table of a table format, so that not all of them need be rows.
+    #[error(
+        "{location}: refusing to read {} as bare files: {} has {}",
+        .owner.format.table(),
+        .owner.directory,
+        .owner.marker
+    )]
+    OwnedByTable {
+        /// The location as the user wrote it.
+        location: String,
+        /// The table.
+        owner: Owner,
+    },
     /// The file was named and holds no byte.
     #[error("{file}: the file is empty (0 bytes)")]
     EmptyFile {
@@ -63,7 +78,10 @@ pub enum ErrorKind {
         source: object_store::Error,
     },
     /// Two files disagree about a column.
-    #[error("{file}: column \"{column}\": found {found}, but {first_file} has {expected}")]
+    #[error(
+        "{file}: column \"{column}\": found {found}, but {first_file} has {expected}{}",
+        part.as_ref().map(|part| format!(" ({part})")).unwrap_or_default()
+    )]
     SchemaConflict {
         /// The column.
         column: String,
@@ -75,8 +93,45 @@ pub enum ErrorKind {
         file: String,
         /// The type found in it.
         found: DataType,
-        /// How the column can be declared in SQL so that it holds what every file has.
+        /// How the column can be declared in SQL so that the values of every file can be converted.
         declarable: Option<String>,
+        /// Which part of the column the files disagree about, if it is not all of it.
+        part: Option<String>,
+    },
+    /// A declared struct has a field that no file has.
+    #[error("column \"{column}\": no file has its declared field {part:?}")]
+    UnknownPart {
+        /// The column.
+        column: String,
+        /// The field, with the fields around it.
+        part: String,
+    },
+    /// A value that the type of the table's column cannot hold.
+    #[error(
+        "{file}: {}column \"{column}\": the {found} value {value} is not exact as {expected}",
+        row.map(|row| format!("row {row}: ")).unwrap_or_default()
+    )]
+    UnfitValue {
+        /// The file.
+        file: String,
+        /// The row in the file, from 0, if it is known.
+        row: Option<u64>,
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// The type of the value in the file.
+        found: DataType,
+        /// The type that the table has for it.
+        expected: DataType,
+    },
+    /// An expression of the query failed while the scan of a file computed it.
+    #[error("an expression of the query failed on a value of {file}")]
+    Expression {
+        /// The file.
+        file: String,
+        /// The failure.
+        source: DataFusionError,
     },
     /// A column name stands twice in one file.
     #[error("{file}: column \"{column}\" occurs more than once")]
@@ -167,6 +222,18 @@ pub enum ErrorKind {
         declarable: Option<String>,
         /// Whether other files have another type.
         files_differ: bool,
+    },
+    /// The query selects a column of a type that is not read.
+    #[error("{file}: column \"{column}\": {reason} is not supported")]
+    UnreadableColumn {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The type in words.
+        reason: String,
+        /// All columns of the table that cannot be read.
+        unreadable: Vec<String>,
     },
     /// A pipe, a device or a socket.
     #[error("{file}: not a regular file")]
@@ -267,11 +334,12 @@ impl Error {
             ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
                 Some("name a file itself to read it although it is hidden".to_owned())
             }
-            ErrorKind::SchemaConflict { column, declarable: Some(sql), .. } => Some(format!(
-                "declare the columns, this one with a type that holds all of them: CREATE EXTERNAL TABLE t (\"{column}\" \
-                 {sql}, ...) STORED AS ... LOCATION '...'"
-            )),
+            ErrorKind::SchemaConflict { column, declarable: Some(sql), .. } => Some(declare(column, sql)),
             ErrorKind::SchemaConflict { column, declarable: None, .. } => Some(two_tables(column)),
+            ErrorKind::UnfitValue { column, .. } => Some(format!(
+                "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or \
+                 with the option types"
+            )),
             ErrorKind::PartitionMismatch { .. } => {
                 Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
             }
@@ -286,14 +354,19 @@ impl Error {
                  one of the two"
                     .to_owned(),
             ),
+            ErrorKind::MissingColumn { column, found, .. }
+                if found.iter().any(|found| found.to_lowercase() == column.to_lowercase()) =>
+            {
+                Some("a name is matched as it is spelled: the option names=insensitive ignores the case".to_owned())
+            }
             ErrorKind::MissingColumn { .. } => {
                 Some("declare only columns that some file has, or none at all: a name is matched as it is spelled".to_owned())
             }
             ErrorKind::DeclaredType { column, declarable, files_differ, .. } => {
                 Some(match (declarable, files_differ) {
-                    (Some(sql), true) => format!(
-                        "declare \"{column}\" as {sql}, which holds what every file has, and CAST it in the query"
-                    ),
+                    (Some(sql), true) => {
+                        format!("declare \"{column}\" as {sql}, to which every file can be converted, and CAST it in the query")
+                    }
                     (Some(sql), false) => format!(
                         "leave the columns undeclared, or declare \"{column}\" as {sql}, and CAST it in the query"
                     ),
@@ -301,15 +374,60 @@ impl Error {
                     (None, false) => format!("leave the columns undeclared, and CAST \"{column}\" in the query"),
                 })
             }
+            ErrorKind::UnreadableColumn { unreadable, .. } => {
+                let names: Vec<_> = unreadable.iter().map(|name| quoted(name)).collect();
+                Some(format!("leave it out: SELECT * EXCLUDE ({}), or select the columns by name", names.join(", ")))
+            }
             ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
             _ => None,
         }
     }
 }
 
+/// The way out where the values of every file can be converted to one declared type.
+fn declare(column: &str, sql: &str) -> String {
+    let then = match sql {
+        "VARCHAR" => format!(", and CAST(\"{column}\" AS ...) in the query"),
+        _ => "; a value that is not exact in it is an error".to_owned(),
+    };
+    // The option takes types as Hive writes them.
+    let in_hive = match sql {
+        "VARCHAR" => Some("STRING"),
+        "BYTEA" => Some("BINARY"),
+        _ if matches!(sql, "DOUBLE" | "BIGINT" | "DATE") || sql.starts_with("DECIMAL(") => Some(sql),
+        _ => None,
+    };
+    match in_hive {
+        Some(in_hive) => {
+            let is_word = column.chars().all(|c| c.is_alphanumeric() || c == '_');
+            let name = if is_word { column.to_owned() } else { format!("`{}`", column.replace('`', "``")) };
+            let part = format!("types={name} {in_hive}");
+            let part = if part.contains(',') { format!("\"{part}\"") } else { part };
+            format!("give the column one type: --table 't=...,{part}'{then}")
+        }
+        None => format!(
+            "declare the columns, this one with a type for all files: CREATE EXTERNAL TABLE t (\"{column}\" {sql}, ...) \
+             STORED AS ... LOCATION '...'{then}"
+        ),
+    }
+}
+
+/// A name as SQL reads it back: in quotes unless it is in lower case without special characters.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    match starts && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
 /// The way out where files have types of a column that nothing holds together.
 fn two_tables(column: &str) -> String {
-    format!("register the files as two tables and join them with UNION ALL, casting \"{column}\" in one of them")
+    format!(
+        "register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT \
+         CAST(\"{column}\" AS ...) ..."
+    )
 }
 
 impl From<ErrorKind> for Error {

@@ -21,6 +21,7 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
@@ -32,6 +33,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use object_store::ObjectStore;
 
+use super::adapter::UnfitInColumn;
 use super::error::ErrorKind;
 use super::location::FileNames;
 use super::read_ahead::ReadAhead;
@@ -118,7 +120,11 @@ impl FileSource for GuardedSource {
             _ => object_store,
         };
         let inner = self.inner.create_morselizer(store, base_config, partition)?;
-        Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone() }))
+        let is_computed = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<Column>();
+        let evaluates = self.inner.filter().is_some()
+            || self.inner.projection().is_some_and(|projection| projection.iter().any(|part| is_computed(&part.expr)));
+        let counts_rows = self.inner.filter().is_none();
+        Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone(), evaluates, counts_rows }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -236,41 +242,74 @@ fn holds_floats(data_type: &DataType) -> bool {
 struct GuardedMorselizer {
     inner: Box<dyn Morselizer>,
     names: FileNames,
+    /// Whether the scan computes more than columns.
+    evaluates: bool,
+    /// Whether no row is left out of what a file yields.
+    counts_rows: bool,
+}
+
+/// What is known of the part of a file that a stream reads.
+#[derive(Debug, Clone)]
+struct Origin {
+    file: Arc<str>,
+    /// Whether the scan computes more than columns.
+    evaluates: bool,
+    /// The rows of the file before the next batch, if they are counted.
+    row: Option<u64>,
+}
+
+impl Origin {
+    fn of(file: &str) -> Self {
+        Self { file: file.into(), evaluates: false, row: None }
+    }
 }
 
 impl Morselizer for GuardedMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let name: Arc<str> = self.names.name(&file.object_meta.location).into();
-        let inner = guard(&name, || self.inner.plan_file(file))?;
-        Ok(Box::new(GuardedPlanner { inner, file: name }))
+        let begins_file = file.range.as_ref().is_none_or(|range| range.start == 0);
+        let row = (self.counts_rows && begins_file).then_some(0);
+        let origin = Origin { file: name, evaluates: self.evaluates, row };
+        let inner = guard_origin(&origin, || self.inner.plan_file(file))?;
+        Ok(Box::new(GuardedPlanner { inner, origin }))
     }
 }
 
 struct GuardedPlanner {
     inner: Box<dyn MorselPlanner>,
-    file: Arc<str>,
+    origin: Origin,
 }
 
 impl GuardedPlanner {
-    fn around(inner: Box<dyn MorselPlanner>, file: &Arc<str>) -> Box<dyn MorselPlanner> {
-        Box::new(Self { inner, file: Arc::clone(file) })
+    fn around(inner: Box<dyn MorselPlanner>, origin: &Origin) -> Box<dyn MorselPlanner> {
+        Box::new(Self { inner, origin: origin.clone() })
     }
 }
 
 impl MorselPlanner for GuardedPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
-        let Self { inner, file } = *self;
-        let Some(mut plan) = guard(&file, || inner.plan())? else { return Ok(None) };
-        let morsels = plan.take_morsels().into_iter().map(|inner| {
-            let morsel: Box<dyn Morsel> = Box::new(GuardedMorsel { inner, file: Arc::clone(&file) });
+        let Self { inner, mut origin } = *self;
+        let Some(mut plan) = guard_origin(&origin, || inner.plan())? else { return Ok(None) };
+        let (morsels, planners) = (plan.take_morsels(), plan.take_ready_planners());
+        // Of several parts of a file only the first begins with row 0.
+        if morsels.len() + planners.len() > 1 {
+            origin.row = None;
+        }
+        let morsels = morsels.into_iter().map(|inner| {
+            let morsel: Box<dyn Morsel> = Box::new(GuardedMorsel { inner, origin: origin.clone() });
             morsel
         });
-        let planners = plan.take_ready_planners().into_iter().map(|inner| Self::around(inner, &file));
-        let mut guarded = MorselPlan::new().with_morsels(morsels.collect()).with_planners(planners.collect());
+        let morsels: Vec<_> = morsels.collect();
+        let has_morsels = !morsels.is_empty();
+        let planners = planners.into_iter().map(|inner| Self::around(inner, &origin));
+        let mut guarded = MorselPlan::new().with_planners(planners.collect()).with_morsels(morsels);
         if let Some(pending) = plan.take_pending_planner() {
+            if has_morsels {
+                origin.row = None;
+            }
             guarded.set_pending_planner(async move {
-                let inner = guard_future(&file, pending.into_future()).await?;
-                Ok(Self::around(inner, &file))
+                let inner = guarded_future(&origin, pending.into_future()).await?;
+                Ok(Self::around(inner, &origin))
             });
         }
         Ok(Some(guarded))
@@ -279,14 +318,14 @@ impl MorselPlanner for GuardedPlanner {
 
 struct GuardedMorsel {
     inner: Box<dyn Morsel>,
-    file: Arc<str>,
+    origin: Origin,
 }
 
 impl Morsel for GuardedMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
-        let Self { inner, file } = *self;
-        match guard(&file, || Ok(inner.into_stream())) {
-            Ok(stream) => guard_stream(file, stream).boxed(),
+        let Self { inner, origin } = *self;
+        match guard_origin(&origin, || Ok(inner.into_stream())) {
+            Ok(stream) => guard_stream(origin, stream).boxed(),
             Err(error) => futures::stream::once(async { Err(error) }).boxed(),
         }
     }
@@ -294,63 +333,77 @@ impl Morsel for GuardedMorsel {
 
 /// Ends at the first failure, so that a stream is never polled again after it panicked.
 fn guard_stream(
-    file: Arc<str>,
+    origin: Origin,
     stream: BoxStream<'static, Result<RecordBatch>>,
 ) -> impl Stream<Item = Result<RecordBatch>> {
-    futures::stream::unfold(Some(stream), move |stream| {
-        let file = Arc::clone(&file);
-        async move {
-            let mut stream = stream?;
-            match guard_future(&file, stream.next().map(Option::transpose)).await {
-                Ok(batch) => Some((Ok(batch?), Some(stream))),
-                Err(error) => Some((Err(error), None)),
+    futures::stream::unfold(Some((origin, stream)), async |state| {
+        let (mut origin, mut stream) = state?;
+        match guarded_future(&origin, stream.next().map(Option::transpose)).await {
+            Ok(batch) => {
+                let batch = batch?;
+                origin.row = origin.row.map(|row| row + batch.num_rows() as u64);
+                Some((Ok(batch), Some((origin, stream))))
             }
+            Err(error) => Some((Err(error), None)),
         }
     })
 }
 
-pub(super) fn guard<T>(file: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    settle(file, catch_unwind(AssertUnwindSafe(work)))
-}
-
 pub(super) async fn guard_future<T>(file: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-    settle(file, AssertUnwindSafe(work).catch_unwind().await)
+    guarded_future(&Origin::of(file), work).await
 }
 
-fn settle<T>(file: &str, outcome: std::thread::Result<Result<T>>) -> Result<T> {
+fn guard_origin<T>(origin: &Origin, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    settle(origin, catch_unwind(AssertUnwindSafe(work)))
+}
+
+async fn guarded_future<T>(origin: &Origin, work: impl Future<Output = Result<T>>) -> Result<T> {
+    settle(origin, AssertUnwindSafe(work).catch_unwind().await)
+}
+
+fn settle<T>(origin: &Origin, outcome: std::thread::Result<Result<T>>) -> Result<T> {
     outcome
         .unwrap_or_else(|panic| {
-            let (file, message) = (file.to_owned(), panic_message(panic.as_ref()));
+            let (file, message) = (origin.file.to_string(), panic_message(panic.as_ref()));
             Err(super::Error::from(ErrorKind::Panicked { file, message }).into())
         })
-        .map_err(|error| name_file(file, error))
+        .map_err(|error| name_file(origin, error))
 }
 
-/// Adds the file to an error about its content. An error of the query's own (a division by zero in an expression that
-/// the scan evaluates) and one that already says where it happened stay as they are.
-fn name_file(file: &str, error: DataFusionError) -> DataFusionError {
-    let about_content = match &error {
-        DataFusionError::ParquetError(_)
-        | DataFusionError::ObjectStore(_)
-        | DataFusionError::IoError(_)
-        | DataFusionError::Execution(_)
+/// Adds the file to an error about its content, or to one of an expression that the scan computes. An error of the
+/// query's own (a division by zero) and one that already says where it happened stay as they are.
+fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
+    let file = origin.file.to_string();
+    if let DataFusionError::External(source) = error.find_root()
+        && let Some(UnfitInColumn { column, unfit }) = source.downcast_ref()
+    {
+        let (column, value) = (column.clone(), unfit.value.clone());
+        let row = origin.row.map(|row| row + unfit.row as u64);
+        let (found, expected) = (unfit.found.clone(), unfit.expected.clone());
+        return super::Error::from(ErrorKind::UnfitValue { file, row, column, value, found, expected }).into();
+    }
+    let is_of_reader = match &error {
+        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => true,
+        DataFusionError::Execution(_)
         | DataFusionError::Internal(_)
         | DataFusionError::NotImplemented(_)
-        | DataFusionError::SchemaError(..) => true,
-        DataFusionError::ArrowError(error, _) => !matches!(
-            error.as_ref(),
+        | DataFusionError::SchemaError(..) => !origin.evaluates,
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
             ArrowError::DivideByZero
-                | ArrowError::ArithmeticOverflow(_)
-                | ArrowError::ComputeError(_)
-                | ArrowError::CastError(_)
-                | ArrowError::ParseError(_)
-        ),
-        _ => false,
+            | ArrowError::ArithmeticOverflow(_)
+            | ArrowError::ComputeError(_)
+            | ArrowError::CastError(_)
+            | ArrowError::ParseError(_) => return error,
+            ArrowError::ParquetError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_) => true,
+            _ => !origin.evaluates,
+        },
+        _ => return error,
     };
-    if !about_content {
-        return error;
-    }
-    super::Error::from(ErrorKind::Read { file: file.to_owned(), source: error }).into()
+    let kind = match is_of_reader {
+        true => ErrorKind::Read { file, source: error },
+        false => ErrorKind::Expression { file, source: error },
+    };
+    super::Error::from(kind).into()
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
@@ -392,7 +445,7 @@ mod tests {
             assert!(batch < 1, "broken page {batch}");
             Ok(RecordBatch::new_empty(Arc::new(Schema::empty())))
         });
-        let found: Vec<_> = guard_stream("t/f.parquet".into(), batches.boxed()).collect().await;
+        let found: Vec<_> = guard_stream(Origin::of("t/f.parquet"), batches.boxed()).collect().await;
         let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
         assert!(matches!(found.as_slice(), [Ok(_), Err(message)] if message.ends_with(
             "t/f.parquet: cannot be read: the reader failed on malformed content (broken page 1)"
@@ -402,10 +455,15 @@ mod tests {
     #[test]
     fn errors_of_the_query_itself_stay_as_they_are() {
         let divided = || Err::<(), _>(DataFusionError::from(ArrowError::DivideByZero));
-        let error = guard("f", divided).expect_err("an error");
+        let origin = Origin::of("f");
+        let error = guard_origin(&origin, divided).expect_err("an error");
         assert!(matches!(error, DataFusionError::ArrowError(..)), "{error}");
         let damaged = || Err::<(), _>(DataFusionError::from(ArrowError::ParquetError("bad page".to_owned())));
-        let error = guard("f", damaged).expect_err("an error").to_string();
+        let error = guard_origin(&origin, damaged).expect_err("an error").to_string();
         assert!(error.ends_with("f: cannot be read"), "{error}");
+        let out_of_range = || Err::<(), _>(DataFusionError::Execution("Timestamp out of range".to_owned()));
+        let evaluating = Origin { evaluates: true, ..origin };
+        let error = guard_origin(&evaluating, out_of_range).expect_err("an error").to_string();
+        assert!(error.ends_with("an expression of the query failed on a value of f"), "{error}");
     }
 }

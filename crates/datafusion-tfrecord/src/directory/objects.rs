@@ -9,8 +9,10 @@ use object_store::{ObjectMeta, ObjectStore};
 use url::Url;
 
 use super::error::{ErrorKind, Result};
-use super::listing::{Listing, head, store_of};
+use super::listing::{Listing, store_of};
 use super::location::Location;
+use super::owner::OwnedFiles;
+use super::walk::head;
 
 /// The files that a location leads to.
 #[derive(Debug)]
@@ -50,8 +52,9 @@ impl Objects {
             return Ok(Self { store, found: FoundObjects::File(meta) });
         }
         if location.is_pattern() {
-            let found = Listing::list(session, std::slice::from_ref(location)).await?.files().to_vec();
-            return Ok(Self { store, found: FoundObjects::Fitting(found) });
+            let locations = std::slice::from_ref(location);
+            let listing = Listing::list_with(session, locations, OwnedFiles::Ignore).await?;
+            return Ok(Self { store, found: FoundObjects::Fitting(listing.files().to_vec()) });
         }
         let root = location.literal.clone();
         let url: &Url = location.object_store().as_ref();

@@ -18,6 +18,7 @@ use futures::TryStreamExt;
 use super::error::{Error, ErrorKind};
 use super::listing::Listing;
 use super::table::guarded;
+use super::unreadable::check_projection;
 
 /// The schema of the file at `index` without the columns of its path.
 ///
@@ -44,7 +45,9 @@ pub(super) async fn without_path_columns(
     });
     let expected: Vec<(String, ScalarValue)> = expected.collect();
     let file = PartitionedFile::new_from_meta(listing.files()[index].clone());
-    let source = format.file_source(TableSchema::builder(Arc::new(Schema::new(both))).build());
+    let both = Arc::new(Schema::new(both));
+    check_projection(&both, None)?;
+    let source = format.file_source(TableSchema::builder(both).build());
     let config = FileScanConfigBuilder::new(listing.store_url().clone(), source)
         .with_file_groups(vec![FileGroup::new(vec![file])])
         .build();

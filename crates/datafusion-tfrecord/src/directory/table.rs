@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
@@ -23,9 +23,12 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use tokio::sync::OnceCell;
 
+use super::adapter::ExactAdapterFactory;
+use super::common_type::LeafRule;
 use super::guard::{GuardedSource, guard_future};
 use super::listing::Listing;
-use super::{path_columns, schema};
+use super::schema::Joining;
+use super::{path_columns, schema, unreadable};
 
 /// The files of a [`Listing`], read by one [`FileFormat`], as one table.
 ///
@@ -50,31 +53,35 @@ impl DirectoryTable {
     /// A file is not of the format, is damaged, disagrees with another about the type of a column, or has a column of its
     /// path with another value.
     pub async fn try_new(session: &dyn Session, listing: Listing, format: Arc<dyn FileFormat>) -> Result<Self> {
-        Self::try_joined(session, listing, format, |_, _| None).await
+        Self::try_merged(session, listing, format, None, |_, _| None).await
     }
 
-    /// The same of a format that reads a column that files have in different types as the one that `join` makes of two.
+    /// As [`Self::try_new`], but the columns in `types` have their type there, and `rule` decides the type of columns for
+    /// which files have types without a common one.
     ///
     /// # Errors
-    /// As [`Self::try_new`], where `join` makes nothing of two types.
-    pub async fn try_joined(
+    /// As [`Self::try_new`]; a column in `types` is in no file, or its values cannot be converted.
+    pub async fn try_merged(
         session: &dyn Session,
         listing: Listing,
         format: Arc<dyn FileFormat>,
-        join: impl Fn(&DataType, &DataType) -> Option<DataType>,
+        types: Option<&Schema>,
+        rule: LeafRule,
     ) -> Result<Self> {
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        let merged = schema::merge(&schemas, join, name)?;
+        schema::warn_of_names_by_case(&schema::names_of(&schemas), name);
+        let merged = schema::merge(&schemas, types, Joining::Common(rule), name)?;
+        let merged = unreadable::with_marks(&merged, &schemas, false);
         Ok(Self::with_schema(listing, format, &merged))
     }
 
     /// Reads the schema of every file and makes a table of the columns `declared`, which may include those of the path.
     ///
     /// # Errors
-    /// A file is not of the format, is damaged, or has a column with a type of which the declared one does not hold every
-    /// value; no file has a column, or not all have one that is not null.
+    /// A file is not of the format, is damaged, or has a column whose values cannot be converted to the declared type; no file
+    /// has a column, or not all have one that is not null.
     pub async fn try_declared(
         session: &dyn Session,
         listing: Listing,
@@ -84,7 +91,9 @@ impl DirectoryTable {
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
-        let table = Self::with_schema(listing.clone(), format, declared);
+        let declared = unreadable::with_marks(&Arc::new(declared.clone()), &schemas, true);
+        let table = Self::with_schema(listing.clone(), format, &declared);
+        schema::warn_of_names_by_case(&schema::names_of(&schemas), name);
         schema::check_declared(table.schema.file_schema(), &schemas, name)?;
         Ok(table)
     }
@@ -225,6 +234,7 @@ impl TableProvider for DirectoryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        unreadable::check_projection(self.schema.table_schema(), projection)?;
         let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
             filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
         let mut files = self.partitioned_files(session).await?;
@@ -247,6 +257,7 @@ impl TableProvider for DirectoryTable {
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
+            .with_expr_adapter(Some(Arc::new(ExactAdapterFactory)))
             .build();
         let plan = self.format.create_physical_plan(session, self.split(session, config)?).await?;
         Ok(guarded(plan, &self.listing))

@@ -51,7 +51,7 @@ use crate::format::TfRecordFormat;
 ///   [`ErrorKind::UnreadableManifest`].
 /// - A column of a type that no feature holds, or with a row of more than 256 MiB even where it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
-    let mut files = sets::find(session, locations).await?;
+    let mut files = sets::find(session, locations, options.owned).await?;
     for declared in options.schema.iter().chain(&options.partition_types) {
         files.listing = files.listing.with_partition_types(declared)?;
     }

@@ -4,6 +4,8 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, CrcPolicy};
 
+use crate::directory::OwnedFiles;
+
 /// What [`open`](super::open()) may be told about the files. All of it can be left out.
 ///
 /// ```
@@ -36,6 +38,8 @@ pub struct ReadOptions {
     /// Whether a feature that always has the same number of values, more than one, is inferred as a `FixedSizeList`; as a
     /// `List` otherwise.
     pub fixed_size_lists: bool,
+    /// What is done about files that belong to a table of a table format, such as Delta Lake.
+    pub owned: OwnedFiles,
 }
 
 impl Default for ReadOptions {
@@ -50,6 +54,7 @@ impl Default for ReadOptions {
             compression: None,
             crc: CrcPolicy::default(),
             fixed_size_lists: false,
+            owned: OwnedFiles::default(),
         }
     }
 }

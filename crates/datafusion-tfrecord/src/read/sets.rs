@@ -12,8 +12,9 @@ use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME};
 
 use super::known::KnownFile;
 use super::partitions;
-use crate::directory::listing::{Walked, store_of, walk};
-use crate::directory::{Listing, Location};
+use crate::directory::listing::store_of;
+use crate::directory::walk::{Walked, walk};
+use crate::directory::{Listing, Location, OwnedFiles};
 use crate::error::{ErrorKind, shards_error};
 
 /// A set of shards of which files of the table are a part, or all of it.
@@ -58,15 +59,17 @@ impl TableFiles {
 /// all of which must be there, as must the mark of success. Where the location spells out files, itself or by a
 /// pattern, they are those; a manifest beside them is believed of the types in a file that it lists, and of all else if
 /// the file is as long as it says.
-pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Result<TableFiles> {
+pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
     let mut sets = Vec::new();
     let mut known = HashMap::new();
     let mut members_of = HashMap::new();
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
+    let mut owners = Vec::new();
     for location in locations {
-        let mut walked = walk(store.as_ref(), location).await?;
+        let mut walked = walk(store.as_ref(), location, owned).await?;
+        owners.append(&mut walked.owners);
         let mut files = walked.take_files();
         let manifests = manifests(&store, location, &walked, &files, &mut unreadable).await?;
         let mut whole = Vec::new();
@@ -96,7 +99,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location]) -> Resul
         }
         found.push((location, files));
     }
-    let listing = Listing::of_files(store_url, store, found)?;
+    let listing = Listing::of_files(store_url, store, found)?.with_owners(owners);
     let known: Vec<_> = listing.files().iter().map(|file| known.remove(&file.location)).collect();
     let directories: Vec<_> = listing.files().iter().map(|file| members_of.get(&file.location)).collect();
     sets.retain(|set| directories.is_empty() || directories.contains(&Some(&set.directory)));

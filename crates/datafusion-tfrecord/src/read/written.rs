@@ -12,7 +12,8 @@ use tfrecord_shards::MANIFEST_NAME;
 
 use super::compare::{decoded, fits, is_nested, is_same_shape, union, unknown_field};
 use super::sets::{Set, TableFiles};
-use crate::directory::{FileNames, schema};
+use crate::directory::FileNames;
+use crate::directory::schema::{self, Joining};
 use crate::error::{ErrorKind, shards_error};
 
 /// What the manifests say.
@@ -116,7 +117,7 @@ impl Written {
             _ if !self.is_whole => None,
             [] => None,
             [schema] => Some(Arc::clone(schema)),
-            schemas => Some(schema::merge(schemas, |_, _| None, |index| self.names.name(&self.sets[index].0))?),
+            schemas => Some(schema::merge(schemas, None, Joining::Same, |index| self.names.name(&self.sets[index].0))?),
         })
     }
 

@@ -82,7 +82,7 @@ impl Footer {
 /// The batches that begin in the range of the part.
 pub(super) async fn batches(part: Part) -> Result<Batches> {
     let footer = Footer::read(&part.file).await?;
-    let mut decoder = Decoder::new(footer.layout, &part.wanted);
+    let mut decoder = Decoder::new(footer.layout, |name| part.wants(name));
     for place in &footer.dictionaries {
         part.decode(&mut decoder, place).await?;
     }

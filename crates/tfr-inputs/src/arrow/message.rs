@@ -10,7 +10,7 @@ use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema}
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use super::{check, endian};
-use crate::nulls::hide_under_nulls;
+use crate::nulls::with_null_keys;
 
 /// Stands before the length of a message since Arrow 0.15.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -129,11 +129,10 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes those columns that `wanted` has.
-    pub(super) fn new(layout: Layout, wanted: &Schema) -> Self {
-        let is_wanted = |field: &Field| wanted.column_with_name(field.name()).is_some();
+    /// Decodes those columns whose names in the file are wanted.
+    pub(super) fn new(layout: Layout, is_wanted: impl Fn(&str) -> bool) -> Self {
         let fields = layout.schema.fields().iter().enumerate();
-        let projection = fields.filter(|(_, field)| is_wanted(field)).map(|(index, _)| index).collect();
+        let projection = fields.filter(|(_, field)| is_wanted(field.name())).map(|(index, _)| index).collect();
         Self { layout, dictionaries: HashMap::new(), projection }
     }
 
@@ -148,7 +147,7 @@ impl Decoder {
                 let body = self.native(batch, body, self.layout.schema.fields().iter().map(AsRef::as_ref), version)?;
                 let (schema, projection) = (Arc::clone(&self.layout.schema), Some(self.projection.as_slice()));
                 let batch = read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?;
-                Ok(Some(hide_under_nulls(batch)?))
+                Ok(Some(with_null_keys(batch)?))
             }
             MessageHeader::DictionaryBatch => {
                 let Some((id, batch)) =

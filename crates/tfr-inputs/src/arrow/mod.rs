@@ -20,14 +20,15 @@ use datafusion_tfrecord::directory::FileNames;
 use crate::detect::{InputFormat, head};
 use crate::error::Error;
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::names::ColumnNames;
 use crate::reader::{Batches, ReaderFormat};
 
 /// How a file of the file format begins; all else is a stream.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// The format, for files that are named in messages as `names` says.
-pub(crate) fn format(names: FileNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader, names)))
+pub(crate) fn format(names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
+    Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader, names, columns)))
 }
 
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub(super) async fn batches(part: Part) -> Result<Batches> {
         return Ok(futures::stream::empty().boxed());
     }
     let mut messages = Messages::open(&part.file).await?;
-    let decoder = Decoder::new(messages.layout().await?, &part.wanted);
+    let decoder = Decoder::new(messages.layout().await?, |name| part.wants(name));
     let batches = futures::stream::try_unfold((messages, decoder), move |(mut messages, mut decoder)| {
         let scanned = part.bytes_scanned.clone();
         async move {

@@ -43,10 +43,10 @@ use self::values::Values;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
-use crate::nulls::hide_under_nulls;
+use crate::names::ColumnNames;
 use crate::reader::{Batches, ReaderFormat};
 
-pub(crate) use self::promote::joined;
+pub(crate) use self::promote::promoted;
 
 /// How many bytes of records are made one batch at most.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -55,8 +55,8 @@ const MAX_BATCH_LEN: usize = 64 << 20;
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
 /// The format, for files that are named in messages as `names` says.
-pub(crate) fn format(names: FileNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader, names)))
+pub(crate) fn format(names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
+    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader, names, columns)))
 }
 
 #[derive(Debug)]
@@ -119,12 +119,12 @@ impl Records {
     fn new(container: Container, part: Part) -> Self {
         let mut fields = Vec::new();
         let columns = container.schema.columns().into_iter().map(|(name, column)| {
-            let found = match part.wanted.column_with_name(name) {
-                Some(_) => {
+            let found = match part.wants(name) {
+                true => {
                     fields.push(column.field(name));
                     Column::Wanted(Values::new(column))
                 }
-                None => Column::Skipped(column.clone()),
+                false => Column::Skipped(column.clone()),
             };
             (name.to_owned(), found)
         });
@@ -188,8 +188,7 @@ impl Records {
         });
         let columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        Ok(Some(hide_under_nulls(batch)?))
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }
 
     /// Refuses a block with more records than its bytes can hold.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::directory::{FileNames, warn_of_names_by_case};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -19,6 +19,7 @@ use super::options::{CsvOptions, Types};
 use super::source::{self, column_names};
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
 use crate::reader::{FileReader, Scan};
 use crate::text;
 
@@ -27,13 +28,14 @@ use crate::text;
 pub(crate) struct CsvFormat {
     options: Arc<CsvOptions>,
     names: FileNames,
+    columns: ColumnNames,
     declared: bool,
 }
 
 impl CsvFormat {
-    /// Files in this dialect, named in messages as `names` says.
-    pub(crate) fn new(options: CsvOptions, names: FileNames) -> Self {
-        Self { options: Arc::new(options), names, declared: false }
+    /// Files in this dialect, named in messages as `names` says, whose columns the table calls as `columns` says.
+    pub(crate) fn new(options: CsvOptions, names: FileNames, columns: ColumnNames) -> Self {
+        Self { options: Arc::new(options), names, columns, declared: false }
     }
 
     /// Whether the user declared the columns. If so, cells are cast to their types; if not, they must be written as
@@ -72,7 +74,11 @@ impl CsvFormat {
                 }
             }
         }
-        Ok(inference.columns)
+        let (found, types): (Vec<_>, Vec<_>) = inference.columns.into_iter().unzip();
+        let named = self.columns.all_in_table(found.iter().map(String::as_str)).map_err(|column| {
+            Error::from(ErrorKind::DuplicateColumn { file: self.names.name(&file.location), column })
+        })?;
+        Ok(named.into_iter().zip(types).collect())
     }
 }
 
@@ -161,6 +167,12 @@ impl FileReader for CsvFormat {
             .buffered(session.config_options().execution.meta_fetch_concurrency.get())
             .try_collect()
             .await?;
+        // One file at a time is asked about what is wrong with it.
+        if files.len() > 1 {
+            let names: Vec<Vec<&str>> =
+                inferred.iter().map(|columns| columns.iter().map(|(name, _)| name.as_str()).collect()).collect();
+            warn_of_names_by_case(&names, |index| self.names.name(&files[index].location));
+        }
         let mut columns: Vec<(String, CellType)> = Vec::new();
         let mut positions = HashMap::new();
         for (name, cell_type) in inferred.into_iter().flatten() {
@@ -178,7 +190,7 @@ impl FileReader for CsvFormat {
     }
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
-        let (options, names) = (Arc::clone(&self.options), self.names.clone());
-        Ok(Arc::new(source::CsvOpener::new(store, options, names, self.declared, scan)))
+        let (options, names, columns) = (Arc::clone(&self.options), self.names.clone(), self.columns.clone());
+        Ok(Arc::new(source::CsvOpener::new(store, options, names, columns, self.declared, scan)))
     }
 }

@@ -18,6 +18,7 @@ use super::decode::{Columns, Records};
 use super::options::CsvOptions;
 use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
 use crate::reader::Scan;
 use crate::text::{self, Part, TextStream};
 
@@ -27,6 +28,7 @@ pub(super) struct CsvOpener {
     store: Arc<dyn ObjectStore>,
     options: Arc<CsvOptions>,
     names: FileNames,
+    columns: ColumnNames,
     declared: bool,
     file_schema: SchemaRef,
     /// The columns that stand in the path and must not stand in the file too.
@@ -57,6 +59,7 @@ impl CsvOpener {
         store: Arc<dyn ObjectStore>,
         options: Arc<CsvOptions>,
         names: FileNames,
+        columns: ColumnNames,
         declared: bool,
         scan: &Scan<'_>,
     ) -> Self {
@@ -64,6 +67,7 @@ impl CsvOpener {
             store,
             options,
             names,
+            columns,
             declared,
             file_schema: Arc::clone(scan.table.file_schema()),
             path_columns: scan.table.table_partition_cols().to_vec(),
@@ -177,6 +181,10 @@ impl Batches {
     /// Finds the columns of the table in the header by name.
     fn take_header(&mut self, header: &[String]) -> Result<()> {
         let opener = &self.opener;
+        let header = &opener
+            .columns
+            .all_in_table(header.iter().map(String::as_str))
+            .map_err(|column| Error::from(ErrorKind::DuplicateColumn { file: self.file.to_string(), column }))?;
         if let Some(field) = opener.path_columns.iter().find(|field| header.contains(field.name())) {
             let (file, column) = (self.file.to_string(), field.name().clone());
             return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());

@@ -19,6 +19,7 @@ use super::source::JsonOpener;
 use crate::csv::Types;
 use crate::detect::InputFormat;
 use crate::error::Error;
+use crate::names::ColumnNames;
 use crate::reader::{FileReader, Scan};
 use crate::text;
 
@@ -30,6 +31,7 @@ const DECLARED_ROWS: usize = 100;
 pub(crate) struct JsonFormat {
     options: Arc<JsonOptions>,
     names: FileNames,
+    columns: ColumnNames,
     declared: bool,
 }
 
@@ -43,9 +45,9 @@ pub(super) struct Look {
 }
 
 impl JsonFormat {
-    /// Files written in this way, named in messages as `names` says.
-    pub(super) fn new(options: JsonOptions, names: FileNames) -> Self {
-        Self { options: Arc::new(options), names, declared: false }
+    /// Files written in this way, named in messages as `names` says, whose keys the table calls as `columns` says.
+    pub(super) fn new(options: JsonOptions, names: FileNames, columns: ColumnNames) -> Self {
+        Self { options: Arc::new(options), names, columns, declared: false }
     }
 
     /// Whether the user declared the columns. If so, values are cast to their types and other keys are passed over; if
@@ -98,6 +100,7 @@ impl JsonFormat {
                 }
             }
         }
+        let members = members.renamed(|name| self.columns.in_table(name));
         Ok(Look { members, has_row_a_line: parser.has_row_a_line() })
     }
 
@@ -141,6 +144,6 @@ impl FileReader for JsonFormat {
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
         let (options, names) = (Arc::clone(&self.options), self.names.clone());
-        Ok(Arc::new(JsonOpener::try_new(store, options, names, self.declared, scan)?))
+        Ok(Arc::new(JsonOpener::try_new(store, options, names, &self.columns, self.declared, scan)?))
     }
 }

@@ -69,6 +69,18 @@ impl Members {
         }
     }
 
+    /// The same keys under other names; those that get one name are joined.
+    pub(super) fn renamed(self, rename: impl Fn(&str) -> String) -> Self {
+        let mut renamed = Self::default();
+        for (name, shape) in self.shapes {
+            let position = renamed.position(&rename(&name));
+            if let Some((_, known)) = renamed.shapes.get_mut(position) {
+                *known = std::mem::take(known).join(shape);
+            }
+        }
+        renamed
+    }
+
     /// The names of the keys.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.shapes.iter().map(|(name, _)| name.as_str())

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::names::ColumnNames;
+
 /// The keys of rows that are known.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -13,6 +15,8 @@ pub(super) struct Keys {
     in_path: Vec<String>,
     /// Other keys are passed over instead of being refused.
     open: bool,
+    /// What the table calls a key.
+    names: ColumnNames,
 }
 
 /// What a key stands for.
@@ -27,13 +31,19 @@ pub(super) enum Key {
 
 impl Keys {
     /// Of all `names`, those at `wanted` are read; a key that is none of them is unknown unless this is `open`.
-    pub(super) fn new(names: &[&str], wanted: &[usize], in_path: Vec<String>, open: bool) -> Self {
+    pub(super) fn new(
+        names: &[&str],
+        wanted: &[usize],
+        in_path: Vec<String>,
+        open: bool,
+        names_of_table: ColumnNames,
+    ) -> Self {
         let mut columns: HashMap<_, _> = names.iter().map(|name| ((*name).to_owned(), None)).collect();
         let wanted: Vec<String> = wanted.iter().map(|index| names[*index].to_owned()).collect();
         for (position, name) in (0..).zip(&wanted) {
             columns.insert(name.clone(), Some(position));
         }
-        Self { columns, wanted, in_path, open }
+        Self { columns, wanted, in_path, open, names: names_of_table }
     }
 
     /// Finds a key; `guess` is the column that it probably is.
@@ -41,6 +51,14 @@ impl Keys {
         if self.wanted.get(guess as usize).is_some_and(|wanted| wanted == key) {
             return Key::Column(guess);
         }
+        let folded;
+        let key = match self.names.is_exact() {
+            true => key,
+            false => {
+                folded = self.names.in_table(key);
+                &folded
+            }
+        };
         match self.columns.get(key) {
             Some(Some(column)) => Key::Column(*column),
             Some(None) => Key::Unwanted,

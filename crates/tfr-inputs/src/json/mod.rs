@@ -31,6 +31,7 @@ use format::JsonFormat;
 pub use options::JsonOptions;
 
 use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
 use crate::reader::ReaderFormat;
 
 /// The files of a listing as a table with the columns declared, or those that their first objects have.
@@ -38,9 +39,11 @@ pub(crate) async fn open(
     session: &dyn Session,
     listing: Listing,
     options: &JsonOptions,
+    columns: ColumnNames,
     declared: Option<SchemaRef>,
 ) -> Result<DirectoryTable> {
-    let mut format = JsonFormat::new(options.clone(), listing.names().clone()).with_declared(declared.is_some());
+    let mut format =
+        JsonFormat::new(options.clone(), listing.names().clone(), columns).with_declared(declared.is_some());
     let looks = format.look(session, listing.store(), listing.files()).await?;
     let path = listing.partitions().fields();
     for (look, file) in looks.iter().zip(listing.file_names()) {
@@ -49,6 +52,9 @@ pub(crate) async fn open(
             return Err(directory::Error::from(directory::ErrorKind::ColumnInPath { file, column }).into());
         }
     }
+    let names: Vec<Vec<&str>> = looks.iter().map(|look| look.members.names().collect()).collect();
+    let file_name = |index: usize| listing.names().name(&listing.files()[index].location);
+    directory::warn_of_names_by_case(&names, file_name);
     if options.newlines_in_values.is_none() {
         let spans_lines = looks.iter().any(|look| !look.has_row_a_line);
         format = format.with_newlines_in_values(spans_lines);

@@ -274,6 +274,7 @@ mod tests {
     use super::super::keys::Keys;
     use super::super::tape::{Node, Place};
     use super::*;
+    use crate::names::ColumnNames;
 
     type Outcome = Result<(Vec<Node>, Vec<Place>, String, Vec<u32>, bool), String>;
 
@@ -336,7 +337,7 @@ mod tests {
         /// The states are the oracle.
         #[test]
         fn a_plain_row_is_what_the_states_make_of_it(text in any_rows(), open in any::<bool>(), known in any::<bool>()) {
-            let keys = Arc::new(Keys::new(&["k", "a", "é"], &[2, 0], vec!["other".to_owned()], open));
+            let keys = Arc::new(Keys::new(&["k", "a", "é"], &[2, 0], vec!["other".to_owned()], open, ColumnNames::default()));
             let keys = known.then_some(&keys);
             prop_assert_eq!(outcome(&text, text.len().max(1), keys), outcome(&text, 1, keys));
         }

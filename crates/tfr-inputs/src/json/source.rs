@@ -17,6 +17,7 @@ use super::decode;
 use super::keys::Keys;
 use super::options::JsonOptions;
 use super::parse::Parser;
+use crate::names::ColumnNames;
 use crate::reader::Scan;
 use crate::text::{self, TextStream};
 
@@ -56,6 +57,7 @@ impl JsonOpener {
         store: Arc<dyn ObjectStore>,
         options: Arc<JsonOptions>,
         names: FileNames,
+        column_names: &ColumnNames,
         declared: bool,
         scan: &Scan<'_>,
     ) -> Result<Self> {
@@ -69,7 +71,7 @@ impl JsonOpener {
             options,
             names,
             declared,
-            keys: Arc::new(Keys::new(&columns, scan.wanted, in_path, declared)),
+            keys: Arc::new(Keys::new(&columns, scan.wanted, in_path, declared, column_names.clone())),
             schema,
             batch_size: scan.batch_size.min(MAX_BATCH_VALUES / values.max(1)).max(1),
             bytes_scanned: scan.bytes_scanned(),

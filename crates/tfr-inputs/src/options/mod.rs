@@ -7,8 +7,9 @@ mod libsvm;
 mod names;
 mod orc;
 mod tfrecord;
+mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -30,6 +31,7 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `format` | `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm` (told from the content) |
 /// | `partitions` | the types of columns that stand in the path, in Hive's DDL: `dt DATE, hour SMALLINT` (`BIGINT` where all values are whole numbers, else text) |
+/// | `bare_files` | `true`: files that belong to a table of a table format, such as Delta Lake, are read as they are, with a warning: rows that the table no longer has may be among them (`false`) |
 /// | `compression` | texts: `auto`, `none`, `gzip`, `bzip2`, `xz` or `zstd`; TFRecord: `auto`, `none`, `gzip` or `zlib` (told from the content) |
 ///
 /// CSV:
@@ -83,11 +85,17 @@ use crate::text::{Compression, Encoding};
 /// | `qid` | `true` or `false`: whether there is a column of queries (as the first 1000 lines of each file show) |
 /// | `encoding` | as of CSV (`utf-8`) |
 ///
-/// Parquet and ORC:
+/// Parquet, ORC, Avro, Arrow, CSV and JSON:
 ///
 /// | key | meaning (default) |
 /// |---|---|
 /// | `names` | `insensitive`: the case of column names does not matter; the table has them in lower case, or as declared (`exact`) |
+///
+/// Parquet, ORC, Avro and Arrow:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `types` | the types of some columns, in Hive's DDL: `id BIGINT, price DECIMAL(10,2)`; a value that is not exact in its type is an error (one that holds the values of all files) |
 ///
 /// ORC:
 ///
@@ -116,6 +124,9 @@ pub struct InputOptions {
     pub format: Option<InputFormat>,
     /// The types of columns of `key=value` directories, by name.
     pub partitions: Option<SchemaRef>,
+    /// Whether files that belong to a table of a [table format](datafusion_tfrecord::directory::TableFormat) are read as they
+    /// are.
+    pub bare_files: bool,
     /// The dialect of CSV files.
     pub csv: CsvOptions,
     /// The dialect of Hive text files, and what their columns are.
@@ -124,8 +135,10 @@ pub struct InputOptions {
     pub json: JsonOptions,
     /// How libsvm files are written.
     pub libsvm: LibSvmOptions,
-    /// Whether the case of column names matters, in Parquet and ORC.
+    /// Whether the case of column names matters, in formats whose columns have names.
     pub names: NameMatching,
+    /// The types of some columns, in the formats that say themselves which columns they have.
+    pub types: Option<SchemaRef>,
     /// How ORC files are read.
     pub orc: OrcOptions,
     /// How TFRecord files are read.
@@ -149,8 +162,11 @@ impl InputOptions {
             self.format = Some(format.ok_or_else(|| invalid(key, value, &format!("one of {}", names.join(", "))))?);
             return Ok(());
         }
-        if key == "partitions" {
-            self.partitions = Some(Arc::new(HiveColumns::parse(key, value)?.schema()));
+        if matches!(key, "partitions" | "bare_files") {
+            match key {
+                "partitions" => self.partitions = Some(Arc::new(HiveColumns::parse(key, value)?.schema())),
+                _ => self.bare_files = boolean("bare_files", value)?,
+            }
             let all = InputFormat::NAMES.iter().map(|(_, format)| *format);
             self.given.insert(key.to_owned(), (value.to_owned(), all.collect()));
             return Ok(());
@@ -162,11 +178,21 @@ impl InputOptions {
             (InputFormat::LibSvm, libsvm::set(&mut self.libsvm, key, value)),
             (InputFormat::Parquet, names::set(&mut self.names, key, value)),
             (InputFormat::Orc, names::set(&mut self.names, key, value)),
+            (InputFormat::Avro, names::set(&mut self.names, key, value)),
+            (InputFormat::Arrow, names::set(&mut self.names, key, value)),
+            (InputFormat::Csv, names::set(&mut self.names, key, value)),
+            (InputFormat::Json, names::set(&mut self.names, key, value)),
+            (InputFormat::Parquet, types::set(&mut self.types, key, value)),
+            (InputFormat::Orc, types::set(&mut self.types, key, value)),
+            (InputFormat::Avro, types::set(&mut self.types, key, value)),
+            (InputFormat::Arrow, types::set(&mut self.types, key, value)),
             (InputFormat::Orc, orc::set(&mut self.orc, key, value)),
             (InputFormat::TfRecord, tfrecord::set(&mut self.tfrecord, key, value)),
         ];
         let has = |format: &InputFormat| tried.iter().any(|(tried, set)| tried == format && matches!(set, Ok(true)));
-        let formats: Vec<_> = tried.iter().map(|(format, _)| *format).filter(has).collect();
+        // A format stands for itself and for what it shares with others.
+        let formats: BTreeSet<_> = tried.iter().map(|(format, _)| *format).filter(has).collect();
+        let formats: Vec<_> = formats.into_iter().collect();
         let is_refused = tried.iter().any(|(format, set)| self.format == Some(*format) && set.is_err());
         if formats.is_empty() || is_refused {
             let unknown = || ErrorKind::UnknownOption { key: key.to_owned(), known: known_keys() };
@@ -204,8 +230,11 @@ impl InputOptions {
 
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
-    let mut keys = vec!["format", "partitions"];
-    for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
+    let mut keys = vec!["format", "partitions", "bare_files"];
+    for key in
+        [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, types::KEYS, orc::KEYS, tfrecord::KEYS]
+            .concat()
+    {
         if !keys.contains(&key) {
             keys.push(key);
         }

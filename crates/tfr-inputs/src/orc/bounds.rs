@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Date32Array, Int64Array, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use datafusion_common::pruning::PruningStatistics;
 use datafusion_common::{Column, ScalarValue};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -51,17 +51,27 @@ impl<'a> StripeBounds<'a> {
         let index = self.names.iter().position(|name| *name == column.name)?;
         let id = self.tail.columns[index].types.start;
         let found = self.stripes.iter().map(|stripe| &stripe.columns[id]);
+        // In another type of the table, values may be in another order than in the file.
+        let wanted = field.data_type();
         let bounds: ArrayRef = match self.tail.types[id].kind {
-            kind::BYTE | kind::SHORT | kind::INT | kind::LONG => {
+            kind::BYTE | kind::SHORT | kind::INT | kind::LONG if wanted.is_integer() => {
                 Arc::new(found.map(|found| side.integer(found)).collect::<Int64Array>())
             }
-            kind::DATE => Arc::new(found.map(|found| side.date(found)).collect::<Date32Array>()),
-            kind::STRING | kind::VARCHAR => Arc::new(found.map(|found| side.text(found)).collect::<StringArray>()),
+            kind::DATE if *wanted == DataType::Date32 => {
+                Arc::new(found.map(|found| side.date(found)).collect::<Date32Array>())
+            }
+            kind::STRING | kind::VARCHAR if is_text(wanted) => {
+                Arc::new(found.map(|found| side.text(found)).collect::<StringArray>())
+            }
             _ => return None,
         };
         // What the type of the table does not hold becomes null, which is no bound.
-        cast_with_options(&bounds, field.data_type(), &CastOptions::default()).ok()
+        cast_with_options(&bounds, wanted, &CastOptions::default()).ok()
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Which bound.

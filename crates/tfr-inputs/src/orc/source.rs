@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_cast::CastOptions;
 use arrow_schema::{ArrowError, SchemaRef};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
@@ -12,6 +11,7 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::metrics::Count;
+use datafusion_tfrecord::directory::convert;
 use futures::{FutureExt, StreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -215,12 +215,15 @@ impl Part {
                     expected: misfit.expected,
                 }),
             })?;
-            // A wider type of another file, or the declared one.
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            Ok(match array.data_type() == field.data_type() {
-                true => array,
-                false => arrow_cast::cast_with_options(&array, field.data_type(), &options)?,
-            })
+            // The type of the table: a wider one of another file, or the declared one.
+            let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
+                file: self.file.to_string(),
+                row: rows.row + unfit.row as u64,
+                after_byte: None,
+                column: field.name().clone(),
+                reason: unfit.to_string(),
+            });
+            Ok(converted.map_err(Error::from)?)
         });
         let adapted = adapted.collect::<Result<Vec<ArrayRef>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(len));

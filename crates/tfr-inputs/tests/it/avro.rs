@@ -406,7 +406,10 @@ async fn types_are_promoted_between_files() -> Result<()> {
     // The nearest double is another number.
     let files = [(of("long"), long((1 << 53) + 1)), (of("double"), vec![0; 8])];
     let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("inexact"));
-    assert!(message.contains("0.avro: row 0: column \"x\": 9007199254740993 is no Float64"), "{message}");
+    assert!(
+        message.contains("0.avro: row 0: column \"x\": the Int64 value 9007199254740993 is not exact as Float64"),
+        "{message}"
+    );
     let files = [(of("long"), long(1)), (of("string"), string(b"a"))];
     let message = chain(&versions(&files, "SELECT x FROM $t").await.expect_err("no common type"));
     assert!(message.contains("1.avro: column \"x\": found Utf8, but"), "{message}");
@@ -425,10 +428,13 @@ async fn a_value_that_is_none_of_the_common_type_has_a_row() -> Result<()> {
     let path = dir.path().display().to_string();
     let error = read(&path).await.expect_err("inexact");
     let message = chain(&error);
-    assert!(message.contains("0.avro: row 20001: column \"x\": 9007199254740993 is no Float64"), "{message}");
+    assert!(
+        message.contains("0.avro: row 20001: column \"x\": the Int64 value 9007199254740993 is not exact as Float64"),
+        "{message}"
+    );
     let DataFusionError::External(error) = error.find_root() else { panic!("{error:?}") };
     let hint = error.downcast_ref::<tfr_inputs::Error>().and_then(tfr_inputs::Error::hint).unwrap_or_default();
-    assert!(hint.contains("UNION ALL") && hint.contains("CAST(\"x\" AS VARCHAR)"), "{hint}");
+    assert!(hint.contains("option types"), "{hint}");
     Ok(())
 }
 

@@ -127,10 +127,9 @@ async fn columns_are_matched_by_name_across_files() -> Result<()> {
     let table = dir.path().display().to_string();
     assert_eq!(texts(&read(&table).await?)?, [["1", "2", "NULL"], ["3", "NULL", "new"]]);
 
-    let third: ArrayRef = Arc::new(Int32Array::from(vec![4]));
-    write_parquet(&dir.path().join("3"), &column("b", third)?)?;
+    write_parquet(&dir.path().join("3"), &column("b", floats([4.5]))?)?;
     let message = refused(&table).await;
-    assert!(message.contains(&format!("{table}/3: column \"b\": found Int32, but {table}/1 has Int64")), "{message}");
+    assert!(message.contains(&format!("{table}/3: column \"b\": found Float64, but {table}/1 has Int64")), "{message}");
     Ok(())
 }
 
@@ -396,9 +395,16 @@ async fn declared_columns_are_those_of_some_file() -> Result<()> {
     };
     table("(s VARCHAR, n BIGINT)").await?;
     assert_eq!(texts(&ctx.sql("SELECT * FROM t").await?.collect().await?)?, [["a", "7"]]);
+    table("(n SMALLINT)").await?;
+    assert_eq!(texts(&ctx.sql("SELECT * FROM t").await?.collect().await?)?, [["7"]]);
+    table("(x INT)").await?;
+    let message = chain(&ctx.sql("SELECT * FROM t").await?.collect().await.expect_err("1.5"));
+    assert!(
+        message.contains("t.parquet: row 0: column \"x\": the Float64 value 1.5 is not exact as Int32"),
+        "{message}"
+    );
     for (columns, expected) in [
-        ("(x INT)", "t.parquet: column \"x\": declared as Int32, but the file has Float64"),
-        ("(n SMALLINT)", "t.parquet: column \"n\": declared as Int16, but the file has Int32"),
+        ("(s INT)", "t.parquet: column \"s\": declared as Int32, but the file has Utf8View"),
         ("(n BIGINT, y INT)", "t.parquet: the file has no column \"y\" of type Int32; it has x, n, s"),
     ] {
         let message = chain(&table(columns).await.expect_err(columns));

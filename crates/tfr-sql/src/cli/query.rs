@@ -33,6 +33,9 @@ TABLE takes as OPTIONS too, but for path and format:
                       [default: told from the content]
   partitions          types of columns in the path, as Hive declares them: dt DATE
                       [default: BIGINT for whole numbers, else text]
+  bare_files          true reads the files of a Delta, Iceberg, Hudi or other table
+                      as they are, deleted rows too, with a warning; not with
+                      --strict [default: false]
 for CSV:
   delimiter           between cells: one character, tab or \\x01 [default: ,]
   quote               around cells: one character or none [default: \"]
@@ -67,9 +70,12 @@ for Hive text, also under Hive's names (field.delim and so on):
   encoding, compression as for CSV
   on_error            null, with a warning, or error for cells that do not fit
                       [default: null]
-for Parquet and ORC:
+for Parquet, ORC, Avro, Arrow, CSV and JSON:
   names               insensitive: their case does not matter; the table has them in
                       lower case, or as declared [default: exact]
+for Parquet, ORC, Avro and Arrow:
+  types               types of some columns, as Hive declares them: x DOUBLE
+                      [default: one that holds the values of all files]
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]

@@ -18,7 +18,8 @@ use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::{directory, functions};
 use tfr_inputs::stores;
 
-use super::{Error, listed, quoted};
+use super::table_formats::way_out;
+use super::{Error, foreign, listed, quoted};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -129,9 +130,10 @@ impl<'a> Link<'a> {
                 let (text, hint) = split_suggestion(text);
                 Self { text: Some(text), hint, source }
             }
-            DataFusionError::NotImplemented(text) => {
-                Self { text: Some(format!("not supported: {text}")), hint: None, source }
-            }
+            DataFusionError::NotImplemented(text) => match foreign::syntax_hint(text) {
+                Some((text, hint)) => Self { text: Some(text), hint: Some(hint), source },
+                None => Self { text: Some(format!("not supported: {text}")), hint: None, source },
+            },
             DataFusionError::ResourcesExhausted(text) => {
                 Self { text: Some(memory_text(text)), hint: Some(memory_hint(text)), source }
             }
@@ -148,9 +150,13 @@ impl<'a> Link<'a> {
             }
             DataFusionError::SQL(error, _) => {
                 let text = sql_text(&error.to_string());
-                let hint = text
-                    .contains("found: /")
-                    .then(|| "put a path in single quotes: FROM 'events/*.parquet'".to_owned());
+                let hint = if text.contains("found: /") {
+                    Some("put a path in single quotes: FROM 'events/*.parquet'".to_owned())
+                } else if text.contains("value: \"DIV\"") {
+                    Some("write n / 2: of two whole numbers the quotient is one, cut towards zero".to_owned())
+                } else {
+                    None
+                };
                 Self { text: Some(text), hint, source: None }
             }
             // Wrappers, which add a prefix and nothing else.
@@ -234,12 +240,19 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(error.hint())))
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
-        .or_else(|| error.downcast_ref::<directory::Error>().map(directory::Error::hint))
+        .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()
+}
+
+fn directory_hint(error: &directory::Error) -> Option<String> {
+    match error.kind() {
+        directory::ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
+        _ => error.hint(),
+    }
 }
 
 fn memory_hint(text: &str) -> String {
@@ -271,11 +284,18 @@ fn split_suggestion(text: &str) -> (String, Option<String>) {
     // Every signature that did not fit is told before the sentence that counts.
     if let Some((_, call)) = text.split_once("No function matches the given name and argument types ") {
         let (call, candidates) = call.split_once(". You might need to add explicit type casts.").unwrap_or((call, ""));
+        if let Some(hint) = foreign::call_hint(call) {
+            return (format!("no function matches {}", one_line(call)), Some(hint));
+        }
         let candidates = one_line(candidates).replace("Candidate functions:", "the candidates are");
         return (format!("no function matches {}", one_line(call)), Some(format!("cast the arguments: {candidates}")));
     }
     match text.split_once("Did you mean ") {
         Some((text, guess)) => {
+            let name = text.split_once("Invalid function '").and_then(|(_, rest)| rest.split_once('\''));
+            if let Some(hint) = name.and_then(|(name, _)| foreign::function_hint(name)) {
+                return (one_line(text).trim_end_matches('.').to_owned(), Some(hint));
+            }
             (one_line(text).trim_end_matches('.').to_owned(), Some(format!("did you mean {}", one_line(guess))))
         }
         None => (one_line(text), None),

@@ -121,7 +121,11 @@ impl TableFile {
             self.refuse_long_decimals(batch)?;
         }
         self.rows += batch.num_rows() as u64;
-        let mut write = || self.types.apply(batch)?.into_iter().try_for_each(|piece| self.form.write(piece));
+        // Readers of the file may look at what it stores under a null.
+        let mut write = || {
+            let pieces = self.types.apply(&tfr_engine::visible_batch(batch)?)?;
+            pieces.into_iter().try_for_each(|piece| self.form.write(piece))
+        };
         write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })
     }
 

@@ -1,0 +1,349 @@
+//! Aggregates that the engine computes by way of another type, so that they are right.
+//!
+//! * `min` and `max` of floating point numbers: NaN is greater than all other numbers. The engine's answers depended on the
+//!   order of the rows of a group, and on whether the statistics of a file, which leave NaN out, were used.
+//! * `sum` of integers: the engine's wraps around. It is computed as a decimal, and one that is no integer of the type is an
+//!   error.
+
+use std::mem::size_of_val;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow_schema::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::CastExpr;
+use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::utils::AggregateOrderSensitivity;
+use datafusion_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs,
+};
+
+use crate::floats::comparable_array;
+
+/// The aggregates, to be registered in the place of the engine's own.
+pub fn exact_aggregates() -> Vec<Arc<AggregateUDF>> {
+    [min_udaf(), max_udaf(), sum_udaf()]
+        .map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner })))
+        .to_vec()
+}
+
+/// Digits of the decimals in which integers are summed.
+const SUM_DIGITS: u8 = 38;
+
+/// An aggregate of the engine, for some types of its argument over other values.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ExactAggregate {
+    inner: Arc<AggregateUDF>,
+}
+
+/// How the values are represented.
+#[derive(Debug, Clone, PartialEq)]
+struct Representation {
+    /// The type of the aggregate.
+    of: DataType,
+    /// The type it is computed in.
+    by: DataType,
+}
+
+impl ExactAggregate {
+    fn representation(&self, data_type: &DataType) -> Option<Representation> {
+        let by = match (self.inner.name(), data_type) {
+            ("sum", DataType::Int64 | DataType::UInt64) => DataType::Decimal128(SUM_DIGITS, 0),
+            ("sum", _) => return None,
+            (_, DataType::Float64) => DataType::Int64,
+            (_, DataType::Float32) => DataType::Int32,
+            (_, DataType::Float16) => DataType::Int16,
+            _ => return None,
+        };
+        Some(Representation { of: data_type.clone(), by })
+    }
+
+    /// Calls `make` with arguments of the type that the aggregate is computed in.
+    fn with_args<T>(
+        args: &AccumulatorArgs<'_>,
+        representation: &Representation,
+        make: impl FnOnce(AccumulatorArgs<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = args
+            .exprs
+            .iter()
+            .map(|expr| Arc::new(CastExpr::new(Arc::clone(expr), representation.by.clone(), None)) as _)
+            .collect();
+        let typed = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(representation.by.clone()));
+        let expr_fields: Vec<FieldRef> = args.expr_fields.iter().map(typed).collect();
+        make(AccumulatorArgs {
+            return_field: typed(&args.return_field),
+            schema: args.schema,
+            ignore_nulls: args.ignore_nulls,
+            order_bys: args.order_bys,
+            is_reversed: args.is_reversed,
+            name: args.name,
+            is_distinct: args.is_distinct,
+            exprs: &exprs,
+            expr_fields: &expr_fields,
+        })
+    }
+}
+
+impl AggregateUDFImpl for ExactAggregate {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let Some(representation) = self.representation(args.return_type()) else {
+            return self.inner.state_fields(args);
+        };
+        let typed = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(representation.by.clone()));
+        let input_fields: Vec<FieldRef> = args.input_fields.iter().map(typed).collect();
+        self.inner.state_fields(StateFieldsArgs {
+            return_field: typed(&args.return_field),
+            input_fields: &input_fields,
+            name: args.name,
+            ordering_fields: args.ordering_fields,
+            is_distinct: args.is_distinct,
+        })
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match self.representation(args.return_type()) {
+            Some(representation) => {
+                let inner = Self::with_args(&args, &representation, |args| self.inner.accumulator(args))?;
+                Ok(Box::new(Represented { inner, representation }))
+            }
+            None => self.inner.accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match self.representation(args.return_type()) {
+            Some(representation) => {
+                let inner =
+                    Self::with_args(&args, &representation, |args| self.inner.create_sliding_accumulator(args))?;
+                Ok(Box::new(Represented { inner, representation }))
+            }
+            None => self.inner.create_sliding_accumulator(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        match self.representation(args.return_type()) {
+            Some(representation) => {
+                let inner = Self::with_args(&args, &representation, |args| self.inner.create_groups_accumulator(args))?;
+                Ok(Box::new(RepresentedGroups { inner, representation }))
+            }
+            None => self.inner.create_groups_accumulator(args),
+        }
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        match self.representation(args.return_type) {
+            Some(_) => None,
+            None => self.inner.value_from_stats(args),
+        }
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+impl Representation {
+    /// Values in the type that the aggregate is computed in.
+    fn represent(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        values.iter().map(|values| self.represent_one(values)).collect()
+    }
+
+    fn represent_one(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match &self.of {
+            DataType::Float64 => {
+                let values = comparable_array(values)?;
+                Arc::new(
+                    values
+                        .as_primitive::<Float64Type>()
+                        .unary::<_, Int64Type>(|value| ordered_64(value.to_bits().cast_signed())),
+                )
+            }
+            DataType::Float32 => {
+                let values = comparable_array(values)?;
+                Arc::new(
+                    values
+                        .as_primitive::<Float32Type>()
+                        .unary::<_, Int32Type>(|value| ordered_32(value.to_bits().cast_signed())),
+                )
+            }
+            DataType::Float16 => {
+                let values = comparable_array(values)?;
+                Arc::new(
+                    values
+                        .as_primitive::<Float16Type>()
+                        .unary::<_, Int16Type>(|value| ordered_16(value.to_bits().cast_signed())),
+                )
+            }
+            _ => cast(values, &self.by)?,
+        })
+    }
+
+    /// What was computed, in the type of the aggregate.
+    fn restore(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match &self.of {
+            DataType::Float64 => Arc::new(
+                values
+                    .as_primitive::<Int64Type>()
+                    .unary::<_, Float64Type>(|value| f64::from_bits(ordered_64(value).cast_unsigned())),
+            ),
+            DataType::Float32 => Arc::new(
+                values
+                    .as_primitive::<Int32Type>()
+                    .unary::<_, Float32Type>(|value| f32::from_bits(ordered_32(value).cast_unsigned())),
+            ),
+            DataType::Float16 => Arc::new(
+                values
+                    .as_primitive::<Int16Type>()
+                    .unary::<_, Float16Type>(|value| half::f16::from_bits(ordered_16(value).cast_unsigned())),
+            ),
+            integer => {
+                let exact = CastOptions { safe: false, ..CastOptions::default() };
+                // The sum of decimals has a type of its own.
+                cast_with_options(values, integer, &exact).map_err(|error| {
+                    DataFusionError::Execution(format!(
+                        "the sum of integers is out of range: {error}; sum(CAST(... AS DECIMAL(38, 0))) has no such limit"
+                    ))
+                })?
+            }
+        })
+    }
+}
+
+/// Bits of a number as an integer that is ordered as the numbers are, and back.
+fn ordered_64(bits: i64) -> i64 {
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
+fn ordered_32(bits: i32) -> i32 {
+    if bits < 0 { bits ^ i32::MAX } else { bits }
+}
+
+fn ordered_16(bits: i16) -> i16 {
+    if bits < 0 { bits ^ i16::MAX } else { bits }
+}
+
+/// An accumulator over represented values. Its states are theirs.
+#[derive(Debug)]
+struct Represented {
+    inner: Box<dyn Accumulator>,
+    representation: Representation,
+}
+
+impl Accumulator for Represented {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(&self.representation.represent(values)?)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value = self.inner.evaluate()?.to_array()?;
+        ScalarValue::try_from_array(&self.representation.restore(&value)?, 0)
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size() + size_of_val(self)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(&self.representation.represent(values)?)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+}
+
+/// As [`Represented`], for many groups.
+struct RepresentedGroups {
+    inner: Box<dyn GroupsAccumulator>,
+    representation: Representation,
+}
+
+impl GroupsAccumulator for RepresentedGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        let values = self.representation.represent(values)?;
+        self.inner.update_batch(&values, group_indices, filter, total_num_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let values = self.inner.evaluate(emit_to)?;
+        self.representation.restore(&values)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.inner.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.inner.merge_batch(values, group_indices, total_num_groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.inner.convert_to_state(&self.representation.represent(values)?, filter)
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size() + size_of_val(self)
+    }
+}

@@ -1,0 +1,249 @@
+//! SQL text to statements, with the precedence of PostgreSQL where the parser has another.
+
+use std::any::{Any, TypeId};
+use std::collections::VecDeque;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::time_zones::AtTimeZone;
+
+/// The engine's default dialect, with two corrections:
+///
+/// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes all that follows for its
+///   right operand.
+/// * `AT TIME ZONE` is a function call, which gives what PostgreSQL gives: of a timestamp with time zone the local time
+///   there, without a zone. The engine casts, which loses which of the two was meant.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SqlDialect;
+
+/// Parses statements in [`SqlDialect`].
+///
+/// # Errors
+/// If the text is not SQL.
+pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
+    DFParserBuilder::new(sql).with_dialect(&SqlDialect).build()?.parse_statements()
+}
+
+/// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its corrections.
+///
+/// # Errors
+/// If the text is not one SQL statement.
+pub fn parse(sql: &str) -> Result<Statement> {
+    let mut statements = parse_all(sql)?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (first, _) => Err(DataFusionError::Plan(format!(
+            "expected one SQL statement, found {}",
+            usize::from(first.is_some()) + statements.len()
+        ))),
+    }
+}
+
+/// Implements methods by those of [`GenericDialect`].
+macro_rules! as_generic {
+    ($($name:ident,)*) => {
+        $(fn $name(&self) -> bool {
+            GenericDialect.$name()
+        })*
+    };
+}
+
+impl Dialect for SqlDialect {
+    fn dialect(&self) -> TypeId {
+        GenericDialect.type_id()
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_delimited_identifier_start(ch)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_part(ch)
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        let keyword = |parser: &Parser, number| match &parser.peek_nth_token_ref(number).token {
+            Token::Word(word) => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        match keyword(parser, 0) {
+            Keyword::IS => {
+                let negated = keyword(parser, 1) == Keyword::NOT;
+                let next = 1 + usize::from(negated);
+                let is_distinct =
+                    keyword(parser, next) == Keyword::DISTINCT && keyword(parser, next + 1) == Keyword::FROM;
+                is_distinct.then(|| {
+                    (0..next + 2).for_each(|_| parser.advance_token());
+                    let (left, right) = (Box::new(left.clone()), Box::new(parser.parse_subexpr(precedence)?));
+                    Ok(if negated { Expr::IsNotDistinctFrom(left, right) } else { Expr::IsDistinctFrom(left, right) })
+                })
+            }
+            Keyword::AT => {
+                let is_zone = keyword(parser, 1) == Keyword::TIME && keyword(parser, 2) == Keyword::ZONE;
+                is_zone.then(|| {
+                    (0..3).for_each(|_| parser.advance_token());
+                    Ok(at_time_zone(left.clone(), parser.parse_subexpr(precedence)?))
+                })
+            }
+            _ => None,
+        }
+    }
+
+    as_generic! {
+        supports_unicode_string_literal,
+        supports_partition_by_after_order_by,
+        supports_array_join_syntax,
+        supports_group_by_expr,
+        supports_group_by_with_modifier,
+        supports_left_associative_joins_without_parens,
+        supports_connect_by,
+        supports_match_recognize,
+        supports_pipe_operator,
+        supports_start_transaction_modifier,
+        supports_window_function_null_treatment_arg,
+        supports_dictionary_syntax,
+        supports_window_clause_named_window_reference,
+        supports_parenthesized_set_variables,
+        supports_select_wildcard_except,
+        support_map_literal_syntax,
+        allow_extract_custom,
+        allow_extract_single_quotes,
+        supports_extract_comma_syntax,
+        supports_create_view_comment_syntax,
+        supports_parens_around_table_factor,
+        supports_values_as_table_factor,
+        supports_create_index_with_clause,
+        supports_explain_with_utility_options,
+        supports_limit_comma,
+        supports_update_order_by,
+        supports_from_first_select,
+        supports_projection_trailing_commas,
+        supports_asc_desc_in_column_definition,
+        supports_try_convert,
+        supports_bitwise_shift_operators,
+        supports_comment_on,
+        supports_load_extension,
+        supports_named_fn_args_with_assignment_operator,
+        supports_struct_literal,
+        supports_empty_projections,
+        supports_nested_comments,
+        supports_multiline_comment_hints,
+        supports_user_host_grantee,
+        supports_string_escape_constant,
+        supports_array_typedef_with_brackets,
+        supports_match_against,
+        supports_set_names,
+        supports_comma_separated_set_assignments,
+        supports_filter_during_aggregation,
+        supports_select_wildcard_exclude,
+        supports_data_type_signed_suffix,
+        supports_interval_options,
+        supports_quote_delimited_string,
+        supports_select_wildcard_replace,
+        supports_select_wildcard_ilike,
+        supports_select_wildcard_rename,
+        supports_optimize_table,
+        supports_install,
+        supports_detach,
+        supports_prewhere,
+        supports_with_fill,
+        supports_limit_by,
+        supports_interpolate,
+        supports_settings,
+        supports_select_format,
+        supports_comment_optimizer_hint,
+        supports_constraint_keyword_without_name,
+        supports_key_column_option,
+        supports_comma_separated_trim,
+        supports_cte_without_as,
+        supports_select_item_multi_column_alias,
+        supports_xml_expressions,
+    }
+}
+
+fn at_time_zone(timestamp: Expr, zone: Expr) -> Expr {
+    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(Ident::new(AtTimeZone::NAME)),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument(timestamp), argument(zone)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(sql: &str) -> String {
+        parse(sql).unwrap().to_string()
+    }
+
+    #[test]
+    fn distinct_from_binds_tighter_than_and() {
+        for (sql, same) in [
+            ("SELECT a IS DISTINCT FROM b AND c", "SELECT (a IS DISTINCT FROM b) AND c"),
+            ("SELECT x OR a IS NOT DISTINCT FROM b + 1 AND c", "SELECT x OR ((a IS NOT DISTINCT FROM b + 1) AND c)"),
+            ("SELECT NOT a IS DISTINCT FROM b OR c", "SELECT (NOT (a IS DISTINCT FROM b)) OR c"),
+            ("SELECT a IS DISTINCT FROM b < c", "SELECT a IS DISTINCT FROM (b < c)"),
+        ] {
+            let without = |sql: &str| parsed(sql).replace(['(', ')'], "");
+            assert_eq!(without(sql), without(same));
+            assert_eq!(shape(sql), shape(same), "{sql}");
+        }
+    }
+
+    /// The expression with every operator in parentheses.
+    fn shape(sql: &str) -> String {
+        fn of(expr: &Expr) -> String {
+            match expr {
+                Expr::Nested(expr) => of(expr),
+                Expr::UnaryOp { op, expr } => format!("({op} {})", of(expr)),
+                Expr::BinaryOp { left, op, right } => format!("({} {op} {})", of(left), of(right)),
+                Expr::IsDistinctFrom(left, right) => format!("({} distinct {})", of(left), of(right)),
+                Expr::IsNotDistinctFrom(left, right) => format!("({} same {})", of(left), of(right)),
+                other => other.to_string(),
+            }
+        }
+        let sql = format!("{sql} FROM t");
+        let mut parser = Parser::new(&SqlDialect).try_with_sql(sql.strip_prefix("SELECT ").unwrap()).unwrap();
+        of(&parser.parse_expr().unwrap())
+    }
+
+    /// What the default dialect takes and this one does not would be a method that is not passed on.
+    #[test]
+    fn everything_else_is_as_in_the_default_dialect() {
+        for sql in [
+            "SELECT {a: 1}, MAP {'x': 1}, [1, 2][1], a::INT, b ILIKE 'x', extract(hour, c), `d`",
+            "SELECT * EXCLUDE (a) FROM t",
+            "SELECT * EXCEPT (a), * REPLACE (a AS b) FROM t",
+            "FROM t SELECT a",
+            "SELECT sum(a) FILTER (WHERE b) OVER w FROM t WINDOW w AS (PARTITION BY c), v AS w",
+            "SELECT a, FROM t",
+            "SELECT 1 << 2, E'\\n', U&'\\0061', trim(a, b)",
+            "SELECT a FROM t GROUP BY ROLLUP (a) LIMIT 1, 2",
+        ] {
+            assert_eq!(parsed(sql), DFParserBuilder::new(sql).build().unwrap().parse_statement().unwrap().to_string());
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Values that a null hides: the fields of a null struct, the items of a null list, the entries of a null map.
+//!
+//! An Arrow array stores something there, and SQL must never see it. Several functions of the engine read the stored values without
+//! looking at the nulls above (apache/datafusion#25120, mended after version 55; apache/datafusion#25293). [`HideValues`] replaces
+//! the field access by [`ExactField`], unnests structs by it, and lets every other function see nested arguments through
+//! [`Visible`].
+
+mod arrays;
+mod field;
+mod map_extract;
+mod visible;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, FieldRef};
+use datafusion::functions::core::getfield::GetFieldFunc;
+use datafusion::functions_nested::flatten::Flatten;
+use datafusion::functions_nested::map_extract::MapExtract;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, DFSchema, Result, plan_datafusion_err};
+use datafusion_expr::expr::{Cast, HigherOrderFunction, ScalarFunction, TryCast};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Unnest, cast, lit};
+
+pub use arrays::{visible, visible_batch};
+use field::ExactField;
+use map_extract::ExactMapExtract;
+use visible::Visible;
+
+/// The functions that [`HideValues`] calls.
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 3] {
+    [ExactField::function(), ExactMapExtract::function(), Visible::function()]
+}
+
+/// Rewrites expressions so that no function reads a value under a null. It needs coerced types.
+#[derive(Debug)]
+pub(crate) struct HideValues;
+
+impl AnalyzerRule for HideValues {
+    fn name(&self) -> &str {
+        "hide_values"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(hide_in_plan).map(|plan| plan.data)
+    }
+}
+
+fn hide_in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let plan = match plan {
+        LogicalPlan::Unnest(unnest) if !unnest.struct_type_columns.is_empty() => unnest_structs_by_field(unnest)?,
+        plan => plan,
+    };
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let hidden = expr.transform_up(|expr| {
+            hide_in_expr(expr, &schema).transform_data(|expr| Ok(with_null_keys(expr, &schema)))
+        })?;
+        Ok(hidden.update_data(|expr| name.restore(expr)))
+    })?
+    .map_data(LogicalPlan::recompute_schema)
+}
+
+fn hide_in_expr(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.inner().is::<GetFieldFunc>() => {
+            Transformed::yes(ExactField::call(call.args))
+        }
+        Expr::ScalarFunction(call) if call.func.inner().is::<MapExtract>() => {
+            let args = all_visible(call.args, schema).data;
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: ExactMapExtract::function(), args }))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if !func.inner().is::<ExactField>() && !func.inner().is::<Visible>() =>
+        {
+            let args = if func.inner().is::<Flatten>() { lists_of_lists(args, schema) } else { args };
+            all_visible(args, schema).update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args }))
+        }
+        Expr::HigherOrderFunction(HigherOrderFunction { func, args }) => {
+            all_visible(args, schema).update_data(|args| Expr::HigherOrderFunction(HigherOrderFunction { func, args }))
+        }
+        Expr::AggregateFunction(mut call) => {
+            let args = all_visible(std::mem::take(&mut call.params.args), schema);
+            args.update_data(|args| {
+                call.params.args = args;
+                Expr::AggregateFunction(call)
+            })
+        }
+        Expr::WindowFunction(mut call) => {
+            let args = all_visible(std::mem::take(&mut call.params.args), schema);
+            args.update_data(|args| {
+                call.params.args = args;
+                Expr::WindowFunction(call)
+            })
+        }
+        Expr::Cast(Cast { expr, field }) => {
+            made_visible(*expr, schema).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }))
+        }
+        Expr::TryCast(TryCast { expr, field }) => {
+            made_visible(*expr, schema).update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field }))
+        }
+        expr => Transformed::no(expr),
+    }
+}
+
+/// A call that computes a dictionary without keys that point to nulls: the engine computes its values alone.
+fn with_null_keys(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_computed = match &expr {
+        Expr::ScalarFunction(call) => !call.func.inner().is::<ExactField>() && !call.func.inner().is::<Visible>(),
+        Expr::Cast(_) | Expr::TryCast(_) => true,
+        _ => false,
+    };
+    match is_computed && matches!(expr.get_type(schema), Ok(DataType::Dictionary(..))) {
+        true => Transformed::yes(Visible::call(expr)),
+        false => Transformed::no(expr),
+    }
+}
+
+/// The arguments of `flatten`, which makes lists of those inside that are of a fixed size. It would take the items of null ones in.
+fn lists_of_lists(mut args: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let list = |item: &FieldRef| match item.data_type() {
+        DataType::FixedSizeList(inner, _) => {
+            Some(Arc::new(item.as_ref().clone().with_data_type(DataType::List(Arc::clone(inner)))))
+        }
+        _ => None,
+    };
+    if let Some(arg) = args.first_mut() {
+        let lists = match arg.get_type(schema) {
+            Ok(DataType::List(item)) => list(&item).map(DataType::List),
+            Ok(DataType::LargeList(item)) => list(&item).map(DataType::LargeList),
+            _ => None,
+        };
+        if let Some(lists) = lists {
+            *arg = cast(made_visible(std::mem::take(arg), schema).data, lists);
+        }
+    }
+    args
+}
+
+fn all_visible(args: Vec<Expr>, schema: &DFSchema) -> Transformed<Vec<Expr>> {
+    let mut is_changed = false;
+    let args = args.into_iter().map(|arg| {
+        let arg = made_visible(arg, schema);
+        is_changed |= arg.transformed;
+        arg.data
+    });
+    let args = args.collect();
+    if is_changed { Transformed::yes(args) } else { Transformed::no(args) }
+}
+
+/// The expression without hidden values, where its type can have some.
+fn made_visible(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_plain = match &expr {
+        Expr::Literal(..) | Expr::Lambda(_) => true,
+        Expr::ScalarFunction(call) if call.func.inner().is::<Visible>() => true,
+        // A type that is not known here may be any.
+        expr => expr.get_type(schema).is_ok_and(|data_type| !can_hide(&data_type)),
+    };
+    if is_plain { Transformed::no(expr) } else { Transformed::yes(Visible::call(expr)) }
+}
+
+/// Whether arrays of the type can hold values under nulls.
+fn can_hide(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => can_hide(values),
+        DataType::RunEndEncoded(_, values) => can_hide(values.data_type()),
+        data_type => data_type.is_nested(),
+    }
+}
+
+/// Unnests structs by access to their fields, since the engine's operator takes the fields without the nulls of the struct, and
+/// declares them as required where the struct has them so.
+fn unnest_structs_by_field(unnest: Unnest) -> Result<LogicalPlan> {
+    let Unnest { input, exec_columns, struct_type_columns, dependency_indices, schema, options, .. } = unnest;
+    let structs: HashSet<usize> = struct_type_columns.into_iter().collect();
+    let columns = Arc::clone(input.schema());
+    let mut lists = Vec::new();
+    for column in exec_columns {
+        if !structs.contains(&columns.index_of_column(&column)?) {
+            lists.push(column);
+        }
+    }
+    let input = match lists.is_empty() {
+        true => input,
+        false => Arc::new(LogicalPlan::Unnest(Unnest::try_new(input, lists, options)?)),
+    };
+    let mut exprs = Vec::with_capacity(dependency_indices.len());
+    let mut previous = None;
+    let mut position = 0;
+    for (source, (qualifier, field)) in dependency_indices.into_iter().zip(schema.iter()) {
+        if !structs.contains(&source) {
+            exprs.push(Expr::Column(Column::from((qualifier, field))));
+            continue;
+        }
+        position = if previous == Some(source) { position + 1 } else { 0 };
+        previous = Some(source);
+        let (of, column) = columns.qualified_field(source);
+        let child = match column.data_type() {
+            DataType::Struct(children) => children.get(position),
+            _ => None,
+        };
+        let child = child.ok_or_else(|| plan_datafusion_err!("{} has no field for {}", column.name(), field.name()))?;
+        let access = ExactField::call(vec![Expr::Column(Column::from((of, column))), lit(child.name().as_str())]);
+        exprs.push(access.alias_qualified(qualifier.cloned(), field.name()));
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(exprs, input)?))
+}

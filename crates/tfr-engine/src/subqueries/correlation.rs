@@ -1,0 +1,205 @@
+//! Correlated subqueries as relations that can be joined with the outer rows.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder};
+use datafusion_common::Column;
+use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion_expr::{Distinct, Filter, Join, Operator, Projection, SubqueryAlias, binary_expr};
+
+use super::domain::Domain;
+use super::{Names, outer_columns};
+
+/// The rows of `subquery` for all rows of `base`, and the conditions that relate the two. The relation has the columns of
+/// the subquery, and others under unique names; a row may come more often than the subquery would return it.
+pub fn correlate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
+    let outer = outer_columns(subquery, base.schema())?;
+    let pulled = PullUp { outer: &outer, names, duplicates: false }.pull_up(subquery)?;
+    if let Some(pulled) = pulled {
+        return Ok((pulled.plan, pulled.conditions));
+    }
+    evaluate(base, subquery, names)
+}
+
+/// As [`correlate`], but no row comes more often than the subquery returns it, and the conditions are equalities.
+pub fn evaluate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
+    let outer = outer_columns(subquery, base.schema())?;
+    if outer.is_empty() {
+        return Ok((subquery.clone(), Vec::new()));
+    }
+    let (plan, values) = Domain::new(base, outer.clone(), names)?.evaluate(subquery)?;
+    let pairs = outer.into_iter().zip(values);
+    let conditions =
+        pairs.map(|(outer, value)| binary_expr(Expr::Column(outer), Operator::IsNotDistinctFrom, Expr::Column(value)));
+    Ok((plan, conditions.collect()))
+}
+
+/// A plan without references to `outer`, and the conditions that were taken out of it.
+#[derive(Debug)]
+pub struct Pulled {
+    pub plan: LogicalPlan,
+    /// Over the outer columns, and columns of the plan that have unique names.
+    pub conditions: Vec<Expr>,
+}
+
+impl Pulled {
+    fn unchanged(plan: &LogicalPlan) -> Self {
+        Self { plan: plan.clone(), conditions: Vec::new() }
+    }
+}
+
+/// Takes conditions on outer columns out of filters and inner joins, from where they can be moved to the join with the outer
+/// rows. Other steps of a plan would compute something else without them.
+#[derive(Debug)]
+pub struct PullUp<'a> {
+    pub outer: &'a [Column],
+    pub names: &'a mut Names,
+    /// Whether it matters how often a row comes.
+    pub duplicates: bool,
+}
+
+impl PullUp<'_> {
+    pub fn pull_up(&mut self, plan: &LogicalPlan) -> Result<Option<Pulled>> {
+        if !refers_to(plan, self.outer)? {
+            return Ok(Some(Pulled::unchanged(plan)));
+        }
+        match plan {
+            LogicalPlan::Filter(Filter { predicate, input, .. }) => {
+                let Some(mut pulled) = self.pull_up(input)? else { return Ok(None) };
+                let conjuncts = split_conjunction_owned(predicate.clone());
+                let (outer, inner): (Vec<_>, Vec<_>) =
+                    conjuncts.into_iter().partition(|conjunct| uses_any(conjunct, self.outer));
+                if let Some(inner) = conjunction(inner) {
+                    pulled.plan = LogicalPlanBuilder::from(pulled.plan).filter(inner)?.build()?;
+                }
+                self.take(pulled, outer)
+            }
+            LogicalPlan::Projection(Projection { expr, input, .. }) => {
+                if expr.iter().any(|expr| uses_any(expr, self.outer) || expr.is_volatile()) {
+                    return Ok(None);
+                }
+                let Some(mut pulled) = self.pull_up(input)? else { return Ok(None) };
+                let added = added_columns(input, &pulled.plan);
+                let exprs = expr.iter().cloned().chain(added.into_iter().map(Expr::Column));
+                pulled.plan = LogicalPlanBuilder::from(pulled.plan).project(exprs)?.build()?;
+                Ok(Some(pulled))
+            }
+            LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => {
+                let Some(pulled) = self.pull_up(input)? else { return Ok(None) };
+                let plan = LogicalPlanBuilder::from(pulled.plan).alias(alias.clone())?.build()?;
+                Ok(Some(Pulled { plan, ..pulled }))
+            }
+            // Whether there is a row does not depend on how often it comes.
+            LogicalPlan::Distinct(Distinct::All(input)) if !self.duplicates => self.pull_up(input),
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.pull_up(&sort.input),
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => self.pull_up_inner(join),
+            LogicalPlan::Join(join)
+                if matches!(
+                    join.join_type,
+                    JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+                ) =>
+            {
+                let on = join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter);
+                if refers_to(&join.right, self.outer)? || on.into_iter().any(|expr| uses_any(expr, self.outer)) {
+                    return Ok(None);
+                }
+                let Some(mut pulled) = self.pull_up(&join.left)? else { return Ok(None) };
+                pulled.plan = LogicalPlan::Join(with_inputs(join, pulled.plan, join.right.as_ref().clone())?);
+                Ok(Some(pulled))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn pull_up_inner(&mut self, join: &Join) -> Result<Option<Pulled>> {
+        if join.on.iter().any(|(left, right)| uses_any(left, self.outer) || uses_any(right, self.outer)) {
+            return Ok(None);
+        }
+        let Some(left) = self.pull_up(&join.left)? else { return Ok(None) };
+        let Some(right) = self.pull_up(&join.right)? else { return Ok(None) };
+        let conjuncts = join.filter.clone().map(split_conjunction_owned).unwrap_or_default();
+        let (outer, inner): (Vec<_>, Vec<_>) =
+            conjuncts.into_iter().partition(|conjunct| uses_any(conjunct, self.outer));
+        let join = Join { filter: conjunction(inner), ..join.clone() };
+        let plan = LogicalPlan::Join(with_inputs(&join, left.plan, right.plan)?);
+        let conditions = left.conditions.into_iter().chain(right.conditions).collect();
+        self.take(Pulled { plan, conditions }, outer)
+    }
+
+    /// Adds `conjuncts` to the conditions, with the columns of the plan that they use under unique names.
+    fn take(&mut self, pulled: Pulled, conjuncts: Vec<Expr>) -> Result<Option<Pulled>> {
+        let Pulled { plan, mut conditions } = pulled;
+        let mut added: Vec<(Column, String)> = Vec::new();
+        for conjunct in conjuncts {
+            if conjunct.is_volatile() {
+                return Ok(None);
+            }
+            let condition = conjunct.transform_up(|expr| match expr {
+                Expr::Column(column) => {
+                    let name = match added.iter().find(|(known, _)| *known == column) {
+                        Some((_, name)) => name.clone(),
+                        None => {
+                            let name = self.names.next("inner");
+                            added.push((column, name.clone()));
+                            name
+                        }
+                    };
+                    Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+                }
+                Expr::OuterReferenceColumn(_, column) if self.outer.contains(&column) => {
+                    Ok(Transformed::yes(Expr::Column(column)))
+                }
+                other => Ok(Transformed::no(other)),
+            });
+            conditions.push(condition.data()?);
+        }
+        let columns = plan.schema().columns().into_iter().map(Expr::Column);
+        let added = added.into_iter().map(|(column, name)| Expr::Column(column).alias(name));
+        let exprs: Vec<_> = columns.chain(added).collect();
+        let plan = LogicalPlanBuilder::from(plan).project(exprs)?.build()?;
+        Ok(Some(Pulled { plan, conditions }))
+    }
+}
+
+/// `join` with other inputs, that have its columns and perhaps others.
+pub fn with_inputs(join: &Join, left: LogicalPlan, right: LogicalPlan) -> Result<Join> {
+    Join::try_new(
+        Arc::new(left),
+        Arc::new(right),
+        join.on.clone(),
+        join.filter.clone(),
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )
+}
+
+/// The columns that `after` has and `before` has not.
+fn added_columns(before: &LogicalPlan, after: &LogicalPlan) -> Vec<Column> {
+    after.schema().columns().into_iter().filter(|column| !before.schema().has_column(column)).collect()
+}
+
+/// Whether a step of `plan` refers to one of the outer columns.
+pub fn refers_to(plan: &LogicalPlan, outer: &[Column]) -> Result<bool> {
+    let mut found = false;
+    plan.apply(|plan| {
+        plan.apply_expressions(|expr| {
+            found |= uses_any(expr, outer);
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether `expr` refers to one of the outer columns.
+pub fn uses_any(expr: &Expr, outer: &[Column]) -> bool {
+    let mut found = false;
+    let _ = expr.apply(|expr| {
+        found |= matches!(expr, Expr::OuterReferenceColumn(_, column) if outer.contains(column));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}

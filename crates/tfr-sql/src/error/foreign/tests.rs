@@ -1,0 +1,39 @@
+use std::collections::HashSet;
+
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+
+use super::*;
+
+/// A row of the columns that the suggestions name.
+const TABLE: &str = "(SELECT 'a,b,c' AS s, 7 AS n, CAST(2.5 AS DOUBLE) AS x, DATE '2024-03-15' AS d, \
+    CAST('2024-03-15 10:20:30' AS TIMESTAMP) AS ts, [3, 1, 2] AS list, MAP {'k': 1} AS m, \
+    CAST('ab' AS BYTEA) AS b, true AS c) AS t";
+
+#[tokio::test]
+async fn every_suggestion_can_be_run() -> Result<()> {
+    let context = SessionContext::new();
+    let mut failed = Vec::new();
+    for function in FUNCTIONS.iter().filter(|function| !function.instead.is_empty()) {
+        let sql = format!("SELECT {} FROM {TABLE}", function.instead.replace("try_cast", "TRY_CAST"));
+        let outcome = match context.sql(&sql).await {
+            Ok(plan) => plan.collect().await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            failed.push(format!("{}: {} ({error})", function.names[0], function.instead));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn names_are_listed_once() {
+    let mut names = HashSet::new();
+    for name in FUNCTIONS.iter().flat_map(|function| function.names) {
+        assert!(names.insert(name), "{name}");
+        assert_eq!(name.to_lowercase(), **name);
+    }
+    assert!(names.len() >= 60);
+}

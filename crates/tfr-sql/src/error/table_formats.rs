@@ -1,0 +1,76 @@
+//! What to do instead of reading the files of a table format as they are.
+
+use datafusion_tfrecord::directory::{Owner, TableFormat};
+
+/// Writes what a Python reader of record batches `r` has to standard output, for the query of the same line.
+const PIPE: &str = "w = pa.ipc.new_stream(sys.stdout.buffer, r.schema); [w.write_batch(b) for b in r]; w.close()\" \
+                    | tfr-sql \"SELECT * FROM '-'\"";
+
+/// The way out for a table of a table format: how to read its rows, or its files in spite of all.
+pub(super) fn way_out(owner: &Owner) -> String {
+    let directory = literal(&owner.directory);
+    let directory = directory.as_str();
+    let rows = match owner.format {
+        TableFormat::Delta => format!(
+            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa, deltalake as d; \
+             r = pa.RecordBatchReader.from_stream(d.QueryBuilder().register('t', d.DeltaTable('{directory}'))\
+             .execute('SELECT * FROM t')); {PIPE}"
+        ),
+        TableFormat::Iceberg => format!(
+            "pipe the rows of the table from its own library, by its name in your catalog: python -c \"import sys, \
+             pyarrow as pa; from pyiceberg.catalog import load_catalog; \
+             r = load_catalog('default').load_table('{}').scan().to_arrow_batch_reader(); {PIPE}",
+            table_name(directory)
+        ),
+        TableFormat::Hudi => format!(
+            "have Spark write the rows of the table as Parquet, and read that: \
+             spark.read.format('hudi').load('{directory}').write.parquet('copy')"
+        ),
+        TableFormat::Paimon => format!(
+            "have Spark write the rows of the table as Parquet, and read that: \
+             spark.read.format('paimon').load('{directory}').write.parquet('copy')"
+        ),
+        TableFormat::HiveAcid => "have Hive write the rows of the table as Parquet, and read that: \
+             INSERT OVERWRITE DIRECTORY '/copy' STORED AS PARQUET SELECT * FROM the_table; \
+             a major compaction alone is not enough"
+            .to_owned(),
+        TableFormat::SparkStreaming => format!(
+            "have Spark write the rows as Parquet, and read that: \
+             spark.read.parquet('{directory}').write.parquet('copy')"
+        ),
+        TableFormat::Lance => format!(
+            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa, lance; \
+             r = lance.dataset('{directory}').scanner().to_reader(); {PIPE}"
+        ),
+        TableFormat::DuckLake => {
+            "have DuckDB write the rows of the table as Parquet, and read that: COPY the_table TO 'copy.parquet'"
+                .to_owned()
+        }
+        _ => "have the engine that wrote the table write its rows as Parquet, and read that".to_owned(),
+    };
+    format!(
+        "{rows}; or name one file in full, or read all files as they are, deleted rows too, with \
+         --table 't=PATH,bare_files=true' or OPTIONS ('bare_files' 'true')"
+    )
+}
+
+/// A directory as it can stand between single quotes in a line for a shell; a word in its place where that is not safe.
+fn literal(directory: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-=:@+,% ".contains(c);
+    match directory {
+        "" => "/".to_owned(),
+        _ if directory.chars().all(is_plain) => directory.to_owned(),
+        _ => "DIRECTORY".to_owned(),
+    }
+}
+
+/// The name that a catalog most likely has for the table in a directory: `warehouse/db.db/t` is `db.t`.
+fn table_name(directory: &str) -> String {
+    let mut names = directory.rsplit('/').filter(|name| !name.is_empty());
+    match (names.next(), names.next()) {
+        (Some(table), Some(namespace)) if !namespace.contains(':') => {
+            format!("{}.{table}", namespace.strip_suffix(".db").unwrap_or(namespace))
+        }
+        _ => "NAMESPACE.TABLE".to_owned(),
+    }
+}

@@ -1,0 +1,588 @@
+"""Random tables and queries."""
+
+import datetime
+import decimal
+import math
+
+import pyarrow
+
+import explained
+from tree import Expression, Items, Query, Relation
+
+KINDS = {
+    "int": pyarrow.int64(),
+    "small": pyarrow.int32(),
+    "float": pyarrow.float64(),
+    "text": pyarrow.string(),
+    "bool": pyarrow.bool_(),
+    "date": pyarrow.date32(),
+    "time": pyarrow.timestamp("us"),
+    "zoned": pyarrow.timestamp("us", "UTC"),
+    "decimal": pyarrow.decimal128(9, 2),
+}
+
+NUMBERS = ("int", "small", "float", "decimal")
+
+TIMES = ["2024-01-31 00:00:00", "2024-02-29 12:30:00", "2024-03-31 01:59:59.5", "1999-12-31 23:59:59", "1969-12-31 23:59:59.25"]
+
+ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Europe/Berlin"]
+
+INTERVALS = ["1 month", "-1 month", "3 days", "1 year", "36 hours", "-90 seconds", "1 month 3 days 2 hours"]
+
+TEXTS = ["", "a", "A", "ab", "b", "a%b", "a_b", "  a", "é", "É", "10", "9", "a\\b"]
+
+PATTERNS = ["%", "a%", "%b", "_", "a_b", "%a%", "", "A%", "É", "a\\%b", "%\\_%", "_%", "%%"]
+
+
+def cell(random, kind):
+    """A value of a column: few distinct ones, and those that SQL is strange about."""
+    if random.random() < 0.2:
+        return None
+    if kind in ("int", "small"):
+        return random.choice([0, 1, 1, 2, 2, 3, -1, 5, 10, 100])
+    if kind == "float":
+        return random.choice([0.0, -0.0, 1.0, 1.5, -2.25, 2.0, math.nan, math.inf, -math.inf, 10.0])
+    if kind == "text":
+        return random.choice(TEXTS)
+    if kind == "bool":
+        return random.choice([True, False])
+    if kind == "date":
+        return datetime.datetime.fromisoformat(random.choice(TIMES)).date()
+    if kind == "time":
+        return datetime.datetime.fromisoformat(random.choice(TIMES))
+    if kind == "zoned":
+        return datetime.datetime.fromisoformat(random.choice(TIMES)).replace(tzinfo=datetime.timezone.utc)
+    return decimal.Decimal(random.choice(["0.00", "1.00", "1.50", "-2.25", "10.00", "2.00"]))
+
+
+def table(random, rows):
+    """A table of random columns; `u` is another number in each row."""
+    columns = [("u", "int", list(range(rows))), ("k", "int", [cell(random, "int") for _ in range(rows)])]
+    for number, kind in enumerate(random.choices(list(KINDS), weights=[5, 2, 4, 5, 3, 2, 2, 1, 2], k=random.randint(1, 5))):
+        columns.append((f"{kind[0]}{number}", kind, [cell(random, kind) for _ in range(rows)]))
+    # Columns without NULLs are another path in the engine: the schema says so.
+    fields, arrays = [], []
+    for name, kind, values in columns:
+        nullable = name != "u"
+        if nullable and random.random() < 0.15:
+            values = [value if value is not None else default(kind) for value in values]
+            nullable = False
+        fields.append(pyarrow.field(name, KINDS[kind], nullable))
+        arrays.append(pyarrow.array(values, KINDS[kind]))
+    return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields)), [(name, kind) for name, kind, _ in columns]
+
+
+def default(kind):
+    values = {"text": "", "bool": False, "float": 0.0, "decimal": decimal.Decimal("0.00")}
+    stamp = datetime.datetime(2024, 1, 31)
+    values |= {"date": stamp.date(), "time": stamp, "zoned": stamp.replace(tzinfo=datetime.timezone.utc)}
+    return values.get(kind, 0)
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Generator:
+    """Makes queries over some tables: names, and for each column its name and kind."""
+
+    def __init__(self, random, tables):
+        self.random = random
+        self.tables = tables
+        self.aliases = 0
+        self.budget = 0
+
+    # Chance
+
+    def chance(self, share):
+        return self.random.random() < share
+
+    def pick(self, *weighted):
+        """One of some (weight, value)."""
+        values = [value for _, value in weighted]
+        return self.random.choices(values, weights=[weight for weight, _ in weighted])[0]
+
+    # Queries
+
+    def query(self):
+        """A whole query, and whether its order is fixed."""
+        self.aliases, self.budget = 0, self.random.choice([0, 3, 3, 6, 6, 9])
+        ctes = []
+        if self.chance(0.1):
+            ctes.append((f"c{self.alias()}", self.select([], self.kinds())))
+        sources = {name: [(f"o{n}", kind) for n, kind in enumerate(query.kinds)] for name, query in ctes}
+        self.ctes = sources
+        query = self.select([], self.kinds())
+        query.ctes = ctes
+        if self.chance(0.15):
+            query.operator = self.set_operator()
+            query.other = self.select([], query.kinds, exact=True)
+        ordered = False
+        if self.chance(0.35):
+            columns = list(range(1, len(query.kinds) + 1))
+            self.random.shuffle(columns)
+            query.order = Items(
+                [Expression("order", f"{column} {self.direction()}") for column in columns],
+                least=len(columns),
+            )
+            ordered = True
+            if self.chance(0.5):
+                query.limit = self.random.choice([0, 1, 2, 3, 5, 10])
+                if self.chance(0.3):
+                    query.limit = f"{query.limit} OFFSET {self.random.choice([0, 1, 2, 4])}"
+        self.ctes = {}
+        return query, ordered
+
+    ctes = {}
+
+    def direction(self):
+        return self.random.choice(["ASC", "DESC"]) + self.random.choice([" NULLS FIRST", " NULLS LAST"])
+
+    def set_operator(self):
+        return self.random.choice(["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
+
+    def kinds(self):
+        names = list(KINDS)
+        return self.random.choices(names, weights=[6, 2, 4, 4, 4, 1, 1, 1, 2], k=self.random.randint(1, 4))
+
+    def alias(self):
+        self.aliases += 1
+        return self.aliases
+
+    def select(self, outer, kinds, exact=False):
+        """A SELECT of some kinds of columns."""
+        relations, scope = self.relations(outer)
+        visible = scope + outer
+        depth = 1 if outer else self.pick((2, 1), (2, 2), (1, 3))
+        way = self.pick((6, "plain"), (3, "group"), (1.5, "whole"), (1.5, "window"))
+        query = Query(Items([]), relations, kinds)
+        if self.chance(0.65):
+            query.where = self.boolean(visible, depth)
+        if way == "group":
+            self.grouped(query, scope, outer)
+        elif way == "whole":
+            query.select = Items([self.aggregate(kind, scope) for kind in kinds])
+            if self.chance(0.3):
+                query.having = self.boolean_of_aggregates(scope, [])
+        elif way == "window":
+            unique = [name for name, kind in scope if name.endswith(".u")]
+            query.select = Items([self.window(kind, visible, unique) for kind in kinds])
+        else:
+            query.select = Items([self.value(kind, visible, 2) for kind in kinds])
+            query.distinct = self.chance(0.2)
+        for number, item in enumerate(query.select.items):
+            query.select.items[number] = Expression("item", item, f" AS o{number}")
+        query.select.least = len(kinds) if exact else 1
+        return query
+
+    def grouped(self, query, scope, outer):
+        kinds = query.kinds
+        keys = [self.random.choice(scope) for _ in range(self.random.randint(1, 3))] if scope else []
+        keys = list(dict.fromkeys(keys))
+        names = [name for name, _ in keys]
+        form = self.pick((6, "plain"), (2, "sets"), (1, "rollup"), (1, "cube"))
+        if not names:
+            query.select = Items([self.aggregate(kind, scope) for kind in kinds])
+            return
+        if form == "plain":
+            query.group = Items([Expression("key", name) for name in names])
+        elif form == "sets":
+            sets = [names, []] + [[name] for name in names]
+            sets = self.random.sample(sets, self.random.randint(1, len(sets)))
+            # Each key is in one of them, or it is no key.
+            if not all(any(name in chosen for chosen in sets) for name in names):
+                sets.append(names)
+            if self.chance(0.15):
+                sets.append(self.random.choice(sets))
+            sets = [Expression("key", "(" + ", ".join(chosen) + ")") for chosen in sets]
+            query.group = Expression("keys", "GROUPING SETS (", Items(sets), ")")
+        else:
+            query.group = Expression("keys", f"{form.upper()} (" + ", ".join(names) + ")")
+        items = []
+        for kind in kinds:
+            same = [name for name, of in keys if of == kind]
+            if same and self.chance(0.6):
+                items.append(Expression(kind, self.random.choice(same)))
+            elif kind == "int" and form != "plain" and self.chance(0.3):
+                items.append(Expression(kind, f"GROUPING({self.random.choice(names)})"))
+            elif self.chance(0.2) and form == "plain":
+                items.append(self.value(kind, keys + outer, 1))
+            else:
+                items.append(self.aggregate(kind, scope))
+        query.select = Items(items)
+        if self.chance(0.3):
+            query.having = self.boolean_of_aggregates(scope, keys)
+
+    def relations(self, outer):
+        count = self.pick((5, 1), (4, 2), (1.5, 3))
+        relations, scope = [], []
+        for number in range(count):
+            alias = f"r{self.alias()}"
+            source, columns = self.source()
+            here = [(f"{alias}.{name}", kind) for name, kind in columns]
+            if number == 0:
+                relations.append(Relation(source, alias))
+            else:
+                join = self.pick(
+                    (3, "JOIN"), (3, "LEFT JOIN"), (3, "RIGHT JOIN"), (2, "FULL JOIN"), (1, "CROSS JOIN"),
+                )
+                on = None if join == "CROSS JOIN" else self.on(scope, here)
+                if number == 1 and join not in ("CROSS JOIN", "FULL JOIN") and self.chance(0.08):
+                    on = self.using(scope, here) or on
+                relations.append(Relation(source, alias, join, on))
+            scope += here
+        return relations, scope
+
+    def source(self):
+        if self.ctes and self.chance(0.5):
+            name = self.random.choice(list(self.ctes))
+            return name, self.ctes[name]
+        if self.budget > 2 and self.chance(0.15):
+            self.budget -= 3
+            query = self.select([], self.kinds(), exact=True)
+            if self.chance(0.3):
+                columns = range(1, len(query.kinds) + 1)
+                query.order = Items([Expression("order", f"{n} {self.direction()}") for n in columns], least=len(columns))
+                if self.chance(0.5):
+                    query.limit = self.random.choice([0, 1, 3, 5])
+            return query, [(f"o{n}", kind) for n, kind in enumerate(query.kinds)]
+        name = self.random.choice(list(self.tables))
+        return name, self.tables[name]
+
+    def on(self, scope, here):
+        """A condition of a join: mostly of keys that are equal, mostly with more."""
+        same = [(a, b) for a, kind in scope for b, other in here if kind == other and kind != "bool"]
+        parts = []
+        if same and self.chance(0.75):
+            for a, b in self.random.sample(same, min(len(same), self.pick((4, 1), (1, 2)))):
+                operator = self.pick((8, "="), (1, "IS NOT DISTINCT FROM"), (1, "<"), (1, "<="), (1, "<>"))
+                parts.append(Expression("bool", f"({a} {operator} {b})"))
+        if not parts or self.chance(0.3):
+            parts.append(self.plain_boolean(scope + here, 2))
+        if len(parts) == 1:
+            return parts[0]
+        return Expression("bool", "(", Items(parts, self.pick((5, " AND "), (1, " OR "))), ")")
+
+    def using(self, scope, here):
+        """The name of a column of both sides."""
+        both = [name.split(".")[1] for name, kind in scope if any(other.split(".")[1] == name.split(".")[1] and kind == of for other, of in here)]
+        return Expression("using", self.random.choice(both)) if both else None
+
+    # Booleans
+
+    def plain_boolean(self, scope, depth):
+        """A condition without subqueries."""
+        budget, self.budget = self.budget, 0
+        condition = self.boolean(scope, depth)
+        self.budget = budget
+        return condition
+
+    def boolean(self, scope, depth):
+        if depth > 0 and self.chance(0.5):
+            inner = lambda: self.boolean(scope, depth - 1)
+            form = self.pick((4, "and"), (4, "or"), (2, "not"), (1, "case"), (1, "is"), (0.5, "distinct"), (0.5, "coalesce"), (0.3, "="))
+            if form in ("and", "or"):
+                return Expression("bool", "(", Items([inner() for _ in range(self.pick((4, 2), (1, 3)))], f" {form.upper()} "), ")")
+            if form == "not":
+                return Expression("bool", "(NOT ", inner(), ")")
+            if form == "case":
+                parts = ["CASE WHEN ", inner(), " THEN ", inner()]
+                if self.chance(0.3):
+                    parts += [" WHEN ", inner(), " THEN ", inner()]
+                if self.chance(0.7):
+                    parts += [" ELSE ", inner()]
+                return Expression("bool", "(", *parts, " END)")
+            if form == "is":
+                return Expression("bool", "(", inner(), " IS ", self.random.choice(["", "NOT "]), self.random.choice(["TRUE", "FALSE", "NULL", "UNKNOWN"]), ")")
+            if form == "coalesce":
+                return Expression("bool", "coalesce(", inner(), ", ", inner(), ")")
+            if form == "=":
+                return Expression("bool", "(", inner(), self.random.choice([" = ", " <> "]), inner(), ")")
+            # IS DISTINCT FROM binds tighter than AND.
+            return Expression("bool", "(", self.value("int", scope, 0), " IS ", self.random.choice(["", "NOT "]), "DISTINCT FROM ", self.value("int", scope, 0), self.random.choice([" AND ", " OR "]), inner(), ")")
+        return self.predicate(scope)
+
+    def predicate(self, scope):
+        kind = self.random.choice([kind for _, kind in scope] or ["int"])
+        negated = self.random.choice(["", "NOT "])
+        forms = [(5, "compare"), (2, "null"), (1.5, "between"), (2, "list"), (1, "distinct")]
+        if kind == "text":
+            forms.append((3, "like"))
+        if kind == "bool":
+            forms.append((4, "bool"))
+        if self.budget > 2:
+            forms += [(2.5, "in"), (2, "exists"), (1.5, "scalar"), (0.7, "any")]
+        form = self.pick(*forms)
+        if form == "bool":
+            return self.value("bool", scope, 0)
+        if form == "null":
+            return Expression("bool", "(", self.value(kind, scope, 1), f" IS {negated}NULL)")
+        if form == "between":
+            return Expression("bool", "(", self.value(kind, scope, 1), f" {negated}BETWEEN ", self.value(kind, scope, 0), " AND ", self.value(kind, scope, 0), ")")
+        if form == "list":
+            count = self.pick((1, 1), (2, 2), (1, 3), (1, 5))
+            items = [self.literal(kind) if self.chance(0.8) else self.value(kind, scope, 0) for _ in range(count)]
+            if self.chance(0.1):
+                items.append(Expression(kind, "NULL"))
+            return Expression("bool", "(", self.value(kind, scope, 0 if self.chance(0.8) else 1), f" {negated}IN (", Items(items), "))")
+        if form == "like":
+            operator = self.random.choice(["LIKE", "ILIKE"])
+            return Expression("bool", "(", self.value("text", scope, 0), f" {negated}{operator} ", quoted(self.random.choice(PATTERNS)), " ESCAPE '\\')")
+        if form == "in":
+            self.budget -= 3
+            query = self.subquery(scope, [kind])
+            return Expression("bool", "(", self.value(kind, scope, 0 if self.chance(0.8) else 1), f" {negated}IN (", query, "))")
+        if form == "any":
+            self.budget -= 3
+            operator = self.operator()
+            quantifier = self.random.choice(["ANY", "ALL"])
+            return Expression("bool", "(", self.value(kind, scope, 0), f"{operator}{quantifier} (", self.subquery(scope, [kind]), "))")
+        if form == "exists":
+            self.budget -= 3
+            return Expression("bool", f"({negated}EXISTS (", self.subquery(scope, ["int"]), "))")
+        if form == "scalar":
+            self.budget -= 3
+            return Expression("bool", "(", self.value(kind, scope, 0), self.operator(), self.scalar(scope, kind), ")")
+        right = kind
+        if kind in NUMBERS and self.chance(0.3):
+            right = self.random.choice(NUMBERS)
+        if kind == "date" and self.chance(0.3):
+            right = "time"
+        if form == "distinct":
+            return Expression("bool", "(", self.value(kind, scope, 1), f" IS {negated}DISTINCT FROM ", self.value(right, scope, 1), ")")
+        return Expression("bool", "(", self.value(kind, scope, 1), self.operator(), self.value(right, scope, 1), ")")
+
+    def operator(self):
+        return self.random.choice([" = ", " = ", " <> ", " < ", " <= ", " > ", " >= "])
+
+    def subquery(self, scope, kinds):
+        """A query in an expression: correlated or not."""
+        outer = scope if self.chance(0.5) else []
+        query = self.select(outer, kinds, exact=True)
+        if self.chance(0.1):
+            query.order = Items([Expression("order", f"{n} {self.direction()}") for n in range(1, len(kinds) + 1)], least=len(kinds))
+            query.limit = self.random.choice([0, 1, 3])
+        elif self.chance(0.05):
+            query.operator, query.other = self.set_operator(), self.select([], kinds, exact=True)
+        return query
+
+    def scalar(self, scope, kind):
+        """A subquery of one row: an aggregate of all."""
+        relations, inner = self.relations([])
+        outer = scope if self.chance(0.5) else []
+        query = Query(Items([Expression("item", self.aggregate(kind, inner), " AS o0")]), relations, [kind])
+        if outer and inner:
+            query.where = self.boolean(inner + outer, 1)
+        elif self.chance(0.6):
+            query.where = self.boolean(inner, 1)
+        if self.chance(0.1):
+            query.having = self.boolean_of_aggregates(inner, [])
+        return Expression(kind, "(", query, ")")
+
+    def boolean_of_aggregates(self, scope, keys):
+        parts = []
+        for _ in range(self.pick((3, 1), (1, 2))):
+            if keys and self.chance(0.4):
+                parts.append(self.boolean(keys, 1))
+            else:
+                kind = self.random.choice(["int", "float", "text"])
+                right = self.literal(kind)
+                if self.budget > 3 and self.chance(0.3):
+                    self.budget -= 3
+                    right = self.scalar([], kind)
+                parts.append(Expression("bool", "(", self.aggregate(kind, scope), self.operator(), right, ")"))
+        return Expression("bool", "(", Items(parts, self.random.choice([" AND ", " OR "])), ")")
+
+    # Aggregates and windows
+
+    def aggregate(self, kind, scope):
+        """An aggregate of a kind, over columns of this query: with others it would be one of the query around."""
+        budget, self.budget = self.budget, 0
+        argument = lambda of: self.value(of, scope, 1)
+        filtered = Expression("filter", " FILTER (WHERE ", self.boolean(scope, 1), ")") if self.chance(0.15) else ""
+        distinct = "DISTINCT " if self.chance(0.2) else ""
+        if kind == "int":
+            form = self.pick((2, "star"), (3, "count"), (3, "sum"), (2, "min"))
+            if form == "star":
+                result = Expression(kind, "count(*)", filtered)
+            elif form == "count":
+                of = self.random.choice([kind for _, kind in scope] or ["int"])
+                result = Expression(kind, f"count({distinct}", argument(of), ")", filtered)
+            elif form == "sum":
+                result = Expression(kind, f"sum({distinct}", argument("int"), ")", filtered)
+            else:
+                result = Expression(kind, self.random.choice(["min(", "max("]), argument("int"), ")", filtered)
+        elif kind == "float" and self.chance(0.6):
+            of = self.random.choice(["int", "float"])
+            distinct = distinct if of == "int" else ""
+            name = self.pick((3, "avg"), (2, "sum")) if of == "float" else "avg"
+            result = Expression(kind, f"{name}({distinct}", argument(of), ")", filtered)
+        elif kind == "bool":
+            result = Expression(kind, self.random.choice(["bool_and(", "bool_or("]), argument("bool"), ")", filtered)
+        elif kind == "text" and "text" in [of for _, of in scope] and self.chance(0.3):
+            text = Expression("text", self.random.choice([name for name, of in scope if of == "text"]))
+            result = Expression(kind, "string_agg(", text, ", ',' ORDER BY ", text, " ", self.direction(), ")", filtered)
+        else:
+            result = Expression(kind, self.random.choice(["min(", "max("]), argument(kind), ")", filtered)
+        self.budget = budget
+        return result
+
+    def window(self, kind, scope, unique):
+        """A window function of a kind; where rows of the same rank could be told apart, all columns decide the order."""
+        if not scope or self.chance(0.2):
+            return self.value(kind, scope, 1)
+        budget, self.budget = self.budget, 0
+        partition = f"PARTITION BY {self.random.choice(scope)[0]} " if self.chance(0.6) else ""
+        total = ", ".join([f"{self.random.choice(scope)[0]} {self.direction()}"] + [f"{name} {self.direction()}" for name in unique])
+        some = f"{self.random.choice(scope)[0]} {self.direction()}"
+        frames = ["", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", " ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING", " GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING"]
+        # A table that is joined twice, or none that has a number for each row, leaves rows that nothing tells apart.
+        is_total = bool(unique)
+        form = self.pick((2, "rank"), (3, "aggregate"), (1, "all"), (2 if is_total else 0, "row"))
+        if form == "rank" and kind == "int":
+            result = Expression(kind, self.random.choice(["rank()", "dense_rank()"]), f" OVER ({partition}ORDER BY {some})")
+        elif form == "rank" and kind == "float":
+            result = Expression(kind, self.random.choice(["percent_rank()", "cume_dist()"]), f" OVER ({partition}ORDER BY {some})")
+        elif form == "row" and kind == "int" and self.chance(0.5):
+            result = Expression(kind, f"row_number() OVER ({partition}ORDER BY {total})")
+        elif form == "row" and kind != "bool":
+            name = self.random.choice(["lag(", "lead(", "first_value(", "last_value("])
+            frame = self.random.choice(frames[:5]) if name in ("first_value(", "last_value(") else ""
+            result = Expression(kind, name, self.value(kind, scope, 0), f") OVER ({partition}ORDER BY {total}{frame})")
+        elif form == "all":
+            result = Expression(kind, self.plain_aggregate(kind, scope), f" OVER ({partition.strip()})")
+        else:
+            frame = self.random.choice(frames) if is_total else ""
+            result = Expression(kind, self.plain_aggregate(kind, scope), f" OVER ({partition}ORDER BY {total if is_total else some}{frame})")
+        self.budget = budget
+        return result
+
+    def plain_aggregate(self, kind, scope):
+        if kind == "int":
+            name = self.random.choice(["count(", "sum(", "min(", "max("])
+        elif kind == "bool":
+            name = self.random.choice(["bool_and(", "bool_or("])
+        else:
+            name = self.random.choice(["min(", "max("])
+        return Expression(kind, name, self.value(kind, scope, 0), ")")
+
+    # Values
+
+    def literal(self, kind):
+        if kind == "int":
+            return Expression(kind, str(self.random.choice([0, 1, 2, 3, -1, 5, 10, 100])))
+        if kind == "small":
+            return Expression(kind, f"CAST({self.random.choice([0, 1, 2, 5])} AS INTEGER)")
+        if kind == "float":
+            return Expression(kind, f"CAST('{self.random.choice(['0', '-0.0', '1', '1.5', '-2.25', 'NaN', 'Infinity', '10'])}' AS DOUBLE)")
+        if kind == "text":
+            return Expression(kind, quoted(self.random.choice(TEXTS)))
+        if kind == "bool":
+            return Expression(kind, self.random.choice(["TRUE", "FALSE"]))
+        if kind == "date":
+            return Expression(kind, f"DATE '{self.random.choice(TIMES)[:10]}'")
+        if kind == "time":
+            return Expression(kind, f"TIMESTAMP '{self.random.choice(TIMES)}'")
+        if kind == "zoned":
+            return Expression(kind, f"CAST('{self.random.choice(TIMES)}+00:00' AS TIMESTAMP WITH TIME ZONE)")
+        return Expression(kind, f"CAST({self.random.choice(['0', '1', '1.5', '-2.25', '10'])} AS DECIMAL(9,2))")
+
+    def value(self, kind, scope, depth):
+        same = [name for name, of in scope if of == kind]
+        if depth <= 0 or self.chance(0.4):
+            if same and self.chance(0.85):
+                return Expression(kind, self.random.choice(same))
+            if kind == "int" and self.chance(0.1):
+                return Expression(kind, "CAST(NULL AS BIGINT)")
+            return self.literal(kind)
+        if self.budget > 2 and self.chance(0.15):
+            self.budget -= 3
+            return self.scalar(scope, kind)
+        inner = lambda of=kind: self.value(of, scope, depth - 1)
+        condition = lambda: self.boolean(scope, 1)
+        form = self.pick((2, "case"), (1, "switch"), (2, "coalesce"), (1, "nullif"), (1, "greatest"), (6, "own"))
+        if form == "case":
+            return Expression(kind, "CASE WHEN ", condition(), " THEN ", inner(), *([" ELSE ", inner()] if self.chance(0.7) else []), " END")
+        if form == "switch":
+            of = self.random.choice([of for _, of in scope] or ["int"])
+            whens = []
+            for _ in range(self.pick((2, 1), (2, 2))):
+                whens += [" WHEN ", self.value(of, scope, 0), " THEN ", inner()]
+            return Expression(kind, "CASE ", self.value(of, scope, 0), *whens, *([" ELSE ", inner()] if self.chance(0.7) else []), " END")
+        if form == "coalesce":
+            return Expression(kind, "coalesce(", inner(), ", ", inner(), ")")
+        if form == "nullif":
+            return Expression(kind, "nullif(", inner(), ", ", inner(), ")")
+        if form == "greatest" and kind != "bool":
+            return Expression(kind, self.random.choice(["greatest(", "least("]), inner(), ", ", inner(), ")")
+        return self.own(kind, inner, scope)
+
+    def own(self, kind, inner, scope):
+        """What there is for one kind alone."""
+        if kind == "int":
+            return self.pick(
+                (3, lambda: Expression(kind, "(", inner(), self.random.choice([" + ", " - ", " * "]), inner(), ")")),
+                (1, lambda: Expression(kind, "(- ", inner(), ")")),
+                (1, lambda: Expression(kind, "abs(", inner(), ")")),
+                (1, lambda: Expression(kind, "(", inner(), f" % {self.random.choice([2, 3])})")),
+                (1, lambda: Expression(kind, "CAST(length(", inner("text"), ") AS BIGINT)")),
+                (1, lambda: Expression(kind, "CAST(", inner("bool"), " AS BIGINT)")),
+                (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'quarter', 'week', 'hour'])} FROM ", inner("time"), ") AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "CAST(", inner("small"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "(", inner(), explained.INTEGER_DIVISION, f"{self.random.choice([2, 3, -2])})")),
+                (0.5, lambda: Expression(kind, explained.TRUNCATION[0], inner("decimal"), explained.TRUNCATION[1])),
+                (0.5, lambda: Expression(kind, "TRY_CAST(", inner("text"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "CAST(", inner("date"), " - ", inner("date"), " AS BIGINT)")),
+                (0.5, lambda: Expression(kind, "CAST(strpos(", inner("text"), f", {quoted(self.random.choice(['a', 'b', '']))}) AS BIGINT)")),
+            )()
+        if kind == "small":
+            return Expression(kind, "CAST(", inner("int"), " AS INTEGER)")
+        if kind == "float":
+            return self.pick(
+                (3, lambda: Expression(kind, "(", inner(), self.random.choice([" + ", " - ", " * "]), inner(), ")")),
+                (1, lambda: Expression(kind, "CAST(", inner(self.random.choice(["int", "decimal"])), " AS DOUBLE)")),
+                (1, lambda: Expression(kind, "abs(", inner(), ")")),
+                (1, lambda: Expression(kind, "(- ", inner(), ")")),
+                (1, lambda: Expression(kind, self.random.choice(["floor(", "ceil("]), inner(), ")")),
+                (0.5, lambda: Expression(kind, "CAST(extract(epoch FROM ", inner("time"), ") AS DOUBLE)")),
+            )()
+        if kind == "text":
+            return self.pick(
+                (2, lambda: Expression(kind, "(", inner(), " || ", inner(), ")")),
+                (1, lambda: Expression(kind, "concat(", inner(), ", ", inner(), ")")),
+                (1, lambda: Expression(kind, self.random.choice(["upper(", "lower(", "trim(", "reverse("]), inner(), ")")),
+                (1, lambda: Expression(kind, "substr(", inner(), f", {self.random.choice([1, 2])}, {self.random.choice([0, 1, 2])})")),
+                (1, lambda: Expression(kind, "replace(", inner(), ", 'a', 'b')")),
+                (0.5, lambda: Expression(kind, self.random.choice(["left(", "right("]), inner(), f", {self.random.choice([0, 1, 2])})")),
+                (0.5, lambda: Expression(kind, "lpad(", inner(), f", {self.random.choice([1, 3])}, 'xy')")),
+                (0.5, lambda: Expression(kind, "split_part(", inner(), ", 'a', 1)")),
+                (1, lambda: Expression(kind, "CAST(", inner(self.random.choice(["int", "small", "decimal", "date", "bool"])), " AS VARCHAR)")),
+            )()
+        if kind == "bool":
+            return self.plain_boolean(scope, 1)
+        if kind == "date":
+            return self.pick(
+                (2, lambda: Expression(kind, "CAST((", inner(), f" + INTERVAL '{self.random.choice(INTERVALS)}') AS DATE)")),
+                (1, lambda: Expression(kind, "CAST(", inner("time"), " AS DATE)")),
+                (1, lambda: Expression(kind, "(", inner(), f" + {self.random.choice([1, 31, -5])})")),
+                (1, lambda: Expression(kind, f"CAST(date_trunc('{self.random.choice(['month', 'year', 'week'])}', ", inner(), ") AS DATE)")),
+            )()
+        if kind == "time":
+            return self.pick(
+                (2, lambda: Expression(kind, "(", inner(self.random.choice(["time", "date"])), f" {self.random.choice('+-')} INTERVAL '{self.random.choice(INTERVALS)}')")),
+                (1, lambda: Expression(kind, f"date_trunc('{self.random.choice(['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'])}', ", inner(), ")")),
+                (1, lambda: Expression(kind, "CAST(", inner("date"), " AS TIMESTAMP)")),
+                (1, lambda: Expression(kind, "(", inner("zoned"), f" AT TIME ZONE '{self.random.choice(ZONES)}')")),
+                (0.5, lambda: Expression(kind, "CAST(", inner("zoned"), " AS TIMESTAMP)")),
+            )()
+        if kind == "zoned":
+            return self.pick(
+                (2, lambda: Expression(kind, "(", inner("time"), f" AT TIME ZONE '{self.random.choice(ZONES)}')")),
+                (1, lambda: Expression(kind, "(", inner(), f" + INTERVAL '{self.random.choice(['36 hours', '-90 seconds'])}')")),
+                (0.5, lambda: Expression(kind, "CAST(", inner("time"), " AS TIMESTAMP WITH TIME ZONE)")),
+            )()
+        return self.pick(
+            (2, lambda: Expression(kind, "(", inner(), self.random.choice([" + ", " - "]), inner(), ")")),
+            (1, lambda: Expression(kind, "(- ", inner(), ")")),
+            (1, lambda: Expression(kind, "CAST(", inner("int"), " AS DECIMAL(9,2))")),
+        )()
