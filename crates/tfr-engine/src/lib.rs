@@ -56,7 +56,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(floats::ComparableFloats::default()));
     rules.push(Arc::new(checked));
     // Behind all that make casts.
-    //TMP rules.push(Arc::new(text_casts::CheckTextCasts::default()));
+    rules.push(Arc::new(text_casts::CheckTextCasts::default()));
     rules
 }
 
