@@ -9,6 +9,7 @@ use tfrecord_framing::Position;
 use crate::mapping::FeatureKind;
 use crate::options::Choice;
 use crate::reader::HAS_FEATURE_LISTS;
+use crate::text::NoTextError;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -185,6 +186,9 @@ pub enum ErrorKind {
         /// What it is instead.
         reason: String,
     },
+    /// A value that has no text, in a column that is written as text.
+    #[error(transparent)]
+    NoText(#[from] NoTextError),
     /// A value without a text form.
     #[error("column {column:?}: a value of type {data_type} has no text form")]
     Text {
@@ -388,6 +392,7 @@ impl Error {
             ErrorKind::OutOfRange { column, data_type, target, .. } => {
                 Some(out_of_range_hint(column, data_type, target))
             }
+            ErrorKind::NoText(error) => Some(error.hint()),
             ErrorKind::Tensor { column: Some(column), .. } => {
                 Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
             }
@@ -450,6 +455,7 @@ impl Error {
             | ErrorKind::Tensor { row, .. }
             | ErrorKind::NotInVocabulary { row, .. }
             | ErrorKind::RecordTooLong { row, .. } => *row = count(*row),
+            ErrorKind::NoText(error) => error.row = count(error.row),
             _ => {}
         }
         self

@@ -70,6 +70,7 @@ mod options;
 mod reader;
 mod record_buffer;
 mod tensor;
+pub mod text;
 mod unframed;
 mod vocabulary;
 mod wire;

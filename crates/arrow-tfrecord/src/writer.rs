@@ -9,7 +9,7 @@ pub(crate) mod shred;
 mod sink;
 pub(crate) mod tensor;
 
-pub(crate) use convert::default_values;
+pub(crate) use convert::{default_values, integers};
 
 pub use encoder::{BoundBatch, Encoder};
 pub use feature::{BoundFeature, FeatureBytes, FeatureValues};

@@ -19,6 +19,7 @@ mod overflow;
 mod sample;
 mod set_operations;
 mod subqueries;
+mod text_casts;
 mod time_zones;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(Arc::new(ScalarUDF::new_from_impl(grouping_sets::Unordered::default())));
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
+    functions.extend(text_casts::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates::exact_aggregates());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
@@ -60,6 +62,8 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     // Behind those that make comparisons and sums.
     rules.push(Arc::new(floats::ComparableFloats::default()));
     rules.push(Arc::new(checked));
+    // Behind all that make casts.
+    rules.push(Arc::new(text_casts::CheckTextCasts::default()));
     rules
 }
 

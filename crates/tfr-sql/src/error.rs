@@ -295,6 +295,12 @@ pub enum Error {
         /// Their name.
         column: String,
     },
+    /// A table without columns, of a format whose rows are nothing but values.
+    #[error("{}: the query has no columns, and such a file holds no rows without them", path.display())]
+    NoColumns {
+        /// The target.
+        path: PathBuf,
+    },
     /// A file of a table.
     #[error("{}: cannot be written", path.display())]
     WriteFile {
@@ -391,6 +397,7 @@ impl Error {
                 }
                 _ => "write .arrow or .jsonl instead, or leave it out".to_owned(),
             }),
+            Self::NoColumns { .. } => Some("write .arrow or .jsonl instead, or select a column".to_owned()),
             Self::TwoColumns { column, .. } => Some(format!("rename one of them: ... AS {column}_2")),
             Self::Record { error, .. } => error.hint(),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {

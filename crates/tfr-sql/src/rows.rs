@@ -11,6 +11,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
+use arrow_tfrecord::text::find_without_text;
 
 use crate::cli::RowFormat;
 
@@ -39,9 +40,17 @@ impl RowWriter {
     }
 
     /// Appends `batch` to `out`.
+    ///
+    /// # Errors
+    /// A value that has no text: a [`NoTextError`](arrow_tfrecord::text::NoTextError).
     pub fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(());
+        }
+        for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+            if let Some(found) = find_without_text(column) {
+                return Err(ArrowError::ExternalError(Box::new(found.in_column(field.name(), self.rows))));
+            }
         }
         match self.format {
             RowFormat::Table => self.write_table(batch, out)?,

@@ -130,7 +130,7 @@ impl WriteTable<'_> {
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
     }
 
-    /// Refuses columns that the format does not have, and two of one name, before anything runs.
+    /// Refuses columns that the format does not have, two of one name, and none, before anything runs.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
         let columns: Vec<_> = nested.cloned().collect();
@@ -141,6 +141,10 @@ impl WriteTable<'_> {
             && let Some(column) = schema.fields().iter().find(|field| !types::is_in_parquet(field.data_type()))
         {
             return Err(Error::NotInParquet { path: self.target.path.clone(), column: Arc::clone(column) });
+        }
+        // A reader would find no rows.
+        if schema.fields().is_empty() && matches!(self.target.format, TableFormat::Csv | TableFormat::Parquet) {
+            return Err(Error::NoColumns { path: self.target.path.clone() });
         }
         // Readers of JSON keep one of them, those of Parquet refuse the file.
         let mut names = HashSet::new();

@@ -100,6 +100,8 @@ fn kind(kind: &FindingKind) -> &'static str {
         FindingKind::Unreadable(_) => "unreadable",
         FindingKind::Figures { .. } => "figures",
         FindingKind::MixedForms(_) => "mixed-forms",
+        FindingKind::UnmappedFeatures { .. } => "unmapped-features",
+        FindingKind::ChangedManifest { .. } => "changed-manifest",
         FindingKind::MissingShard => "missing-shard",
         FindingKind::UnlistedShard => "unlisted-shard",
         FindingKind::MissingSidecar => "missing-sidecar",

@@ -10,6 +10,9 @@ use crate::form::FormDifference;
 use crate::manifest::ShardEntry;
 use crate::names::{MANIFEST_NAME, SUCCESS_NAME};
 
+/// Features that the text of a finding names.
+const MOST_FEATURES: usize = 5;
+
 /// One thing that is wrong with a file or a directory. Its text is one line:
 /// `shards/a.tfrecord: record 3 at byte 64: truncated, 7 bytes lost`.
 ///
@@ -55,6 +58,18 @@ pub enum FindingKind {
     },
     /// The records do not have the form of those of another input; so the new set tells none.
     MixedForms(FormDifference),
+    /// Records have features that are not those of the manifest's columns: it was changed, or the records are of another set.
+    UnmappedFeatures {
+        /// The features: `feature "x"`, `feature list "x"`.
+        features: Vec<String>,
+    },
+    /// The manifest is not as it was written.
+    ChangedManifest {
+        /// The CRC-32C that it states.
+        expected: u32,
+        /// That of its content.
+        found: u32,
+    },
     /// A shard that the manifest lists is not there.
     MissingShard,
     /// The manifest does not list a shard that is there.
@@ -156,6 +171,18 @@ impl fmt::Display for FindingKind {
             Self::Unreadable(error) => error.fmt(f),
             Self::Figures { expected, found } => expected.compare(found, f),
             Self::MixedForms(difference) => write!(f, "{difference}; the new set tells no types"),
+            Self::UnmappedFeatures { features } => {
+                let (shown, more) = features.split_at(features.len().min(MOST_FEATURES));
+                let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+                let shown = shown.join(", ");
+                write!(f, "its records have {shown}{more}, and no column of {MANIFEST_NAME} is read from there")
+            }
+            Self::ChangedManifest { expected, found } => {
+                write!(
+                    f,
+                    "changed after it was written: it states the CRC-32C {expected:08x}, and that of its content is {found:08x}"
+                )
+            }
             Self::MissingShard => write!(f, "missing, though {MANIFEST_NAME} lists it"),
             Self::UnlistedShard => write!(f, "not of the set: {MANIFEST_NAME} does not list it"),
             Self::MissingSidecar => {

@@ -3,6 +3,7 @@
 //! Its JSON is described by `schemas/manifest.schema.json`. Fields may be added in a minor version, and readers pass
 //! over what they do not know.
 
+mod checksum;
 mod contradiction;
 pub(crate) mod scalar;
 
@@ -20,13 +21,14 @@ use serde_json::Value;
 use tfrecord_framing::Compression;
 
 use crate::error::{AtPath, ErrorKind, Result};
+use crate::finding::FindingKind;
 use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
 use crate::schema::SchemaDescription;
 use crate::sharding::Sharding;
 use crate::sidecar::SidecarEntry;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 4 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 5 };
 
 /// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
 /// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
@@ -559,14 +561,28 @@ impl Manifest {
         describing.map(|sidecar| sidecar.path.as_str())
     }
 
-    /// As JSON, for people to read too.
+    /// As JSON, for people to read too, with a checksum of all of it: `manifest_crc32c`, since format 1.5.
     ///
     /// # Errors
     /// Never in practice; JSON has a form for every field.
     pub fn to_json(&self) -> Result<Vec<u8>> {
-        let mut json = serde_json::to_vec_pretty(self)?;
-        json.push(b'\n');
-        Ok(json)
+        checksum::to_json(self)
+    }
+
+    /// Compares a manifest with the checksum that it states of itself, if it states one.
+    pub(crate) fn changed(json: &[u8]) -> Option<FindingKind> {
+        checksum::mismatch(json).map(|(expected, found)| FindingKind::ChangedManifest { expected, found })
+    }
+
+    /// How the columns stand in the records, if these have features and the manifest specifies their columns in a form that
+    /// can be read.
+    pub(crate) fn to_mapping(&self) -> Option<Mapping> {
+        let has_features = matches!(self.record_type, Some(RecordType::Example | RecordType::SequenceExample));
+        if !has_features || self.layout != SetLayout::Shards {
+            return None;
+        }
+        let (schema, options) = (self.arrow_schema().ok()??, self.mapping_options().ok()?);
+        Mapping::try_new(&schema, &options.with_strict(false)).ok()
     }
 }
 

@@ -1,16 +1,19 @@
 //! [`verify`]: everything that is wrong with files and sets.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
+use arrow_tfrecord::FeatureNames;
 use rayon::prelude::*;
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::finding::{Finding, FindingKind, ShardFigures};
-use crate::frames::{OnDamage, read_through};
+use crate::frames::{FrameSink, OnDamage, read_through};
 use crate::input::{InputFile, Inputs, first_path};
 use crate::manifest::Manifest;
+use crate::names::MANIFEST_NAME;
 use crate::progress::Progress;
 use crate::sidecar::SidecarEntry;
 use crate::stored::Input;
@@ -35,9 +38,10 @@ pub struct Verification {
 ///
 /// * In a file: checksums, lengths, what is cut or left over, zero padding, the ends of compressed streams. All damage
 ///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
-///   looked at.
+///   looked at, but for the names of features in the first 1000 records of a shard.
 /// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
-///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read, a missing `_SUCCESS`, what killed runs have left,
+///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read or does not have the features of the records, a manifest that is
+///   not as it was written, a missing `_SUCCESS`, what killed runs have left,
 ///   and files beside the shards that are not as the manifest tells.
 /// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
 ///   there is a manifest it tells which files are shards.
@@ -89,17 +93,50 @@ pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Resu
         verification.file_bytes += figures.file_bytes;
         verification.findings.extend(findings);
     }
-    verification.findings.extend(sidecars(&files));
+    verification.findings.extend(beside(&files));
     Ok(verification)
 }
 
-/// What is wrong with the files beside the shards of sets.
-fn sidecars(files: &[InputFile]) -> Vec<Finding> {
+/// Records of each shard whose features are compared with the columns of the manifest: as many as readers look at.
+const NAMED_RECORDS: usize = 1000;
+
+/// Collects the names of features in the first records of a file.
+struct FirstNames {
+    /// Records that are still to be looked at.
+    left: usize,
+    names: FeatureNames,
+}
+
+impl FrameSink for FirstNames {
+    fn push(&mut self, frame: &[u8]) {
+        let Some(left) = self.left.checked_sub(1) else { return };
+        self.left = left;
+        let end = frame.len().saturating_sub(FOOTER_LEN);
+        let payload = frame.get(HEADER_LEN..end).unwrap_or_default();
+        // What is not a record of features has no names to compare.
+        let _ = self.names.observe(payload, Position::default());
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What is wrong with the manifests of sets, and with the other files beside their shards.
+fn beside(files: &[InputFile]) -> Vec<Finding> {
     let of_sets = files.iter().filter(|file| !file.named);
     let sets: BTreeMap<&Path, (&InputFile, &Manifest)> =
         of_sets.filter_map(|file| Some((file.origin(), (file, &*file.listed.as_ref()?.0)))).collect();
     let mut findings = Vec::new();
     for (dir, (file, manifest)) in sets {
+        let path = dir.join(MANIFEST_NAME);
+        let mut json = Vec::new();
+        // Whether it can be read is known.
+        if file.open_beside(&path).and_then(|mut read| read.read_to_end(&mut json)).is_ok()
+            && let Some(changed) = Manifest::changed(&json)
+        {
+            findings.push(Finding::new(&path, changed));
+        }
         for listed in &manifest.sidecars {
             let path = dir.join(&listed.path);
             let read = file.open_beside(&path).and_then(|content| SidecarEntry::read(&listed.path, content));
@@ -120,7 +157,16 @@ fn sidecars(files: &[InputFile]) -> Vec<Finding> {
 }
 
 fn verify_file(input: &InputFile, progress: &Progress) -> Result<(ShardFigures, Vec<Finding>)> {
-    match read_through(input, OnDamage::PassOver, progress, &mut ()) {
+    let mapping = input.listed.as_ref().and_then(|(manifest, _)| manifest.to_mapping());
+    let mut names =
+        FirstNames { left: if mapping.is_some() { NAMED_RECORDS } else { 0 }, names: FeatureNames::default() };
+    let read = read_through(input, OnDamage::PassOver, progress, &mut names).map(|(figures, mut findings)| {
+        let unmapped = mapping.map(|mapping| names.names.unmapped(&mapping)).filter(|features| !features.is_empty());
+        let finding = unmapped.map(|features| Finding::new(&input.path, FindingKind::UnmappedFeatures { features }));
+        findings.extend(finding);
+        (figures, findings)
+    });
+    match read {
         Err(error) if !matches!(error.kind(), ErrorKind::Stopped) => {
             Ok((ShardFigures::default(), vec![Finding::new(&input.path, FindingKind::Unreadable(error))]))
         }

@@ -9,7 +9,8 @@
 //! | median, quantiles, histograms | exact where the former are, and for some thousand values, then by rank within 1 % (KLL) |
 //!
 //! Mean and deviation are those of finite numbers, and NaNs are counted by themselves. Equal rows in equal parts give
-//! equal statistics; estimates may depend on how rows are dealt to parts that are merged.
+//! equal statistics, to the last bit, however the rows come in batches. Estimates, and the last digits of means and
+//! deviations, may depend on how rows are assigned to the parts that are merged.
 //!
 //! They become a [`stats.pb`](Statistics::to_proto), which TensorFlow Data Validation reads, and a
 //! [page](Statistics::to_html) for people.

@@ -12,6 +12,7 @@
 mod calendar;
 mod came_back;
 mod checker;
+mod contradictions;
 mod corpus;
 mod damage;
 mod described;
@@ -41,3 +42,4 @@ mod splits;
 mod stores;
 mod table_formats;
 mod tfrecords;
+mod values;

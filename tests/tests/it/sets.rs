@@ -37,6 +37,7 @@ fn the_same_command_makes_the_same_set() {
         let mut manifest = json(&out.join("_manifest.json"));
         assert_ne!(manifest["run"].take(), Value::Null);
         assert_ne!(manifest["created"].take(), Value::Null);
+        assert_ne!(manifest["manifest_crc32c"].take(), Value::Null);
         let shards: Vec<_> = shard_files(&out).iter().map(|path| fs::read(path).unwrap()).collect();
         assert_eq!(shards.len(), 5);
         (manifest, shards)

@@ -93,6 +93,8 @@ pub struct SchemaInference {
     lists: BTreeMap<Box<str>, Observed>,
     record_type: RecordType,
     records: u64,
+    /// Records with a feature without a name.
+    unnamed: u64,
     fixed_size_lists: bool,
     only_examples: bool,
 }
@@ -126,6 +128,11 @@ impl SchemaInference {
         self.records
     }
 
+    /// How many of these records have a feature without a name. It becomes no column.
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
     /// Looks at a record. Its position is for errors.
     ///
     /// # Errors
@@ -136,6 +143,10 @@ impl SchemaInference {
         let outline = Outline::of(record).map_err(|error| malformed(position, None, error))?;
         if let Some((_, at)) = outline.lists.as_ref().filter(|_| self.only_examples) {
             return Err(malformed(position, None, Malformed { at: *at, reason: HAS_FEATURE_LISTS }));
+        }
+        let lists = outline.lists.iter().flat_map(|(lists, _)| lists.keys());
+        if outline.features.keys().chain(lists).any(|name| name.is_empty()) {
+            self.unnamed += 1;
         }
         for (name, entry) in outline.features.into_iter().filter(|(name, _)| !name.is_empty()) {
             let found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;

@@ -10,6 +10,7 @@ use super::locate::{entry_name, entry_value};
 use super::steps::entry_steps;
 use super::wire::{FieldValue, Malformed, WireResult, field};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mapping::Mapping;
 use crate::options::RecordType;
 
 /// The field of a `tf.train.SequenceExample` that a `tf.train.Example` does not have.
@@ -176,6 +177,20 @@ impl FeatureNames {
     /// Feature lists of SequenceExamples.
     pub fn feature_lists(&self) -> &BTreeSet<Box<str>> {
         &self.feature_lists
+    }
+
+    /// The features and feature lists that a mapping has no column for: `feature "x"`, `feature list "x"`.
+    pub fn unmapped(&self, mapping: &Mapping) -> Vec<String> {
+        let features = || mapping.columns().iter().flat_map(|column| &column.features);
+        let is_mapped =
+            |name: &str, in_steps| features().any(|feature| feature.in_steps == in_steps && feature.name == name);
+        let of_place = |names: &BTreeSet<Box<str>>, in_steps, place: &str| {
+            let unmapped = names.iter().filter(|name| !is_mapped(name, in_steps));
+            unmapped.map(|name| format!("{place} {name:?}")).collect::<Vec<_>>()
+        };
+        let mut unmapped = of_place(&self.features, false, "feature");
+        unmapped.extend(of_place(&self.feature_lists, true, "feature list"));
+        unmapped
     }
 
     /// What the records are: [SequenceExamples](RecordType::SequenceExample) if one has feature lists.

@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, OWN_TYPE, Result};
 use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
 use crate::tensor::value_type;
+use crate::text::{NoText, NoTextError, find_without_text};
 
 /// One column of a batch, ready to be written row by row.
 #[derive(Debug)]
@@ -174,6 +175,13 @@ pub(super) fn out_of_range(
     }
     let is_beyond_its_type = arrow_cast::cast(&elements.slice(element, 1), value_type(elements.data_type()))
         .is_ok_and(|plain| !convert::beyond_precision(&plain).is_empty());
+    if *conversion == Conversion::Text
+        && !is_beyond_its_type
+        && let Some(NoText { value, data_type, .. }) = find_without_text(&elements.slice(element, 1))
+    {
+        let (column, row) = (column.to_owned(), row as u64);
+        return ErrorKind::NoText(NoTextError { column, row, value, data_type }).into();
+    }
     let target = match conversion {
         _ if is_beyond_its_type => OWN_TYPE,
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",

@@ -8,7 +8,7 @@ use arrow_array::types::{
     Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type,
     Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -18,6 +18,7 @@ use super::tensor;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::{Conversion, Rescale};
 use crate::tensor::value_type;
+use crate::text::{find_without_text, positions_without_text};
 
 /// The values of a column, as its feature holds them.
 #[derive(Debug)]
@@ -202,16 +203,17 @@ pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -
             Converted { values, misfits: misfits.into_iter().map(|(element, _)| element).collect() }
         }
         Conversion::Text if matches!(array.data_type(), DataType::Union(..)) => {
-            let text = display(array).map_err(|source| ErrorKind::Text {
+            let misfits = union_positions_without_text(array);
+            let text = display(array, &misfits).map_err(|source| ErrorKind::Text {
                 column: column.to_owned(),
                 data_type: array.data_type().clone(),
                 source,
             })?;
-            Values::Bytes(bytes(&text)?).into()
+            Converted { values: Values::Bytes(bytes(&text)?), misfits }
         }
         Conversion::Text => {
-            let misfits = beyond_precision(array);
-            let text = text(array).map_err(|source| ErrorKind::Text {
+            let misfits = positions_without_text(array);
+            let text = text(&with_nulls(array, &misfits)).map_err(|source| ErrorKind::Text {
                 column: column.to_owned(),
                 data_type: array.data_type().clone(),
                 source,
@@ -219,6 +221,16 @@ pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -
             Converted { values: Values::Bytes(bytes(&text)?), misfits }
         }
     })
+}
+
+/// `array` with nulls at some positions, which are ascending.
+fn with_nulls(array: &ArrayRef, positions: &[usize]) -> ArrayRef {
+    if positions.is_empty() {
+        return Arc::clone(array);
+    }
+    let is_null: BooleanArray = (0..array.len()).map(|at| Some(positions.binary_search(&at).is_ok())).collect();
+    // Both have the same length, and the types are primitive.
+    arrow_select::nullif::nullif(array, &is_null).unwrap_or_else(|_| Arc::clone(array))
 }
 
 /// Values as Arrow casts them to text.
@@ -249,16 +261,27 @@ fn text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
-/// Values of a type that Arrow does not cast to text, as it shows them.
-fn display(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+/// The positions of values of a union that have no text.
+fn union_positions_without_text(array: &ArrayRef) -> Vec<usize> {
+    match find_without_text(array) {
+        Some(_) => (0..array.len()).filter(|at| find_without_text(&array.slice(*at, 1)).is_some()).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Values of a type that Arrow does not cast to text, as it shows them; null at the positions of those without text.
+fn display(array: &ArrayRef, without_text: &[usize]) -> Result<ArrayRef, ArrowError> {
     let options = FormatOptions::default().with_display_error(false);
     let formatter = ArrayFormatter::try_new(array, &options)?;
-    let texts = (0..array.len()).map(|element| formatter.value(element).try_to_string().map(Some));
+    let texts = (0..array.len()).map(|element| match without_text.binary_search(&element) {
+        Ok(_) => Ok(None),
+        Err(_) => formatter.value(element).try_to_string().map(Some),
+    });
     Ok(Arc::new(texts.collect::<Result<StringArray, _>>()?))
 }
 
 /// Anything that is stored as an integer.
-pub(super) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
+pub(crate) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
     fn widen<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
         array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
     }

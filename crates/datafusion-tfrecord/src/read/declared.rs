@@ -1,4 +1,4 @@
-//! Declared columns of files of which no manifest tells: whether the records have them at all.
+//! Declared columns: whether the records have them at all, and where.
 //!
 //! A feature that a record does not have is a null, so a column that is looked for in the wrong place, or under the wrong
 //! name, is null in every row. What the first records say of it tells the two apart: a name that they have in another
@@ -32,24 +32,38 @@ pub(super) async fn form(
     let listing = &files.listing;
     let looked_at: Vec<_> = untold.iter().map(|file| listing.files()[*file].clone()).collect();
     let is_all = looked_at.len() == listing.files().len();
-    let mut wanted = Wanted { columns, said, names: FeatureNames::default(), tells_type: is_all, unseen: None };
+    let mut wanted = Wanted {
+        columns,
+        said,
+        names: FeatureNames::default(),
+        lacking: Lacking::Warned,
+        tells_type: is_all,
+        unseen: None,
+    };
     let Looked { looked_into, .. } =
         look(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
     let form = wanted.form();
     let form = wanted.with_masks_there(form);
     let (Some(file), Some(mapping)) = (looked_at.first(), wanted.mapping(&form)) else { return Ok(form) };
-    if wanted.names.records() > 0 {
-        let file = listing.names().name(&file.location);
-        wanted.check(&mapping, &form, &file, looked_into)?;
-    }
+    wanted.check(&mapping, &form, &listing.names().name(&file.location), looked_into)?;
     Ok(form)
 }
 
+/// What becomes of columns that the records have nowhere.
+pub(super) enum Lacking {
+    /// Nobody but the user says that there are such columns, who is warned.
+    Warned,
+    /// A manifest says so, and how the columns of its set stand in the records: a column may well be null in the first of
+    /// them. The user is warned if the options say otherwise, or if the records have features that no column is read from.
+    Written { mapping: Box<Mapping>, is_as_written: bool },
+}
+
 /// Columns that are looked for in records.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     columns: &'a SchemaRef,
     said: MappingOptions,
     names: FeatureNames,
+    lacking: Lacking,
     /// Whether the records tell of which type they are. No manifest does then.
     tells_type: bool,
     /// Features with values that were not seen yet, and by which type of records, with how many feature lists, they were
@@ -78,11 +92,25 @@ impl Observer for Wanted<'_> {
     }
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// Columns of a set that are looked for in this form, and in no other.
+    pub(super) fn exactly(
+        columns: &'a SchemaRef,
+        form: &MappingOptions,
+        written: Mapping,
+        is_as_written: bool,
+    ) -> Self {
+        let lacking = Lacking::Written { mapping: Box::new(written), is_as_written };
+        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, tells_type: false, unseen: None }
+    }
+
     /// What was said, and what the names tell: records with feature lists are sequences, and lists by their names have an
     /// element for each step.
     fn form(&self) -> MappingOptions {
         let mut form = self.said.clone();
+        if matches!(self.lacking, Lacking::Written { .. }) {
+            return form;
+        }
         if self.tells_type && form.record_type == RecordType::Example {
             form.record_type = self.names.record_type();
         }
@@ -144,12 +172,25 @@ impl Wanted<'_> {
         }
     }
 
+    fn is_list_column(&self, column: &str) -> bool {
+        self.columns.column_with_name(column).is_some_and(|(_, field)| is_list(field.data_type()))
+    }
+
     fn is_there(&self, feature: &FeatureMapping) -> bool {
         self.places(feature.in_steps).0.contains(feature.name.as_str())
     }
 
     /// Refuses columns that the records have in another place, and warns of those that they do not have.
-    fn check(&self, mapping: &Mapping, form: &MappingOptions, file: &str, looked_into: usize) -> Result<()> {
+    pub(super) fn check(&self, mapping: &Mapping, form: &MappingOptions, file: &str, looked_into: usize) -> Result<()> {
+        if self.names.records() == 0 {
+            return Ok(());
+        }
+        let (warns, is_written) = match &self.lacking {
+            Lacking::Warned => (true, false),
+            Lacking::Written { mapping, is_as_written } => {
+                (!is_as_written || !self.names.unmapped(mapping).is_empty(), true)
+            }
+        };
         let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
         let claimed: BTreeSet<_> = features.iter().map(|feature| feature.name.as_str()).collect();
         for (column, feature) in values(mapping).filter(|(_, feature)| !self.is_there(feature)) {
@@ -162,9 +203,15 @@ impl Wanted<'_> {
                     data_type: column.data_type().clone(),
                     expected,
                     found: listed(found),
-                    way_out: format!("{way_out}; or leave the columns undeclared to see what there is"),
+                    way_out: match is_written {
+                        true => way_out,
+                        false => format!("{way_out}; or leave the columns undeclared to see what there is"),
+                    },
                 }
                 .into());
+            }
+            if !warns {
+                continue;
             }
             let here = self.places(feature.in_steps).0;
             let others = here.iter().map(AsRef::as_ref).filter(|name| !claimed.contains(name));
@@ -179,7 +226,10 @@ impl Wanted<'_> {
                 counted(looked_into as u64, "file"),
             );
         }
-        self.tell_of_fields(mapping, form, &claimed);
+        // Fields that are in the manifest and not declared are read, too.
+        if !is_written {
+            self.tell_of_fields(mapping, form, &claimed);
+        }
         self.tell_of_masks(form, &claimed);
         Ok(())
     }
@@ -196,6 +246,9 @@ impl Wanted<'_> {
         let (here, there) = self.places(*in_steps);
         if there.contains(name.as_str()) {
             let way_out = match in_steps {
+                false if matches!(self.lacking, Lacking::Written { .. }) && self.is_list_column(column) => {
+                    format!("name {column} in the option sequence, with record_type sequence-example")
+                }
                 false => format!("declare {column} as a list, with an element for each step"),
                 true if form.sequences.contains(column) => format!("leave {column} out of the option sequence"),
                 true => {
@@ -226,6 +279,12 @@ impl Wanted<'_> {
                 return Some((vec![in_place(place, found)], way_out));
             }
             around = outer;
+        }
+        if let Some((place, found, separator)) =
+            free().find_map(|(place, found)| Some((place, found, other_separator(name, &form.separator, found)?)))
+        {
+            let way_out = format!("set the option separator to {separator:?}");
+            return Some((vec![in_place(place, found)], way_out));
         }
         let lower = name.to_lowercase();
         let (place, found) = free().find(|(_, name)| name.to_lowercase() == lower)?;
@@ -281,6 +340,16 @@ fn values(mapping: &Mapping) -> impl Iterator<Item = (&arrow_schema::Field, &Fea
     let features =
         fields.flat_map(|(field, column)| column.features.iter().map(move |feature| (field.as_ref(), feature)));
     features.filter(|(_, feature)| feature.role == FeatureRole::Values)
+}
+
+/// The separator by which `found` is the name of the same part as `name` is by `separator`.
+fn other_separator<'a>(name: &str, separator: &str, found: &'a str) -> Option<&'a str> {
+    let parts: Vec<_> = name.split(separator).filter(|part| !part.is_empty()).collect();
+    let [first, second, ..] = parts.as_slice() else { return None };
+    let rest = found.strip_prefix(first)?;
+    let other = rest.get(..rest.find(second)?).filter(|other| !other.is_empty())?;
+    let is_separator = other.chars().all(|letter| !letter.is_alphanumeric());
+    (is_separator && parts.join(other) == found).then_some(other)
 }
 
 fn is_list(data_type: &DataType) -> bool {

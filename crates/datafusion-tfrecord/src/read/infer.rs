@@ -60,6 +60,13 @@ pub(crate) async fn infer(
     let Looked { compressions, looked_into, is_all } =
         look(session, store, files, names, options, &mut inference).await?;
     let (records, told) = (inference.records(), inference.mapping());
+    if inference.unnamed() > 0 {
+        log::warn!(
+            "{} of {records} records that were looked at have a feature without a name, which becomes no column; \
+             record_type=bytes keeps the records as they are",
+            inference.unnamed()
+        );
+    }
     let schema = inference.finish();
     let mut mapping = MappingOptions { sequences: told.sequences, ..given.clone() };
     if given.record_type == RecordType::default() {

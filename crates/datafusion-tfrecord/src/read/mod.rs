@@ -60,6 +60,7 @@ mod filter;
 mod infer;
 mod known;
 mod look;
+mod manifest_check;
 mod masks;
 mod narrow;
 mod open;

@@ -8,10 +8,12 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tfrecord_shards::SetLayout;
 use tfrecord_sidecars::tfmd::{readable_from_pbtxt, schema_from_pbtxt};
 
 use super::declared::{self, in_files};
 use super::infer::{Inferred, infer, raw_records};
+use super::manifest_check;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
 use super::written::Written;
@@ -125,6 +127,9 @@ pub(super) async fn settle(
     let mut mapping = over(written.mapping(&schema), &given);
     if !untold.is_empty() {
         mapping = declared::form(session, files, &untold, &columns, mapping, options).await?;
+    }
+    if files.sets.iter().any(|set| set.manifest.layout == SetLayout::Shards) {
+        manifest_check::check(session, files, &columns, &mapping, options).await?;
     }
     let decoded = written.decoded(columns.fields(), !untold.is_empty());
     Ok(Types { schema, mapping, decoded, inferred: false, origin })

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
+use arrow_tfrecord::text::NoTextError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
@@ -238,6 +239,7 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
     error
         .downcast_ref::<arrow_tfrecord::Error>()
         .map(arrow_tfrecord::Error::hint)
+        .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(error.hint())))
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
         .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))

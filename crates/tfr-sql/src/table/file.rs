@@ -11,6 +11,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
 use arrow::record_batch::RecordBatch;
+use arrow_tfrecord::text::find_beyond_precision;
 use tfrecord_framing::{Level, gzip_member};
 
 use super::Encoder;
@@ -21,7 +22,8 @@ use crate::cli::{RowFormat, TableFormat, TableTarget};
 use crate::error::{Error, Result};
 use crate::rows::RowWriter;
 
-/// Bytes of text that are written, and compressed, at once.
+/// Bytes of text that are written, and compressed, at once: blocks of exactly this size, so that compressed files do not
+/// depend on where batches end.
 const TEXT_BLOCK: usize = 1 << 20;
 
 /// A file of a table that is being written.
@@ -115,6 +117,9 @@ impl TableFile {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        if matches!(self.form, Form::Parquet(_)) {
+            self.refuse_long_decimals(batch)?;
+        }
         self.rows += batch.num_rows() as u64;
         // Readers of the file may look at what it stores under a null.
         let mut write = || {
@@ -122,6 +127,19 @@ impl TableFile {
             pieces.into_iter().try_for_each(|piece| self.form.write(piece))
         };
         write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })
+    }
+
+    /// Refuses decimals with more digits than their type: a Parquet file has room for the digits of the type only, and its
+    /// writer cuts off the others.
+    fn refuse_long_decimals(&self, batch: &RecordBatch) -> Result<()> {
+        let schema = batch.schema();
+        for (field, column) in schema.fields().iter().zip(batch.columns()) {
+            if let Some(found) = find_beyond_precision(column) {
+                let source = Box::new(found.in_column(field.name(), self.rows));
+                return Err(Error::WriteFile { path: self.shown.clone(), source });
+            }
+        }
+        Ok(())
     }
 
     /// Writes what is still due and syncs the file.
@@ -148,26 +166,28 @@ struct TextFile {
 impl TextFile {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Cause> {
         self.rows.write(batch, &mut self.text)?;
-        if self.text.len() >= TEXT_BLOCK { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), Cause> {
-        if self.gzip {
-            let mut member = Vec::with_capacity(self.text.len() / 2);
-            gzip_member(&self.text, Level::default(), &mut member);
-            self.file.write_all(&member)?;
-        } else {
-            self.file.write_all(&self.text)?;
+        let whole = self.text.len() - self.text.len() % TEXT_BLOCK;
+        for block in self.text.get(..whole).unwrap_or_default().chunks(TEXT_BLOCK) {
+            write_block(&mut self.file, block, self.gzip)?;
         }
-        self.text.clear();
+        self.text.drain(..whole);
         Ok(())
     }
 
     fn finish(mut self) -> Result<(), Cause> {
         self.rows.finish(&mut self.text)?;
         // Even without text: a gzip file without a member is none.
-        self.flush()
+        Ok(write_block(&mut self.file, &self.text, self.gzip)?)
     }
+}
+
+fn write_block(file: &mut File, block: &[u8], gzip: bool) -> std::io::Result<()> {
+    if !gzip {
+        return file.write_all(block);
+    }
+    let mut member = Vec::with_capacity(block.len() / 2);
+    gzip_member(block, Level::default(), &mut member);
+    file.write_all(&member)
 }
 
 /// An Arrow IPC file, its buffers compressed with LZ4 as readers have it.

@@ -1,8 +1,12 @@
-//! [`Moments`]: what sums of numbers tell.
+//! [`Moments`]: count, mean, deviation and range of numbers; [`BlockMoments`]: the same of a sequence, whose batches do not
+//! change the result.
 
 use super::frequent::Value;
 
 /// Numbers that are summed before they are merged with the others: so many fit into the first-level cache twice over.
+///
+/// Sums of floating-point numbers depend on their order and on how they are grouped. Every block has exactly this many
+/// numbers, wherever batches end, so the result is a function of the sequence alone.
 const BLOCK: usize = 1024;
 
 /// Integers that are so far apart at most are [close](Moments::add_close): a block of squares of it is what a word holds.
@@ -64,23 +68,19 @@ impl<T: PartialOrd + Copy> Range<T> {
 }
 
 impl Moments {
-    /// Adds numbers.
+    /// Adds one block of integers.
     #[inline(always)]
-    pub(super) fn add_ints(&mut self, values: &[i64]) {
-        let mut all = self.integers;
+    fn add_int_block(&mut self, block: &[i64]) {
+        let Some(range) = Range::of(block) else { return };
+        self.integers = Range::merge(self.integers, Some(range));
+        let width = range.greatest.wrapping_sub(range.least) as u64;
         let mut numbers = [0.0; BLOCK];
-        for block in values.chunks(BLOCK) {
-            let Some(range) = Range::of(block) else { continue };
-            all = Range::merge(all, Some(range));
-            let width = range.greatest.wrapping_sub(range.least) as u64;
-            if width <= MAX_WIDTH {
-                self.add_close(block, range);
-            } else if let Some(numbers) = numbers.get_mut(..block.len()) {
-                to_floats(block, numbers);
-                self.add_block(numbers);
-            }
+        if width <= MAX_WIDTH {
+            self.add_close(block, range);
+        } else if let Some(numbers) = numbers.get_mut(..block.len()) {
+            to_floats(block, numbers);
+            self.add_block(numbers);
         }
-        self.integers = all;
     }
 
     /// Adds integers that are so close to each other that sums of what they are above the least, and of its squares, are
@@ -104,18 +104,14 @@ impl Moments {
         self.finite = Range::merge(self.finite, Some(Range { least: least as f64, greatest: greatest as f64 }));
     }
 
-    /// Adds numbers, and tells whether there were NaNs among them.
+    /// Adds one block of floats.
     #[inline(always)]
-    pub(super) fn add_floats(&mut self, values: &[f32]) -> bool {
-        let nans = self.nans;
-        for block in values.chunks(BLOCK) {
-            if !self.add_block(block) {
-                self.add_special(block);
-                let finite: Vec<f32> = block.iter().copied().filter(|value| value.is_finite()).collect();
-                self.add_block(&finite);
-            }
+    fn add_float_block(&mut self, block: &[f32]) {
+        if !self.add_block(block) {
+            self.add_special(block);
+            let finite: Vec<f32> = block.iter().copied().filter(|value| value.is_finite()).collect();
+            self.add_block(&finite);
         }
-        self.nans > nans
     }
 
     fn add_special(&mut self, values: &[f32]) {
@@ -245,6 +241,94 @@ impl Moments {
     }
 }
 
+/// The moments of a sequence of numbers that comes in batches. Equal sequences give equal moments, to the last bit, wherever
+/// the batches end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BlockMoments {
+    /// Of all full blocks, and of numbers that were added in other ways.
+    full: Moments,
+    ints: Pending<i64>,
+    floats: Pending<f32>,
+}
+
+impl BlockMoments {
+    /// Adds integers.
+    #[inline(always)]
+    pub(super) fn add_ints(&mut self, mut values: &[i64]) {
+        while let Some(block) = self.ints.next_block(&mut values) {
+            self.full.add_int_block(block);
+        }
+    }
+
+    /// Adds floats.
+    #[inline(always)]
+    pub(super) fn add_floats(&mut self, mut values: &[f32]) {
+        while let Some(block) = self.floats.next_block(&mut values) {
+            self.full.add_float_block(block);
+        }
+    }
+
+    /// Adds a NaN.
+    pub(super) fn add_nan(&mut self) {
+        self.full.nans += 1;
+    }
+
+    /// As [`Moments::add_counted`].
+    pub(super) fn add_counted<'a>(&mut self, counted: impl Iterator<Item = (&'a Value, u64)>) {
+        self.full.add_counted(counted);
+    }
+
+    /// Adds the numbers of another sequence, which begin a new block.
+    pub(super) fn merge(&mut self, other: &Self) {
+        *self = Self { full: self.moments(), ..Self::default() };
+        self.full.merge(&other.moments());
+    }
+
+    /// The moments of all numbers so far.
+    pub(super) fn moments(&self) -> Moments {
+        let mut moments = self.full;
+        moments.add_int_block(&self.ints.values);
+        moments.add_float_block(&self.floats.values);
+        moments
+    }
+}
+
+/// The numbers behind the last full block.
+#[derive(Debug, Clone)]
+struct Pending<T> {
+    /// Fewer than [`BLOCK`] once [`next_block`](Self::next_block) has returned `None`.
+    values: Vec<T>,
+}
+
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        Self { values: Vec::new() }
+    }
+}
+
+impl<T: Copy> Pending<T> {
+    /// Takes the next full block off the pending numbers and the front of `values`. Once there is none, the rest of `values`
+    /// is pending.
+    #[inline(always)]
+    fn next_block<'block, 'values: 'block>(&'block mut self, values: &mut &'values [T]) -> Option<&'block [T]> {
+        if self.values.len() >= BLOCK {
+            self.values.clear();
+        }
+        let missing = BLOCK - self.values.len();
+        let Some((front, rest)) = values.split_at_checked(missing) else {
+            self.values.extend_from_slice(values);
+            *values = &[];
+            return None;
+        };
+        *values = rest;
+        if missing == BLOCK {
+            return Some(front);
+        }
+        self.values.extend_from_slice(front);
+        Some(&self.values)
+    }
+}
+
 /// Integers as floats, as many.
 #[inline(always)]
 fn to_floats(values: &[i64], numbers: &mut [f64]) {
@@ -286,8 +370,9 @@ mod tests {
     #[test]
     fn deviations_far_from_zero() {
         let values: Vec<i64> = (0..100_000).map(|i| 1_000_000_000_000 + i % 7).collect();
-        let mut moments = Moments::default();
+        let mut moments = BlockMoments::default();
         moments.add_ints(&values);
+        let moments = moments.moments();
         let exact = (0..100_000).map(|i| f64::from(i % 7)).collect::<Vec<_>>();
         let mean = exact.iter().sum::<f64>() / 1e5;
         let deviation = (exact.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
@@ -297,8 +382,9 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_is_counted_apart() {
-        let mut moments = Moments::default();
+        let mut moments = BlockMoments::default();
         moments.add_floats(&[1.0, f32::NAN, f32::INFINITY, -0.0, 3.0]);
+        let moments = moments.moments();
         assert_eq!((moments.nans, moments.infinities, moments.zeros, moments.finite()), (1, 1, 1, 3));
         assert_eq!(moments.range(), Some((0.0, f64::INFINITY)));
         assert_eq!(moments.finite_range(), Some((0.0, 3.0)));
@@ -307,13 +393,13 @@ mod tests {
 
     #[test]
     fn extremes_of_integers_are_kept() {
-        let mut moments = Moments::default();
+        let mut moments = BlockMoments::default();
         moments.add_ints(&[i64::MAX, i64::MAX - 1]);
-        assert_eq!(moments.integers(), Some((i64::MAX - 1, i64::MAX)));
-        let mut other = Moments::default();
+        assert_eq!(moments.moments().integers(), Some((i64::MAX - 1, i64::MAX)));
+        let mut other = BlockMoments::default();
         other.add_ints(&[i64::MIN]);
         moments.merge(&other);
-        assert_eq!(moments.integers(), Some((i64::MIN, i64::MAX)));
+        assert_eq!(moments.moments().integers(), Some((i64::MIN, i64::MAX)));
     }
 
     /// Both sides of where integers are converted in another way, and blocks that are not full.
@@ -322,8 +408,9 @@ mod tests {
         for edge in [0, 1 << 50, (1 << 50) - 1, -1 << 50, (-1 << 50) - 1, 1 << 53] {
             for len in [1, 7, 8, 9, 1023, 1024, 1025, 3000] {
                 let values: Vec<i64> = (0..len).map(|i| edge + i * 37 % 11 - 5).collect();
-                let mut moments = Moments::default();
+                let mut moments = BlockMoments::default();
                 moments.add_ints(&values);
+                let moments = moments.moments();
                 let exact = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
                 assert_eq!(moments.integers(), Some(exact));
                 assert_eq!(moments.range(), Some((exact.0 as f64, exact.1 as f64)));
@@ -336,9 +423,10 @@ mod tests {
 
     #[test]
     fn nothing_has_no_mean() {
-        let mut moments = Moments::default();
+        let mut moments = BlockMoments::default();
         moments.add_ints(&[]);
         moments.add_floats(&[f32::NAN]);
+        let moments = moments.moments();
         assert_eq!((moments.mean(), moments.std_dev(), moments.range()), (None, None, None));
     }
 }

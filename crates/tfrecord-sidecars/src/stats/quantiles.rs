@@ -31,6 +31,9 @@ pub(super) struct Quantiles {
     in_block: u64,
     /// Which of the block is taken.
     pick: u64,
+    /// The value that was taken of a block that has not ended. It is inserted at the end of the block: to insert it may
+    /// raise the levels, which begins a new block, and that must not depend on where batches end.
+    held: Option<f64>,
     coins: u64,
 }
 
@@ -54,7 +57,12 @@ impl Quantiles {
             let picked = self.pick.wrapping_sub(self.in_block);
             self.in_block = (self.in_block + left) & (block - 1);
             if picked < left {
-                self.insert(value(at + picked as usize));
+                self.held = Some(value(at + picked as usize));
+            }
+            if self.in_block == 0
+                && let Some(value) = self.held.take()
+            {
+                self.insert(value);
             }
             at += left as usize;
         }
@@ -97,6 +105,8 @@ impl Quantiles {
 
     pub(super) fn merge(&mut self, other: &Self) {
         let mut other = other.clone();
+        other.keep_held();
+        self.keep_held();
         while self.base < other.base {
             self.raise();
         }
@@ -115,7 +125,23 @@ impl Quantiles {
     /// What is kept, in order.
     pub(super) fn ranks(&self) -> Ranks {
         let levels = self.levels.iter().zip(self.base..);
-        Ranks::of(levels.flat_map(|(level, weight)| level.iter().map(move |key| (*key, 1 << weight))).collect())
+        let held = self.held_key().map(|key| (key, 1 << self.base));
+        let kept = levels.flat_map(|(level, weight)| level.iter().map(move |key| (*key, 1 << weight)));
+        Ranks::of(kept.chain(held).collect())
+    }
+
+    /// Keeps the value of the block that has not ended for the whole block.
+    fn keep_held(&mut self) {
+        let key = self.held_key();
+        self.held = None;
+        if let (Some(key), Some(lowest)) = (key, self.levels.first_mut()) {
+            lowest.push(key);
+        }
+    }
+
+    fn held_key(&self) -> Option<i64> {
+        // Both zeros are one value, and a NaN is none.
+        self.held.filter(|value| !value.is_nan()).map(|value| key(value + 0.0))
     }
 
     #[inline]
@@ -175,6 +201,7 @@ impl Quantiles {
             lowest.push(*value);
         }
         self.in_block = 0;
+        self.held = None;
     }
 
     fn coin(&mut self) -> u64 {
@@ -352,6 +379,23 @@ mod tests {
         one.update(values.len(), |at| values[at]);
         assert_eq!(one.ranks(), sketch(&values).ranks());
         assert!(one.levels.iter().map(Vec::len).sum::<usize>() < 3 * HIGHEST + LEVELS);
+    }
+
+    /// Also where levels are raised in the midst of a block.
+    #[test]
+    fn single_values_are_as_good_as_batches() {
+        let values = shapes(60_000).swap_remove(2);
+        let many = Quantiles::of_counted((0..3000).map(|number| (f64::from(number), 100)));
+        let of_batches = |len: usize| {
+            let mut sketch = Quantiles::default();
+            sketch.merge(&many);
+            values.chunks(len).for_each(|batch| sketch.update(batch.len(), |at| batch[at]));
+            sketch.ranks()
+        };
+        let whole = of_batches(60_000);
+        for len in [1, 3, 777, 1024, 8192] {
+            assert_eq!(of_batches(len), whole, "{len} values each");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::distinct::Distinct;
 use super::feature::widened;
 use super::frequent::{Frequent, Value};
 use super::hash;
-use super::numbers::Moments;
+use super::numbers::{BlockMoments, Moments};
 use super::quantiles::{Quantiles, Ranks};
 
 /// Values that are longer, in bytes, are not listed among the frequent ones.
@@ -55,7 +55,7 @@ enum Content {
 /// Of values that are not counted each.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
-    moments: Moments,
+    moments: BlockMoments,
     quantiles: Quantiles,
 }
 
@@ -220,7 +220,7 @@ impl ValueStatistics {
         if frequent.counts_all() {
             let keys =
                 values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() });
-            counted = count_known(frequent, keys, hash, value, |_, _| numbers.moments.nans += 1);
+            counted = count_known(frequent, keys, hash, value, |_, _| numbers.moments.add_nan());
             self.stop_counting_if_full();
         }
         let (Content::Numbers(numbers), Some(frequent)) = (&mut self.content, &mut self.frequent) else { return };
@@ -229,7 +229,8 @@ impl ValueStatistics {
             return;
         }
         numbers.quantiles.update(rest.len(), |at| rest.get(at).map_or(f64::NAN, |value| f64::from(*value)));
-        let has_nans = numbers.moments.add_floats(rest);
+        numbers.moments.add_floats(rest);
+        let has_nans = rest.iter().fold(false, |found, value| found | value.is_nan());
         let mut hashes = [0; BLOCK];
         for values in rest.chunks(BLOCK) {
             for (hash, value) in hashes.iter_mut().zip(values) {
@@ -340,7 +341,7 @@ impl ValueStatistics {
     pub(super) fn moments(&self) -> Option<&Moments> {
         let Content::Numbers(numbers) = &self.content else { return None };
         Some(self.asked.moments.get_or_init(|| {
-            let mut moments = numbers.moments;
+            let mut moments = numbers.moments.moments();
             if let Some(counts) = self.counts() {
                 moments.add_counted(counts.counted());
             }

@@ -1,10 +1,11 @@
 //! [`Groups`]: what has shards of its own, numbered as it is met.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_tfrecord::RecordBuffer;
+use arrow_tfrecord::text::find_without_text;
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use tfrecord_shards::{ShardGroup, key_hashes, record_hash};
 
@@ -36,8 +37,12 @@ impl Groups {
         (records, start): (&RecordBuffer, usize),
         first_row: u64,
     ) -> Result<Vec<u32>> {
-        let columns = partitions.iter().filter_map(|column| rows.columns().get(column.index));
-        let texts: Vec<_> = columns.map(partition_text).collect::<Result<_>>()?;
+        let columns = partitions.iter().filter_map(|column| Some((&column.name, rows.columns().get(column.index)?)));
+        let text = |(name, values): (&Arc<str>, &ArrayRef)| match find_without_text(values) {
+            Some(found) => Err(DataFusionError::External(Box::new(found.in_column(name, first_row)))),
+            None => partition_text(values),
+        };
+        let texts: Vec<_> = columns.map(text).collect::<Result<_>>()?;
         let split_of = splits.map(|rule| rule.of(rows, records, start)).transpose()?;
         let mut numbers: Vec<u32> = Vec::with_capacity(rows.num_rows());
         let (mut key, mut last) = (Vec::new(), Vec::new());

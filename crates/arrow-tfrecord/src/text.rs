@@ -1,0 +1,348 @@
+//! Values that have no text: times outside the day, dates and timestamps outside the calendar, durations that are too long,
+//! and decimals with more digits than their type.
+//!
+//! Arrow's display and cast functions write some of these as `<invalid>` or `ERROR: ...`, cut digits off decimals, and
+//! write the time of another value for some times outside the day. Code that turns values into text looks for them first.
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::{
+    as_datetime, date32_to_datetime, date64_to_datetime, try_duration_ms_to_duration, try_duration_s_to_duration,
+};
+use arrow_array::types::{
+    ArrowTimestampType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DecimalType, DurationMillisecondType, DurationSecondType, Int16Type, Int32Type, Int64Type, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RunArray};
+use arrow_buffer::{OffsetBuffer, RunEndBuffer};
+use arrow_schema::{DataType, TimeUnit, UnionMode};
+
+use crate::writer::integers;
+
+/// A value that has no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{value} is not a valid {data_type}, and has no text")]
+pub struct NoText {
+    /// The row of the array, from 0.
+    pub row: usize,
+    /// The integer that is stored.
+    pub value: String,
+    /// The type of the value, which may be inside of the array's type.
+    pub data_type: DataType,
+}
+
+/// A value without text in a column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column:?}, row {row}: {value} is not a valid {data_type}, and has no text")]
+pub struct NoTextError {
+    /// The column.
+    pub column: String,
+    /// The row, from 0.
+    pub row: u64,
+    /// The integer that is stored.
+    pub value: String,
+    /// The type of the value, which may be inside of the column's type.
+    pub data_type: DataType,
+}
+
+impl NoText {
+    /// The error of a column whose rows are preceded by `rows_before` others.
+    pub fn in_column(self, column: &str, rows_before: u64) -> NoTextError {
+        let Self { row, value, data_type } = self;
+        NoTextError { column: column.to_owned(), row: rows_before + row as u64, value, data_type }
+    }
+}
+
+impl NoTextError {
+    /// The way out: a sentence without a full stop.
+    pub fn hint(&self) -> String {
+        let Self { column, data_type, .. } = self;
+        match data_type {
+            data_type if data_type.is_decimal() => {
+                format!("filter such rows out, or cast {column} to a decimal type with more digits")
+            }
+            _ => format!("filter such rows out, or select the integer that is stored: arrow_cast({column}, 'Int64')"),
+        }
+    }
+}
+
+/// Whether a type, or one inside of it, has values without text.
+pub fn may_lack_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => true,
+        DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => true,
+        // In nanoseconds all are within the calendar.
+        DataType::Timestamp(unit, zone) => *unit != TimeUnit::Nanosecond || zone.is_some(),
+        DataType::Duration(unit) => matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
+        DataType::Dictionary(_, values) => may_lack_text(values),
+        DataType::RunEndEncoded(_, field)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => may_lack_text(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| may_lack_text(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| may_lack_text(field.data_type())),
+        _ => false,
+    }
+}
+
+/// Finds the first row that holds a value without text, at any depth. Values that no row shows are ignored: those under
+/// nulls, and those that no list or dictionary key refers to.
+pub fn find_without_text(array: &dyn Array) -> Option<NoText> {
+    find(array, Values::AnyWithoutText, &|_| true)
+}
+
+/// Finds the first row that holds a decimal with more digits than its type, at any depth, as [`find_without_text`] does.
+pub fn find_beyond_precision(array: &dyn Array) -> Option<NoText> {
+    find(array, Values::DecimalsBeyondPrecision, &|_| true)
+}
+
+/// The positions of all values without text, ascending, those under nulls included.
+///
+/// The array is neither nested nor a dictionary.
+pub(crate) fn positions_without_text(array: &dyn Array) -> Vec<usize> {
+    let mut positions = Vec::new();
+    let mut start = 0;
+    while let Some(position) = first_at(array, Values::AnyWithoutText, start, &|_| true) {
+        positions.push(position);
+        start = position + 1;
+    }
+    positions
+}
+
+/// Which values are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    AnyWithoutText,
+    DecimalsBeyondPrecision,
+}
+
+/// Finds the first row that is visible and holds such a value.
+fn find(array: &dyn Array, values: Values, is_visible: &dyn Fn(usize) -> bool) -> Option<NoText> {
+    if !may_lack_text(array.data_type()) {
+        return None;
+    }
+    let is_visible = |row: usize| array.is_valid(row) && is_visible(row);
+    match array.data_type() {
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            // Values that no key refers to are seldom, and so are values without text.
+            find(dictionary.values(), values, &|_| true)?;
+            let keys = dictionary.normalized_keys();
+            find_shared(dictionary.values(), values, array.len(), |row| {
+                is_visible(row).then(|| keys.get(row).copied())?
+            })
+        }
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => find_in_runs(array.as_run::<Int16Type>(), values, &is_visible),
+            DataType::Int32 => find_in_runs(array.as_run::<Int32Type>(), values, &is_visible),
+            _ => find_in_runs(array.as_run::<Int64Type>(), values, &is_visible),
+        },
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns().iter();
+            columns.filter_map(|column| find(column, values, &is_visible)).min_by_key(|found| found.row)
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            find_in_lists(list.offsets(), list.values(), values, &is_visible)
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            find_in_lists(list.offsets(), list.values(), values, &is_visible)
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            find_in_lists(map.offsets(), map.entries(), values, &is_visible)
+        }
+        DataType::FixedSizeList(..) => {
+            let list = array.as_fixed_size_list();
+            let size = usize::try_from(list.value_length()).ok().filter(|size| *size > 0)?;
+            let found = find(list.values(), values, &|item| is_visible(item / size))?;
+            Some(NoText { row: found.row / size, ..found })
+        }
+        DataType::ListView(_) => {
+            let list = array.as_list_view::<i32>();
+            (0..list.len()).filter(|row| is_visible(*row)).find_map(|row| in_row(row, &list.value(row), values))
+        }
+        DataType::LargeListView(_) => {
+            let list = array.as_list_view::<i64>();
+            (0..list.len()).filter(|row| is_visible(*row)).find_map(|row| in_row(row, &list.value(row), values))
+        }
+        DataType::Union(fields, mode) => {
+            let union = array.as_union();
+            let in_member = |id: i8| {
+                let rows = |row: usize| {
+                    (union.type_id(row) == id && is_visible(row)).then(|| match mode {
+                        UnionMode::Dense => union.value_offset(row),
+                        UnionMode::Sparse => row,
+                    })
+                };
+                find_shared(union.child(id), values, union.len(), rows)
+            };
+            fields.iter().filter_map(|(id, _)| in_member(id)).min_by_key(|found| found.row)
+        }
+        data_type => {
+            let row = first_at(array, values, 0, &is_visible)?;
+            Some(NoText { row, value: stored(array, row), data_type: data_type.clone() })
+        }
+    }
+}
+
+fn in_row(row: usize, items: &ArrayRef, values: Values) -> Option<NoText> {
+    find(items, values, &|_| true).map(|found| NoText { row, ..found })
+}
+
+/// Finds the first visible row whose list holds such a value.
+fn find_in_lists<O: arrow_array::OffsetSizeTrait>(
+    offsets: &OffsetBuffer<O>,
+    items: &dyn Array,
+    values: Values,
+    is_visible: &dyn Fn(usize) -> bool,
+) -> Option<NoText> {
+    // The last list that begins at the item or before it; those that begin there before that are empty.
+    let row_of = |item: usize| offsets.partition_point(|offset| offset.as_usize() <= item).checked_sub(1);
+    let is_in_row = |item: usize| row_of(item).is_some_and(|row| row + 1 < offsets.len() && is_visible(row));
+    let found = find(items, values, &is_in_row)?;
+    Some(NoText { row: row_of(found.row)?, ..found })
+}
+
+fn find_in_runs<R: arrow_array::types::RunEndIndexType>(
+    array: &RunArray<R>,
+    values: Values,
+    is_visible: &dyn Fn(usize) -> bool,
+) -> Option<NoText> {
+    let ends: &RunEndBuffer<R::Native> = array.run_ends();
+    find_shared(array.values(), values, array.len(), |row| is_visible(row).then(|| ends.get_physical_index(row)))
+}
+
+/// Finds the first row whose value is such a one, where `position` gives its place among values that rows share.
+fn find_shared(
+    shared: &dyn Array,
+    values: Values,
+    rows: usize,
+    position: impl Fn(usize) -> Option<usize>,
+) -> Option<NoText> {
+    find(shared, values, &|_| true)?;
+    let mut used = vec![false; shared.len()];
+    for row in 0..rows {
+        if let Some(used) = position(row).and_then(|position| used.get_mut(position)) {
+            *used = true;
+        }
+    }
+    let is_used = |used: &[bool], position: usize| used.get(position).copied().unwrap_or_default();
+    // More than one value may have no text: the one that comes first is that of the first row.
+    let mut first: Option<NoText> = None;
+    while let Some(found) = find(shared, values, &|position| is_used(&used, position)) {
+        let row = (0..rows).find(|row| position(*row) == Some(found.row))?;
+        if let Some(used) = used.get_mut(found.row) {
+            *used = false;
+        }
+        if first.as_ref().is_none_or(|first| row < first.row) {
+            first = Some(NoText { row, ..found });
+        }
+    }
+    first
+}
+
+/// The first such value at `start` or behind it, of an array that is not nested.
+fn first_at(array: &dyn Array, values: Values, start: usize, is_visible: &dyn Fn(usize) -> bool) -> Option<usize> {
+    fn first<T: ArrowPrimitiveType>(
+        array: &dyn Array,
+        start: usize,
+        is_visible: &dyn Fn(usize) -> bool,
+        lacks_text: impl Fn(T::Native) -> bool,
+    ) -> Option<usize> {
+        let numbers = array.as_primitive::<T>().values().get(start..)?;
+        let places = numbers.iter().enumerate().filter(|(_, number)| lacks_text(**number));
+        places.map(|(place, _)| place + start).find(|place| is_visible(*place))
+    }
+    fn first_time<T: ArrowPrimitiveType<Native: Into<i64>>>(
+        array: &dyn Array,
+        start: usize,
+        is_visible: &dyn Fn(usize) -> bool,
+        ticks_per_second: i64,
+    ) -> Option<usize> {
+        first::<T>(array, start, is_visible, |time| !(0..86_400 * ticks_per_second).contains(&time.into()))
+    }
+    fn first_timestamp<T: ArrowTimestampType>(
+        array: &dyn Array,
+        start: usize,
+        is_visible: &dyn Fn(usize) -> bool,
+        (ticks_per_second, has_zone): (i64, bool),
+    ) -> Option<usize> {
+        // Local time is within a day of UTC.
+        let day = if has_zone { 86_400 * ticks_per_second } else { 0 };
+        let is_in_calendar = |time: i64| as_datetime::<T>(time).is_some();
+        first::<T>(array, start, is_visible, |time| {
+            !(is_in_calendar(time.saturating_sub(day)) && is_in_calendar(time.saturating_add(day)))
+        })
+    }
+    fn first_decimal<T: DecimalType>(
+        array: &dyn Array,
+        start: usize,
+        is_visible: &dyn Fn(usize) -> bool,
+        precision: u8,
+    ) -> Option<usize> {
+        first::<T>(array, start, is_visible, |number| !T::is_valid_decimal_precision(number, precision))
+    }
+
+    match array.data_type() {
+        DataType::Decimal32(precision, _) => first_decimal::<Decimal32Type>(array, start, is_visible, *precision),
+        DataType::Decimal64(precision, _) => first_decimal::<Decimal64Type>(array, start, is_visible, *precision),
+        DataType::Decimal128(precision, _) => first_decimal::<Decimal128Type>(array, start, is_visible, *precision),
+        DataType::Decimal256(precision, _) => first_decimal::<Decimal256Type>(array, start, is_visible, *precision),
+        _ if values == Values::DecimalsBeyondPrecision => None,
+        DataType::Date32 => first::<Date32Type>(array, start, is_visible, |day| date32_to_datetime(day).is_none()),
+        DataType::Date64 => first::<Date64Type>(array, start, is_visible, |time| date64_to_datetime(time).is_none()),
+        DataType::Time32(TimeUnit::Second) => first_time::<Time32SecondType>(array, start, is_visible, 1),
+        DataType::Time32(_) => first_time::<Time32MillisecondType>(array, start, is_visible, 1_000),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            first_time::<Time64MicrosecondType>(array, start, is_visible, 1_000_000)
+        }
+        DataType::Time64(_) => first_time::<Time64NanosecondType>(array, start, is_visible, 1_000_000_000),
+        DataType::Timestamp(unit, zone) => {
+            let has_zone = zone.is_some();
+            match unit {
+                TimeUnit::Second => first_timestamp::<TimestampSecondType>(array, start, is_visible, (1, has_zone)),
+                TimeUnit::Millisecond => {
+                    first_timestamp::<TimestampMillisecondType>(array, start, is_visible, (1_000, has_zone))
+                }
+                TimeUnit::Microsecond => {
+                    first_timestamp::<TimestampMicrosecondType>(array, start, is_visible, (1_000_000, has_zone))
+                }
+                TimeUnit::Nanosecond => {
+                    first_timestamp::<TimestampNanosecondType>(array, start, is_visible, (1_000_000_000, has_zone))
+                }
+            }
+        }
+        DataType::Duration(TimeUnit::Second) => {
+            let is_too_long = |duration| try_duration_s_to_duration(duration).is_none();
+            first::<DurationSecondType>(array, start, is_visible, is_too_long)
+        }
+        DataType::Duration(TimeUnit::Millisecond) => {
+            let is_too_long = |duration| try_duration_ms_to_duration(duration).is_none();
+            first::<DurationMillisecondType>(array, start, is_visible, is_too_long)
+        }
+        _ => None,
+    }
+}
+
+/// The integer that a value is stored as.
+fn stored(array: &dyn Array, row: usize) -> String {
+    fn number<T: ArrowPrimitiveType<Native: std::fmt::Display>>(array: &dyn Array, row: usize) -> String {
+        array.as_primitive::<T>().values().get(row).map(T::Native::to_string).unwrap_or_default()
+    }
+    match array.data_type() {
+        DataType::Decimal32(..) => number::<Decimal32Type>(array, row),
+        DataType::Decimal64(..) => number::<Decimal64Type>(array, row),
+        DataType::Decimal128(..) => number::<Decimal128Type>(array, row),
+        DataType::Decimal256(..) => number::<Decimal256Type>(array, row),
+        _ => integers(&array.slice(row, 1)).first().map(i64::to_string).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
