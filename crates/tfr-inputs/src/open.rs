@@ -76,7 +76,7 @@ pub async fn open_locations(
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, schema).await?)),
-        InputFormat::Parquet => parquet::format(session, names, columns),
+        InputFormat::Parquet => parquet::format(session, &listing, &options.parquet, columns, schema.clone()).await?,
         InputFormat::Avro => avro::format(names),
         InputFormat::Arrow => arrow::format(names),
         InputFormat::Orc => orc::format(names, &options.orc, columns),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
+use async_trait::async_trait;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{DataFusionError, Result};
@@ -30,11 +31,18 @@ use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use object_store::ObjectStore;
+use object_store::{ObjectMeta, ObjectStore};
 
 use super::error::ErrorKind;
 use super::location::FileNames;
 use super::read_ahead::ReadAhead;
+
+/// Finds out more about a failure to read rows of a file than the reader of its format reports.
+#[async_trait]
+pub trait Diagnosis: fmt::Debug + Send + Sync {
+    /// A more precise error in place of `error`, or `error` itself. `columns` are those of the table that were read.
+    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError;
+}
 
 /// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
 /// columns on to the format, unless told so.
@@ -44,6 +52,7 @@ pub struct GuardedSource {
     names: FileNames,
     filters: Filters,
     locations: Arc<[String]>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
 /// Which filters a format is handed.
@@ -52,13 +61,12 @@ enum Filters {
     All,
     /// Those that read no floating point column.
     NotOverFloats,
-    None,
 }
 
 impl GuardedSource {
     /// Stands around `inner`; files are named as `names` says.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default() }
+        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default(), diagnosis: None }
     }
 
     /// Hands every filter on to the format: it looks at rows, not at statistics.
@@ -67,9 +75,9 @@ impl GuardedSource {
         self
     }
 
-    /// Hands no filter at all on to the format: the statistics in the files are wrong.
-    pub fn without_filters(mut self) -> Self {
-        self.filters = Filters::None;
+    /// Has failures to read rows diagnosed.
+    pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
+        self.diagnosis = Some(diagnosis);
         self
     }
 
@@ -118,7 +126,11 @@ impl FileSource for GuardedSource {
             _ => object_store,
         };
         let inner = self.inner.create_morselizer(store, base_config, partition)?;
-        Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone() }))
+        let projected = self.inner.projection().into_iter().flat_map(|projection| projection.iter());
+        let read = projected.map(|projected| Arc::clone(&projected.expr)).chain(self.inner.filter());
+        let columns = read.flat_map(|expr| collect_columns(&expr)).map(|column| column.name().to_owned());
+        let (names, columns) = (self.names.clone(), columns.collect());
+        Ok(Box::new(GuardedMorselizer { inner, names, columns, diagnosis: self.diagnosis.clone() }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -172,7 +184,6 @@ impl FileSource for GuardedSource {
         let kept = |filter| match self.filters {
             Filters::All => false,
             Filters::NotOverFloats => reads_floats(filter, schema),
-            Filters::None => true,
         };
         let kept: Vec<bool> = filters.iter().map(kept).collect();
         let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
@@ -236,23 +247,38 @@ fn holds_floats(data_type: &DataType) -> bool {
 struct GuardedMorselizer {
     inner: Box<dyn Morselizer>,
     names: FileNames,
+    columns: Arc<[String]>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
+}
+
+/// The file that is read, and who finds out what is wrong with it.
+struct GuardedFile {
+    name: String,
+    meta: ObjectMeta,
+    columns: Arc<[String]>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
 impl Morselizer for GuardedMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
-        let name: Arc<str> = self.names.name(&file.object_meta.location).into();
-        let inner = guard(&name, || self.inner.plan_file(file))?;
-        Ok(Box::new(GuardedPlanner { inner, file: name }))
+        let file_of = GuardedFile {
+            name: self.names.name(&file.object_meta.location),
+            meta: file.object_meta.clone(),
+            columns: Arc::clone(&self.columns),
+            diagnosis: self.diagnosis.clone(),
+        };
+        let inner = guard(&file_of.name, || self.inner.plan_file(file))?;
+        Ok(Box::new(GuardedPlanner { inner, file: Arc::new(file_of) }))
     }
 }
 
 struct GuardedPlanner {
     inner: Box<dyn MorselPlanner>,
-    file: Arc<str>,
+    file: Arc<GuardedFile>,
 }
 
 impl GuardedPlanner {
-    fn around(inner: Box<dyn MorselPlanner>, file: &Arc<str>) -> Box<dyn MorselPlanner> {
+    fn around(inner: Box<dyn MorselPlanner>, file: &Arc<GuardedFile>) -> Box<dyn MorselPlanner> {
         Box::new(Self { inner, file: Arc::clone(file) })
     }
 }
@@ -260,7 +286,7 @@ impl GuardedPlanner {
 impl MorselPlanner for GuardedPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
         let Self { inner, file } = *self;
-        let Some(mut plan) = guard(&file, || inner.plan())? else { return Ok(None) };
+        let Some(mut plan) = guard(&file.name, || inner.plan())? else { return Ok(None) };
         let morsels = plan.take_morsels().into_iter().map(|inner| {
             let morsel: Box<dyn Morsel> = Box::new(GuardedMorsel { inner, file: Arc::clone(&file) });
             morsel
@@ -269,7 +295,7 @@ impl MorselPlanner for GuardedPlanner {
         let mut guarded = MorselPlan::new().with_morsels(morsels.collect()).with_planners(planners.collect());
         if let Some(pending) = plan.take_pending_planner() {
             guarded.set_pending_planner(async move {
-                let inner = guard_future(&file, pending.into_future()).await?;
+                let inner = guard_future(&file.name, pending.into_future()).await?;
                 Ok(Self::around(inner, &file))
             });
         }
@@ -279,13 +305,13 @@ impl MorselPlanner for GuardedPlanner {
 
 struct GuardedMorsel {
     inner: Box<dyn Morsel>,
-    file: Arc<str>,
+    file: Arc<GuardedFile>,
 }
 
 impl Morsel for GuardedMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
         let Self { inner, file } = *self;
-        match guard(&file, || Ok(inner.into_stream())) {
+        match guard(&file.name, || Ok(inner.into_stream())) {
             Ok(stream) => guard_stream(file, stream).boxed(),
             Err(error) => futures::stream::once(async { Err(error) }).boxed(),
         }
@@ -294,19 +320,26 @@ impl Morsel for GuardedMorsel {
 
 /// Ends at the first failure, so that a stream is never polled again after it panicked.
 fn guard_stream(
-    file: Arc<str>,
+    file: Arc<GuardedFile>,
     stream: BoxStream<'static, Result<RecordBatch>>,
 ) -> impl Stream<Item = Result<RecordBatch>> {
     futures::stream::unfold(Some(stream), move |stream| {
         let file = Arc::clone(&file);
         async move {
             let mut stream = stream?;
-            match guard_future(&file, stream.next().map(Option::transpose)).await {
+            match guard_future(&file.name, stream.next().map(Option::transpose)).await {
                 Ok(batch) => Some((Ok(batch?), Some(stream))),
-                Err(error) => Some((Err(error), None)),
+                Err(error) => Some((Err(diagnosed(&file, error).await), None)),
             }
         }
     })
+}
+
+async fn diagnosed(file: &GuardedFile, error: DataFusionError) -> DataFusionError {
+    match &file.diagnosis {
+        Some(diagnosis) => diagnosis.diagnose(&file.meta, &file.columns, error).await,
+        None => error,
+    }
 }
 
 pub(super) fn guard<T>(file: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -392,7 +425,19 @@ mod tests {
             assert!(batch < 1, "broken page {batch}");
             Ok(RecordBatch::new_empty(Arc::new(Schema::empty())))
         });
-        let found: Vec<_> = guard_stream("t/f.parquet".into(), batches.boxed()).collect().await;
+        let file = GuardedFile {
+            name: "t/f.parquet".to_owned(),
+            meta: ObjectMeta {
+                location: "t/f.parquet".into(),
+                last_modified: Default::default(),
+                size: 0,
+                e_tag: None,
+                version: None,
+            },
+            columns: Arc::default(),
+            diagnosis: None,
+        };
+        let found: Vec<_> = guard_stream(Arc::new(file), batches.boxed()).collect().await;
         let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
         assert!(matches!(found.as_slice(), [Ok(_), Err(message)] if message.ends_with(
             "t/f.parquet: cannot be read: the reader failed on malformed content (broken page 1)"

@@ -34,7 +34,7 @@ mod table;
 mod unreadable;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
-pub use guard::GuardedSource;
+pub use guard::{Diagnosis, GuardedSource};
 pub use listing::Listing;
 pub use location::{FileNames, Location, query_of_store, redacted, user_of_store};
 pub use objects::{FoundObjects, Objects};

@@ -6,6 +6,7 @@ mod json;
 mod libsvm;
 mod names;
 mod orc;
+mod parquet;
 mod tfrecord;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ use crate::hive_text::{HiveColumns, HiveTextOptions};
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
 use crate::names::NameMatching;
-use crate::orc::OrcOptions;
+use crate::orc::{OrcOptions, TimestampUnit};
+use crate::parquet::ParquetOptions;
 use crate::text::{Compression, Encoding};
 
 /// How to read the files of a table.
@@ -89,6 +91,13 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `names` | `insensitive`: the case of column names does not matter; the table has them in lower case, or as declared (`exact`) |
 ///
+/// Parquet:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `timestamps` | for INT96: `ns`, `us`, or `auto`: nanoseconds, but microseconds for columns with values beyond 1677 or 2262, which are read once to find out (`auto`) |
+/// | `binary` | columns whose text is read as bytes, since it is not UTF-8: `a, b`; may be repeated (none) |
+///
 /// ORC:
 ///
 /// | key | meaning (default) |
@@ -128,6 +137,8 @@ pub struct InputOptions {
     pub names: NameMatching,
     /// How ORC files are read.
     pub orc: OrcOptions,
+    /// How Parquet files are read.
+    pub parquet: ParquetOptions,
     /// How TFRecord files are read.
     pub tfrecord: ReadOptions,
     /// The options that were given, the value of each that was last, and the formats that have them.
@@ -161,6 +172,7 @@ impl InputOptions {
             (InputFormat::Json, json::set(&mut self.json, key, value)),
             (InputFormat::LibSvm, libsvm::set(&mut self.libsvm, key, value)),
             (InputFormat::Parquet, names::set(&mut self.names, key, value)),
+            (InputFormat::Parquet, parquet::set(&mut self.parquet, key, value)),
             (InputFormat::Orc, names::set(&mut self.names, key, value)),
             (InputFormat::Orc, orc::set(&mut self.orc, key, value)),
             (InputFormat::TfRecord, tfrecord::set(&mut self.tfrecord, key, value)),
@@ -205,7 +217,10 @@ impl InputOptions {
 /// The keys of all formats, each once.
 fn known_keys() -> Vec<&'static str> {
     let mut keys = vec!["format", "partitions"];
-    for key in [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, tfrecord::KEYS].concat() {
+    for key in
+        [csv::KEYS, hive_text::KEYS, libsvm::KEYS, json::KEYS, names::KEYS, orc::KEYS, parquet::KEYS, tfrecord::KEYS]
+            .concat()
+    {
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -237,6 +252,16 @@ fn number_or_all(key: &str, value: &str, expected: &str) -> Result<Option<usize>
     match value {
         "all" => Ok(None),
         _ => value.parse().map(Some).map_err(|_| invalid(key, value, expected).into()),
+    }
+}
+
+/// `None` is to decide it by the values.
+fn timestamp_unit(value: &str) -> Result<Option<TimestampUnit>> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(None),
+        "ns" => Ok(Some(TimestampUnit::Nanosecond)),
+        "us" => Ok(Some(TimestampUnit::Microsecond)),
+        _ => Err(invalid("timestamps", value, "auto, ns or us").into()),
     }
 }
 
