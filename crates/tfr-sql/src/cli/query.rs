@@ -70,6 +70,10 @@ for Hive text, also under Hive's names (field.delim and so on):
 for Parquet and ORC:
   names               insensitive: their case does not matter; the table has them in
                       lower case, or as declared [default: exact]
+for Parquet:
+  timestamps          of INT96: ns, us, or auto: us where a value is beyond ns
+                      [default: auto]
+  binary              columns whose text is read as bytes: a, b; repeatable
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]
