@@ -187,7 +187,7 @@ pub enum ErrorKind {
         /// The type of the column.
         expected: DataType,
     },
-    /// A timestamp of a Parquet file that has more nanoseconds than a day, or fewer than none.
+    /// A timestamp of a Parquet file that has more nanoseconds than a day.
     #[error("{file}: row {row}: column \"{column}\": {value}, of which a day has 86400000000000")]
     Int96 {
         /// The file.
@@ -578,7 +578,7 @@ impl Error {
                 Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
             }
             ErrorKind::Timestamp { .. } => {
-                Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
+                Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns".to_owned())
             }
             ErrorKind::Unfit { column, .. } => Some(format!(
                 "if the column was declared, declare it as the file has it, and CAST it in the query; if files have it in several \

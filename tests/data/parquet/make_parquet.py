@@ -200,7 +200,7 @@ def main():
     two("timestamp_nanos", INT64, [1, -1], logical=time(8, 3, utc=False))
     two("decimal_int32", INT32, [12345, -1], converted=5, scale=2, precision=9)
     two("decimal_int64", INT64, [12345, -1], converted=5, scale=2, precision=18)
-    two("decimal_fixed", FIXED, [b"\x30\x39", b"\xff\xff"], length=2, converted=5, scale=2, precision=4)
+    two("decimal_fixed", FIXED, [b"\x04\xd2", b"\xff\xff"], length=2, converted=5, scale=2, precision=4)
     two("decimal_bytes", BYTES, [b"\x30\x39", b"\xff"], converted=5, scale=2, precision=20)
     two("decimal_int32_of_12_digits", INT32, [12345, -(2**31)], converted=5, scale=2, precision=12)
     two("decimal_int64_of_25_digits", INT64, [12345, -1], converted=5, scale=2, precision=25)

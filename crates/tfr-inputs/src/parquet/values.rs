@@ -218,16 +218,18 @@ fn timestamps<T: ArrowTimestampType>(
     let misfit = |value: String, reason| Misfit { value, expected: T::DATA_TYPE, reason };
     let (found, nulls) = values(array, mask, |bytes| {
         let (day, time) = split(bytes);
-        if !(0..DAY).contains(&time) {
+        // Spark counts from the end of the day in the far past.
+        if !(1 - DAY..DAY).contains(&time) {
             return Err(misfit(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
         }
         let since_1970 = nanoseconds_since_1970(bytes);
         let exact = (since_1970 % nanoseconds == 0).then(|| i64::try_from(since_1970 / nanoseconds).ok()).flatten();
         exact.ok_or_else(|| {
-            let (seconds, fraction) = (since_1970.div_euclid(1_000_000_000), since_1970.rem_euclid(1_000_000_000));
+            let (seconds, fraction) = (since_1970 / 1_000_000_000, (since_1970 % 1_000_000_000).abs());
+            let sign = if since_1970 < 0 && seconds == 0 { "-" } else { "" };
             let is_beyond = i64::try_from(since_1970.div_euclid(nanoseconds)).is_err();
             let reason = if is_beyond { Reason::Beyond } else { Reason::Finer };
-            misfit(format!("{seconds}.{fraction:09} seconds since 1970"), reason)
+            misfit(format!("{sign}{seconds}.{fraction:09} seconds since 1970"), reason)
         })
     })?;
     Ok(Arc::new(PrimitiveArray::<T>::try_new(found.into(), nulls)?))
