@@ -168,7 +168,7 @@ pub enum ErrorKind {
         /// What the decoder said.
         source: ArrowError,
     },
-    /// A timestamp of an ORC file that the type of its column cannot hold.
+    /// A timestamp of an ORC or Parquet file that the type of its column cannot hold.
     #[error("{file}: {}column \"{column}\": {value} does not fit into {expected}", .row.map(|row| format!("row {row}: ")).unwrap_or_default())]
     Timestamp {
         /// The file.
@@ -195,6 +195,28 @@ pub enum ErrorKind {
         value: String,
         /// What is doubtful, and why.
         what: String,
+    },
+    /// A timestamp of a Parquet file that has more nanoseconds than a day.
+    #[error("{file}: row {row}: column \"{column}\": {value}, of which a day has 86400000000000")]
+    Int96 {
+        /// The file.
+        file: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The timestamp.
+        value: String,
+    },
+    /// A text of a Parquet file that is not UTF-8.
+    #[error("{file}: row {row}: column \"{column}\": the text is not UTF-8")]
+    NotText {
+        /// The file.
+        file: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// The column.
+        column: String,
     },
     /// The file cannot be fetched or decompressed.
     #[error("{file}: cannot be read")]
@@ -549,8 +571,15 @@ impl Error {
             ErrorKind::Timestamp { expected: DataType::Timestamp(TimeUnit::Nanosecond, _), .. } => {
                 Some("nanoseconds reach from 1677 to 2262; read the table with timestamps=us".to_owned())
             }
+            ErrorKind::NotText { column, .. } => Some(format!(
+                "read the column as bytes: declare \"{column}\" as BYTEA with CREATE EXTERNAL TABLE, or give the option binary={column}"
+            )),
+            ErrorKind::Timestamp { expected: DataType::Interval(_), .. } => None,
+            ErrorKind::Timestamp { column, expected: DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _), .. } => {
+                Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
+            }
             ErrorKind::Timestamp { .. } => {
-                Some("it is finer than a microsecond; read the table with timestamps=ns".to_owned())
+                Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns".to_owned())
             }
             ErrorKind::DoubtfulDate { .. } => Some(
                 "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \

@@ -17,9 +17,7 @@ use datafusion_functions::core::getfield::GetFieldFunc;
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::projection::ProjectionExprs;
-use datafusion_physical_expr_adapter::{
-    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
-};
+use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 /// The `get_field` of a session that has another than the engine's.
@@ -48,13 +46,12 @@ pub(crate) fn by_leaves(
     })
 }
 
-/// Adapts expressions to a file as `inner` does, or the engine's default. Calls of the engine's `get_field` become calls of `corrected`
+/// Adapts expressions to a file as `inner` does. Calls of the engine's `get_field` become calls of `corrected`
 /// where a required field is in a struct that may be null.
 pub(crate) fn adapter(
-    inner: Option<Arc<dyn PhysicalExprAdapterFactory>>,
+    inner: Arc<dyn PhysicalExprAdapterFactory>,
     corrected: Arc<ScalarUDF>,
 ) -> Arc<dyn PhysicalExprAdapterFactory> {
-    let inner = inner.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory));
     Arc::new(AdapterFactory { inner, corrected })
 }
 

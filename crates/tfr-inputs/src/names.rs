@@ -83,11 +83,11 @@ impl ColumnNames {
     }
 
     /// Makes a scan of the engine find the columns in a file and convert them to the types of the table.
-    pub(crate) fn adapter(&self) -> Option<Arc<dyn PhysicalExprAdapterFactory>> {
-        Some(match self.matching {
+    pub(crate) fn adapter(&self) -> Arc<dyn PhysicalExprAdapterFactory> {
+        match self.matching {
             NameMatching::Exact => Arc::new(ExactAdapterFactory),
             NameMatching::Insensitive => Arc::new(RenamingFactory(self.clone())),
-        })
+        }
     }
 }
 

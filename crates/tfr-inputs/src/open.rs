@@ -89,7 +89,7 @@ pub async fn open_locations(
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
-        InputFormat::Parquet => parquet::format(session, names, columns, options.calendar.clone()),
+        InputFormat::Parquet => parquet::format(session, &listing, options, columns, schema.clone()).await?,
         InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
         InputFormat::Arrow => arrow::format(names, columns),
         InputFormat::Orc => orc::format(names, options, columns, findings),

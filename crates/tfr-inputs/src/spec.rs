@@ -21,7 +21,7 @@ pub struct TableSpec {
 }
 
 /// Keys that may be given more than once.
-const REPEATABLE: [&str; 3] = ["null", "null_value", "map"];
+const REPEATABLE: [&str; 4] = ["null", "null_value", "map", "binary"];
 
 impl FromStr for TableSpec {
     type Err = Error;

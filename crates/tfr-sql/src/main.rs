@@ -33,6 +33,7 @@ mod stdin;
 mod stored;
 mod table;
 mod tool;
+mod used;
 mod verify;
 mod write;
 

@@ -26,6 +26,7 @@ use crate::row_format;
 use crate::session;
 use crate::spill::SpillDirectory;
 use crate::stdin::StandardInput;
+use crate::used;
 
 /// A planned query.
 pub struct Query {
@@ -53,6 +54,9 @@ impl Query {
         let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
         if !is_query(&query, args.output.target().is_none()) {
             return Err(Error::NotAQuery(query.to_string()));
+        }
+        if let Some(used) = used::columns(text) {
+            context.state_ref().write().config_mut().set_extension(Arc::new(used));
         }
         let mut inputs = BTreeSet::new();
         let mut recorded = BTreeMap::new();

@@ -3,6 +3,7 @@
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
+use datafusion_tfrecord::directory::unreadable;
 use tfr_inputs::open_locations;
 use tfrecord_sidecars::TableDescription;
 use tokio::runtime;
@@ -42,8 +43,13 @@ pub fn print(args: &SchemaArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(table) => table,
         Err(status) => return Ok(status),
     };
+    let schema = table.schema();
+    let unreadable = schema.fields().iter().filter_map(|field| Some((field.name(), unreadable(field)?)));
+    for (column, reason) in unreadable {
+        work.printer.note(format!("column \"{column}\" cannot be read: {reason} is not supported"));
+    }
     let form = origin::records_form(&table);
-    let mapping = Mapping::try_new(&table.schema(), &form.map(|form| form.mapping.clone()).unwrap_or_default())?;
+    let mapping = Mapping::try_new(&schema, &form.map(|form| form.mapping.clone()).unwrap_or_default())?;
     let text = TableDescription::new(&mapping, args.paths.join(" ")).render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(format!("types from {}", origin::told(form)));

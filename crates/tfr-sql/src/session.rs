@@ -86,8 +86,6 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     // Names as written: `UserId` is not `userid` when it becomes a feature. See `names` for the rest.
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.collect_spans = true;
-    // Nanoseconds since 1970 end in 2262; Hive and Impala write year 9999 for "never".
-    options.execution.parquet.coerce_int96 = Some("us".to_owned());
 
     let reserved = &mut options.execution.sort_spill_reservation_bytes;
     *reserved = limits.sort_reservation().min(*reserved);

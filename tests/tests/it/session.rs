@@ -52,7 +52,6 @@ pub fn of_command(threads: usize) -> SessionContext {
 pub fn settings(threads: usize) -> SessionConfig {
     let mut config = SessionConfig::new().with_target_partitions(threads);
     config.options_mut().sql_parser.enable_ident_normalization = false;
-    config.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
     config
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
+use async_trait::async_trait;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
@@ -31,12 +32,19 @@ use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use object_store::ObjectStore;
+use object_store::{ObjectMeta, ObjectStore};
 
 use super::adapter::UnfitInColumn;
 use super::error::ErrorKind;
 use super::location::FileNames;
 use super::read_ahead::ReadAhead;
+
+/// Finds out more about a failure to read rows of a file than the reader of its format reports.
+#[async_trait]
+pub trait Diagnosis: fmt::Debug + Send + Sync {
+    /// A more precise error in place of `error`, or `error` itself. `columns` are those of the table that were read.
+    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError;
+}
 
 /// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
 /// columns on to the format, unless told so.
@@ -47,6 +55,7 @@ pub struct GuardedSource {
     filters: Filters,
     locations: Arc<[String]>,
     rewrite: Option<RewriteExpr>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
 /// Rewrites an expression that is pushed into a scan, given what the scan projects and the schema of the table.
@@ -65,7 +74,14 @@ enum Filters {
 impl GuardedSource {
     /// Stands around `inner`; files are named as `names` says.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self { inner, names, filters: Filters::NotOverFloats, locations: Arc::default(), rewrite: None }
+        Self {
+            inner,
+            names,
+            filters: Filters::NotOverFloats,
+            locations: Arc::default(),
+            rewrite: None,
+            diagnosis: None,
+        }
     }
 
     /// Hands every filter on to the format: it looks at rows, not at statistics.
@@ -83,6 +99,12 @@ impl GuardedSource {
     /// Rewrites the expressions of projections before the format gets them.
     pub fn with_rewrite(mut self, rewrite: RewriteExpr) -> Self {
         self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Has failures to read rows diagnosed.
+    pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
+        self.diagnosis = Some(diagnosis);
         self
     }
 
@@ -135,7 +157,11 @@ impl FileSource for GuardedSource {
         let evaluates = self.inner.filter().is_some()
             || self.inner.projection().is_some_and(|projection| projection.iter().any(|part| is_computed(&part.expr)));
         let counts_rows = self.inner.filter().is_none();
-        Ok(Box::new(GuardedMorselizer { inner, names: self.names.clone(), evaluates, counts_rows }))
+        let projected = self.inner.projection().into_iter().flat_map(|projection| projection.iter());
+        let read = projected.map(|projected| Arc::clone(&projected.expr)).chain(self.inner.filter());
+        let columns = read.flat_map(|expr| collect_columns(&expr)).map(|column| column.name().to_owned()).collect();
+        let (names, diagnosis) = (self.names.clone(), self.diagnosis.clone());
+        Ok(Box::new(GuardedMorselizer { inner, names, evaluates, counts_rows, columns, diagnosis }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -265,6 +291,9 @@ struct GuardedMorselizer {
     evaluates: bool,
     /// Whether no row is left out of what a file yields.
     counts_rows: bool,
+    /// The columns of the table that are read.
+    columns: Arc<[String]>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
 /// What is known of the part of a file that a stream reads.
@@ -275,11 +304,27 @@ struct Origin {
     evaluates: bool,
     /// The rows of the file before the next batch, if they are counted.
     row: Option<u64>,
+    diagnosis: Option<FileDiagnosis>,
+}
+
+/// The diagnosis of failures in one file.
+#[derive(Debug, Clone)]
+struct FileDiagnosis {
+    meta: Arc<ObjectMeta>,
+    columns: Arc<[String]>,
+    diagnosis: Arc<dyn Diagnosis>,
 }
 
 impl Origin {
     fn of(file: &str) -> Self {
-        Self { file: file.into(), evaluates: false, row: None }
+        Self { file: file.into(), evaluates: false, row: None, diagnosis: None }
+    }
+
+    async fn diagnosed(&self, error: DataFusionError) -> DataFusionError {
+        match &self.diagnosis {
+            Some(FileDiagnosis { meta, columns, diagnosis }) => diagnosis.diagnose(meta, columns, error).await,
+            None => error,
+        }
     }
 }
 
@@ -288,7 +333,12 @@ impl Morselizer for GuardedMorselizer {
         let name: Arc<str> = self.names.name(&file.object_meta.location).into();
         let begins_file = file.range.as_ref().is_none_or(|range| range.start == 0);
         let row = (self.counts_rows && begins_file).then_some(0);
-        let origin = Origin { file: name, evaluates: self.evaluates, row };
+        let diagnosis = self.diagnosis.as_ref().map(|diagnosis| FileDiagnosis {
+            meta: Arc::new(file.object_meta.clone()),
+            columns: Arc::clone(&self.columns),
+            diagnosis: Arc::clone(diagnosis),
+        });
+        let origin = Origin { file: name, evaluates: self.evaluates, row, diagnosis };
         let inner = guard_origin(&origin, || self.inner.plan_file(file))?;
         Ok(Box::new(GuardedPlanner { inner, origin }))
     }
@@ -363,7 +413,7 @@ fn guard_stream(
                 origin.row = origin.row.map(|row| row + batch.num_rows() as u64);
                 Some((Ok(batch), Some((origin, stream))))
             }
-            Err(error) => Some((Err(error), None)),
+            Err(error) => Some((Err(origin.diagnosed(error).await), None)),
         }
     })
 }

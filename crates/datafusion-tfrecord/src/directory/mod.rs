@@ -43,7 +43,7 @@ pub use adapter::ExactAdapterFactory;
 pub use common_type::{LeafRule, TypeConflict, common_type, common_type_or};
 pub use convert::{UnfitValue, can_convert, convert};
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
-pub use guard::{GuardedSource, RewriteExpr};
+pub use guard::{Diagnosis, GuardedSource, RewriteExpr};
 pub use listing::Listing;
 pub use location::{FileNames, Location, query_of_store, redacted, user_of_store};
 pub use objects::{FoundObjects, Objects};

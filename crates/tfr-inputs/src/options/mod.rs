@@ -7,6 +7,7 @@ mod json;
 mod libsvm;
 mod names;
 mod orc;
+mod parquet;
 mod tfrecord;
 mod types;
 
@@ -24,7 +25,8 @@ use crate::hive_text::{HiveColumns, HiveTextOptions};
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
 use crate::names::NameMatching;
-use crate::orc::OrcOptions;
+use crate::orc::{OrcOptions, TimestampUnit};
+use crate::parquet::ParquetOptions;
 use crate::text::{Compression, Encoding};
 
 /// How to read the files of a table.
@@ -111,6 +113,14 @@ use crate::text::{Compression, Encoding};
 /// |---|---|
 /// | `types` | the types of some columns, in Hive's DDL: `id BIGINT, price DECIMAL(10,2)`; a value that is not exact in its type is an error (one that holds the values of all files) |
 ///
+///
+/// Parquet:
+///
+/// | key | meaning (default) |
+/// |---|---|
+/// | `timestamps` | for INT96: `ns`, `us`, or `auto`: nanoseconds, but microseconds for columns with values beyond 1677 or 2262, which are read once to find out (`auto`) |
+/// | `binary` | columns whose text is read as bytes, since it is not UTF-8: `a, b`; may be repeated (none) |
+///
 /// ORC:
 ///
 /// | key | meaning (default) |
@@ -157,6 +167,8 @@ pub struct InputOptions {
     pub calendar: CalendarOption,
     /// How ORC files are read.
     pub orc: OrcOptions,
+    /// How Parquet files are read.
+    pub parquet: ParquetOptions,
     /// How TFRecord files are read.
     pub tfrecord: ReadOptions,
     /// The options that were given, the value of each that was last, and the formats that have them.
@@ -193,6 +205,7 @@ impl InputOptions {
             (InputFormat::Json, json::set(&mut self.json, key, value)),
             (InputFormat::LibSvm, libsvm::set(&mut self.libsvm, key, value)),
             (InputFormat::Parquet, names::set(&mut self.names, key, value)),
+            (InputFormat::Parquet, parquet::set(&mut self.parquet, key, value)),
             (InputFormat::Orc, names::set(&mut self.names, key, value)),
             (InputFormat::Avro, names::set(&mut self.names, key, value)),
             (InputFormat::Arrow, names::set(&mut self.names, key, value)),
@@ -259,6 +272,7 @@ fn known_keys() -> Vec<&'static str> {
         types::KEYS,
         calendar::KEYS,
         orc::KEYS,
+        parquet::KEYS,
         tfrecord::KEYS,
     ]
     .concat()
@@ -295,6 +309,16 @@ fn number_or_all(key: &str, value: &str, expected: &str) -> Result<Option<usize>
     match value {
         "all" => Ok(None),
         _ => value.parse().map(Some).map_err(|_| invalid(key, value, expected).into()),
+    }
+}
+
+/// `None` is to decide it by the values.
+fn timestamp_unit(value: &str) -> Result<Option<TimestampUnit>> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(None),
+        "ns" => Ok(Some(TimestampUnit::Nanosecond)),
+        "us" => Ok(Some(TimestampUnit::Microsecond)),
+        _ => Err(invalid("timestamps", value, "auto, ns or us").into()),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::footer::Footer;
+use super::schema::Leaf;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Reason, Rule, Watch, Watched};
 
 /// What Iceberg's writers leave, whose specification has the proleptic Gregorian calendar.
@@ -48,9 +50,9 @@ fn calendars(metadata: &ParquetMetaData, option: &CalendarOption) -> Calendars {
 }
 
 /// How values of a column are read, and which of them are doubtful.
-fn of_column(calendars: &Calendars, column: &ColumnDescriptor) -> (Rule, Watch) {
+fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&Leaf>) -> (Rule, Watch) {
     let is_instant = match (column.logical_type_ref(), column.converted_type()) {
-        _ if column.physical_type() == Type::INT96 => return calendars.int96.of_instants(),
+        _ if matches!(leaf, Some(Leaf::Int96)) => return calendars.int96.of_instants(),
         (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return calendars.dates.of_local(),
         (Some(LogicalType::Timestamp(timestamp)), _) => timestamp.is_adjusted_to_u_t_c,
         (None, ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS) => true,
@@ -71,12 +73,13 @@ pub(super) struct FileCalendar {
 
 impl FileCalendar {
     /// Decides how a file is read.
-    pub(super) fn of(metadata: &ParquetMetaData, option: &CalendarOption) -> Self {
+    pub(super) fn of(footer: &Footer, option: &CalendarOption) -> Self {
+        let metadata = footer.metadata.as_ref();
         let calendars = calendars(metadata, option);
         let schema = metadata.file_metadata().schema_descr();
         let mut found: BTreeMap<usize, (Vec<Rule>, Vec<Watch>)> = BTreeMap::new();
         for (index, column) in schema.columns().iter().enumerate() {
-            let (mut rule, mut watch) = of_column(&calendars, column);
+            let (mut rule, mut watch) = of_column(&calendars, column, footer.leaves.get(index));
             let needs_look = !rule.is_keep() || watch != Watch::Nothing;
             // Instants are moved until 1900, other values until 1582.
             let end = match &rule {

@@ -21,7 +21,7 @@ use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
-use datafusion_physical_expr_adapter::DefaultPhysicalExprAdapterFactory;
+use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -31,8 +31,9 @@ use datafusion_tfrecord::directory::FileNames;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::adapter::{CalendarAdapterFactory, Count, Counting};
+use super::adapter::ConvertingFactory;
 use super::calendar::FileCalendar;
+use super::rebased::{CalendarAdapterFactory, Count, Counting};
 use crate::calendar::note;
 use crate::names::ColumnNames;
 
@@ -42,6 +43,8 @@ pub(super) struct ScanCalendars {
     pub(super) files: HashMap<Path, Arc<FileCalendar>>,
     pub(super) names: FileNames,
     pub(super) columns: ColumnNames,
+    /// Adapts expressions to a file whose columns have the types of their values.
+    pub(super) adapter: Arc<dyn PhysicalExprAdapterFactory>,
     /// Where doubtful values are counted.
     pub(super) findings: Option<Arc<Findings>>,
 }
@@ -244,14 +247,16 @@ impl Morselizer for CalendarMorselizer {
         let path = &file.object_meta.location;
         let Some(calendar) = calendars.files.get(path) else { return self.plain.plan_file(file) };
         let factory = CalendarAdapterFactory {
-            inner: self.config.expr_adapter_factory.clone().unwrap_or(Arc::new(DefaultPhysicalExprAdapterFactory)),
+            inner: Arc::clone(&calendars.adapter),
             calendar: Arc::clone(calendar),
             count: self.source.count(path, calendar),
         };
         let source = counting(&self.source.inner, factory.count.is_some())?;
+        // Values are rebased after they have been converted.
+        let converting = ConvertingFactory::around(calendars.columns.clone(), Arc::new(factory));
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::clone(&source))
-            .with_expr_adapter(Some(Arc::new(factory)))
+            .with_expr_adapter(Some(Arc::new(converting)))
             .build();
         source.create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?.plan_file(file)
     }

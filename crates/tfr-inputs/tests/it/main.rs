@@ -19,6 +19,7 @@ mod libsvm;
 mod listing;
 mod orc;
 mod parquet;
+mod parquet_types;
 mod parts;
 mod sql;
 mod support;

@@ -84,6 +84,10 @@ for Parquet, ORC, Avro and Arrow:
 for Parquet, ORC and Avro:
   calendar            of old dates in files that do not record theirs: proleptic,
                       hybrid, or hybrid:ZONE [default: auto; such dates are reported]
+for Parquet:
+  timestamps          of INT96: ns, us, or auto: us where a value is beyond ns
+                      [default: auto]
+  binary              columns whose text is read as bytes: a, b; repeatable
 for ORC:
   timestamps          ns, us, or auto: us where a file says that it reaches beyond ns
                       [default: auto]

@@ -570,3 +570,13 @@ fn what_killed_runs_have_left_is_removed_on_demand() {
       cause: No such file or directory (os error 2)
     "##);
 }
+
+/// Its type is one that is not read, so it is no column of nulls.
+#[test]
+fn a_schema_notes_columns_that_cannot_be_read() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/parquet/int128.parquet");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tfr-sql")).args(["schema", file]).output().unwrap();
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{notes}");
+    assert!(notes.contains("column \"u\" cannot be read: an integer of 128 bits is not supported"), "{notes}");
+}

@@ -1,0 +1,245 @@
+//! [`Footers`]: the metadata of the files of a table, as the library is to see it.
+
+use std::any::Any;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use bytes::Bytes;
+use datafusion_common::HashMap as EngineMap;
+use datafusion_execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use parquet::arrow::async_reader::MetadataFetch;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{
+    FileMetaData, FooterTail, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions,
+    ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
+
+use super::hint::with_hint;
+use super::index::with_index;
+use super::old::{with_dictionary_headers, with_possible_dictionaries};
+use super::schema::{Layout, Leaf};
+use super::statistics::without_meaningless;
+use super::thrift;
+
+/// How much of the end of a file is fetched at first, unless the session says otherwise: most footers are shorter.
+const TAIL: usize = 64 << 10;
+
+/// The footer of a file, mended.
+#[derive(Debug)]
+pub(super) struct Footer {
+    pub(super) metadata: Arc<ParquetMetaData>,
+    /// The columns as the library decodes them.
+    pub(super) schema: Schema,
+    /// For each leaf what it holds.
+    pub(super) leaves: Vec<Leaf>,
+    /// The columns that cannot be read, and why.
+    pub(super) unreadable: HashMap<String, String>,
+    /// The names of all columns in their order, also of those without leaves.
+    pub(super) columns: Vec<String>,
+}
+
+impl FileMetadata for Footer {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory_size(&self) -> usize {
+        self.metadata.memory_size()
+    }
+
+    fn extra_info(&self) -> EngineMap<String, String> {
+        EngineMap::from([("page_index".to_owned(), self.metadata.offset_index().is_some().to_string())])
+    }
+}
+
+/// The footers of the files of a table, in the session's cache.
+#[derive(Debug, Clone)]
+pub(super) struct Footers {
+    cache: Arc<FileMetadataCache>,
+    size_hint: Option<usize>,
+    /// The columns, as the files name them, whose texts are handed out as bytes.
+    as_bytes: Arc<BTreeSet<String>>,
+}
+
+/// A cached footer.
+struct Cached(Arc<Footer>);
+
+impl FileMetadata for Cached {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory_size(&self) -> usize {
+        self.0.memory_size()
+    }
+
+    fn extra_info(&self) -> EngineMap<String, String> {
+        self.0.extra_info()
+    }
+}
+
+impl Footers {
+    pub(super) fn new(cache: Arc<FileMetadataCache>, size_hint: Option<usize>, as_bytes: BTreeSet<String>) -> Self {
+        Self { cache, size_hint, as_bytes: Arc::new(as_bytes) }
+    }
+
+    /// The same files with texts of these columns as bytes.
+    pub(super) fn with_bytes(&self, columns: BTreeSet<String>) -> Self {
+        Self { as_bytes: Arc::new(columns), ..self.clone() }
+    }
+
+    /// The columns whose texts are handed out as bytes.
+    pub(super) fn as_bytes(&self) -> &BTreeSet<String> {
+        &self.as_bytes
+    }
+
+    /// The footer of a file.
+    pub(super) async fn get(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Arc<Footer>> {
+        let key = self.key(file);
+        if let Some(cached) = self.cache.get(&key).filter(|cached| cached.is_valid_for(file))
+            && let Some(Cached(footer)) = cached.file_metadata.as_any().downcast_ref()
+        {
+            return Ok(Arc::clone(footer));
+        }
+        let footer = Arc::new(self.fetch(store, file).await?);
+        let entry = CachedFileMetadataEntry::new(file.clone(), Arc::new(Cached(Arc::clone(&footer))));
+        self.cache.put(&key, entry);
+        Ok(footer)
+    }
+
+    /// Other than the engine's own key for the file: what it caches is not mended.
+    fn key(&self, file: &ObjectMeta) -> Path {
+        let mut hasher = DefaultHasher::new();
+        self.as_bytes.hash(&mut hasher);
+        Path::from(format!("{}#{:x}", file.location, hasher.finish()))
+    }
+
+    async fn fetch(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Footer> {
+        let bytes = footer_bytes(store, file, self.size_hint).await?;
+        let footer = file.size.saturating_sub((bytes.len() + FOOTER_SIZE) as u64);
+        let (layout, metadata) = match thrift::schema(&bytes) {
+            Some(elements) => {
+                let layout = Layout::new(&elements, |column| self.as_bytes.contains(column))?;
+                let options = ParquetMetaDataOptions::new().with_schema(Arc::clone(&layout.schema));
+                (layout, decoded(&bytes, options)?)
+            }
+            // The library says what is wrong with it.
+            None => {
+                ParquetMetaDataReader::decode_metadata(&bytes)?;
+                return Err(ParquetError::General("the schema in the footer cannot be decoded".to_owned()));
+            }
+        };
+        let metadata = with_possible_dictionaries(without_meaningless(with_rows(metadata))?)?;
+        let metadata = with_dictionary_headers(metadata, footer, Fetch { store, file }).await?;
+        let metadata = with_index(metadata, file.size, Fetch { store, file }).await?;
+        let mut unreadable = layout.unreadable;
+        let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
+        Ok(Footer {
+            metadata: Arc::new(metadata),
+            schema,
+            leaves: layout.leaves,
+            unreadable: unreadable.into_iter().collect(),
+            columns: layout.columns,
+        })
+    }
+}
+
+/// The encoded footer of a file.
+async fn footer_bytes(store: &dyn ObjectStore, file: &ObjectMeta, size_hint: Option<usize>) -> Result<Bytes> {
+    let least = FOOTER_SIZE as u64;
+    if file.size < least {
+        return Err(ParquetError::General(format!(
+            "Invalid Parquet file. Size is smaller than footer ({least} bytes)"
+        )));
+    }
+    let fetched = (size_hint.unwrap_or(TAIL).max(FOOTER_SIZE) as u64).min(file.size);
+    let tail = fetch(store, file, file.size - fetched..file.size).await?;
+    let Some((before, end)) = tail.split_last_chunk::<FOOTER_SIZE>() else {
+        return Err(ParquetError::EOF("the footer is cut off".to_owned()));
+    };
+    let end = FooterTail::try_new(end)?;
+    if end.is_encrypted_footer() {
+        return Err(ParquetError::General(
+            "Parquet file has an encrypted footer but decryption properties were not provided".to_owned(),
+        ));
+    }
+    let length = end.metadata_length() as u64;
+    if length > file.size - least {
+        let available = file.size - least;
+        return Err(ParquetError::EOF(format!("the footer has {length} bytes, but the file {available} before it")));
+    }
+    match before.len().checked_sub(end.metadata_length()) {
+        Some(start) => Ok(tail.slice(start..before.len())),
+        None => fetch(store, file, file.size - least - length..file.size - least).await,
+    }
+}
+
+async fn fetch(store: &dyn ObjectStore, file: &ObjectMeta, range: Range<u64>) -> Result<Bytes> {
+    let length = range.end - range.start;
+    let bytes = store.get_range(&file.location, range).await.map_err(|error| ParquetError::External(error.into()))?;
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(ParquetError::EOF(format!("expected {length} bytes, found {}", bytes.len()))),
+    }
+}
+
+/// Decodes a footer. Where that fails, what is not needed to read rows is left out: it may be of another writer's making.
+fn decoded(bytes: &[u8], options: ParquetMetaDataOptions) -> Result<ParquetMetaData> {
+    ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_else(|error| {
+        let options = options.with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let essential = thrift::essential(bytes);
+        let decoded = essential
+            .and_then(|bytes| ParquetMetaDataReader::decode_metadata_with_options(&bytes, Some(&options)).ok());
+        decoded.ok_or(error)
+    })
+}
+
+/// The rows that the row groups hold, where the footer has no count.
+fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
+    let rows = metadata.row_groups().iter().fold(0_i64, |rows, group| rows.saturating_add(group.num_rows()));
+    match metadata.file_metadata().num_rows() {
+        0 if rows > 0 => {
+            let key_values = metadata.file_metadata().key_value_metadata().cloned();
+            with_file_metadata(metadata, rows, key_values)
+        }
+        _ => metadata,
+    }
+}
+
+/// The metadata with another number of rows and other key-value pairs.
+pub(super) fn with_file_metadata(
+    metadata: ParquetMetaData,
+    rows: i64,
+    key_values: Option<Vec<KeyValue>>,
+) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let (created_by, orders) = (file.created_by().map(str::to_owned), file.column_orders().cloned());
+    let file = FileMetaData::new(file.version(), rows, created_by, key_values, file.schema_descr_ptr(), orders);
+    let mut builder = metadata.into_builder();
+    let (columns, offsets) = (builder.take_column_index(), builder.take_offset_index());
+    ParquetMetaDataBuilder::new(file)
+        .set_row_groups(builder.take_row_groups())
+        .set_column_index(columns)
+        .set_offset_index(offsets)
+        .build()
+}
+
+/// Fetches ranges of a file.
+pub(super) struct Fetch<'a> {
+    pub(super) store: &'a dyn ObjectStore,
+    pub(super) file: &'a ObjectMeta,
+}
+
+impl MetadataFetch for Fetch<'_> {
+    fn fetch(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        fetch(self.store, self.file, range).boxed()
+    }
+}

@@ -1,0 +1,131 @@
+//! The Arrow schema that writers leave in the key-value metadata.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::errors::Result;
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
+
+use super::footer::with_file_metadata;
+
+/// The schema to which the library decodes a file, and metadata with a hint that agrees with it.
+///
+/// The hint must not make text of the columns whose texts are to be bytes, and must have no types over which the
+/// library panics. One that does not fit the file is left out: the schema of the file is what counts.
+///
+/// Columns that the writer had in such types are added to `unreadable` with the type.
+pub(super) fn with_hint(
+    metadata: ParquetMetaData,
+    as_bytes: &BTreeSet<String>,
+    unreadable: &mut Vec<(String, String)>,
+) -> Result<(ParquetMetaData, Schema)> {
+    let file = metadata.file_metadata();
+    let is_hint = |key_value: &&KeyValue| key_value.key == ARROW_SCHEMA_META_KEY;
+    let Some(hint) = file.key_value_metadata().and_then(|key_values| key_values.iter().find(is_hint)) else {
+        let schema = parquet_to_arrow_schema(file.schema_descr(), None)?;
+        return Ok((metadata, schema));
+    };
+    let hint = match hint.value.as_deref().and_then(Hint::decode) {
+        Some(Hint { schema, unknown }) if unknown.is_empty() && !has_any(&schema, as_bytes) => {
+            if let Ok(schema) = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata()) {
+                return Ok((metadata, schema));
+            }
+            None
+        }
+        Some(Hint { schema, unknown }) => {
+            unreadable.extend(unknown);
+            Some(encode_arrow_schema(&bytes(&schema, as_bytes)))
+        }
+        None => None,
+    };
+    let (rows, all) = (file.num_rows(), file.key_value_metadata().cloned().unwrap_or_default());
+    let others: Vec<_> = all.into_iter().filter(|key_value| !is_hint(&key_value)).collect();
+    let with = |hint: Option<String>| {
+        let hint = hint.map(|hint| KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), hint));
+        others.iter().cloned().chain(hint).collect::<Vec<_>>()
+    };
+    let (key_values, schema) = match parquet_to_arrow_schema(file.schema_descr(), Some(&with(hint.clone()))) {
+        Ok(schema) => (with(hint), schema),
+        Err(_) => (with(None), parquet_to_arrow_schema(file.schema_descr(), None)?),
+    };
+    Ok((with_file_metadata(metadata, rows, Some(key_values)), schema))
+}
+
+fn has_any(schema: &Schema, columns: &BTreeSet<String>) -> bool {
+    schema.fields().iter().any(|field| columns.contains(field.name()))
+}
+
+/// The Arrow schema of a writer.
+struct Hint {
+    schema: Schema,
+    /// The columns with types that the library does not know, which are bytes in the schema, and what these are.
+    unknown: Vec<(String, String)>,
+}
+
+impl Hint {
+    fn decode(text: &str) -> Option<Self> {
+        let decoded = BASE64_STANDARD.decode(text).ok()?;
+        let message = match decoded.as_slice() {
+            [0xff, 0xff, 0xff, 0xff, _, _, _, _, message @ ..] => message,
+            message => message,
+        };
+        let fields = arrow_ipc::root_as_message(message).ok()?.header_as_schema()?.fields()?;
+        let mut unknown = Vec::new();
+        let fields = fields.iter().map(|field| {
+            let name = field.name().unwrap_or_default();
+            let reason = match wide_integer(&field) {
+                Some(bits) => format!("an integer of {bits} bits"),
+                // The library panics over types that it does not know.
+                None => match std::panic::catch_unwind(AssertUnwindSafe(|| Field::from(field))) {
+                    Ok(field) => return field,
+                    Err(_) => format!("the Arrow type {:?}", field.type_type()),
+                },
+            };
+            unknown.push((name.to_owned(), reason));
+            Field::new(name, DataType::Binary, true)
+        });
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        Some(Self { schema, unknown })
+    }
+}
+
+/// How many bits an integer in a field has, if they are more than the library knows.
+fn wide_integer(field: &arrow_ipc::Field<'_>) -> Option<i32> {
+    let bits = field.type_as_int().map(|int| int.bitWidth()).filter(|bits| *bits > 64);
+    bits.or_else(|| field.children()?.iter().find_map(|child| wide_integer(&child)))
+}
+
+/// The schema with bytes instead of texts in some columns.
+fn bytes(schema: &Schema, as_bytes: &BTreeSet<String>) -> Schema {
+    let fields = schema.fields().iter().map(|field| match as_bytes.contains(field.name()) {
+        true => Arc::new(bytes_field(field)),
+        false => Arc::clone(field),
+    });
+    Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
+}
+
+fn bytes_field(field: &Field) -> Field {
+    field.clone().with_data_type(bytes_type(field.data_type()))
+}
+
+/// The type with bytes instead of texts.
+pub(super) fn bytes_type(data_type: &DataType) -> DataType {
+    let item = |field: &Arc<Field>| Arc::new(bytes_field(field));
+    match data_type {
+        DataType::Utf8 => DataType::Binary,
+        DataType::LargeUtf8 => DataType::LargeBinary,
+        DataType::Utf8View => DataType::BinaryView,
+        DataType::Dictionary(_, values) if **values != bytes_type(values) => bytes_type(values),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::LargeList(field) => DataType::LargeList(item(field)),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(item(field), *size),
+        DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,249 @@
+//! [`Units`]: the types of the columns of a table whose files have INT96 timestamps and other values that the library
+//! hands out as bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit, Schema, TimeUnit};
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::errors::Result;
+
+use super::footer::Footer;
+use super::reader::{Part, column};
+use super::schema::Leaf;
+use super::values::{Failure, Reason, convert, converted_type};
+use crate::names::ColumnNames;
+
+/// The units of INT96 timestamps, which the format does not say.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Units {
+    /// The unit that was asked for.
+    pub(super) asked: Option<TimeUnit>,
+    /// The declared columns.
+    pub(super) declared: Option<Arc<Schema>>,
+    /// The leaves that have values beyond the range of nanoseconds, by their paths in the table.
+    far: BTreeSet<String>,
+}
+
+impl Units {
+    pub(super) fn new(asked: Option<TimeUnit>, declared: Option<Arc<Schema>>) -> Self {
+        Self { asked, declared, far: BTreeSet::new() }
+    }
+
+    /// The columns of a file in the types that they have in the table, under the names of the file.
+    pub(super) fn schema(&self, footer: &Footer, columns: &ColumnNames) -> Schema {
+        let mut leaves = Leaves { footer, next: 0, columns };
+        let fields = footer.schema.fields().iter().map(|field| {
+            let name = columns.in_table(field.name());
+            let declared = self.declared.as_ref().and_then(|declared| declared.field_with_name(&name).ok());
+            let unit = |_, path: &str| self.unit(path);
+            leaves.field(field, declared.map(Field::data_type), &unit)
+        });
+        Schema::new_with_metadata(fields.collect::<Vec<_>>(), footer.schema.metadata().clone())
+    }
+
+    fn unit(&self, path: &str) -> TimeUnit {
+        match self.asked {
+            Some(unit) => unit,
+            None if self.far.contains(path) => TimeUnit::Microsecond,
+            None => TimeUnit::Nanosecond,
+        }
+    }
+
+    /// The leaves of used columns of a file whose unit is neither declared nor asked for: their indices and paths.
+    pub(super) fn undecided(
+        &self,
+        footer: &Footer,
+        columns: &ColumnNames,
+        is_used: impl Fn(&str) -> bool,
+    ) -> BTreeMap<usize, String> {
+        let found = Mutex::new(BTreeMap::new());
+        if self.asked.is_none() && footer.leaves.contains(&Leaf::Int96) {
+            let mut leaves = Leaves { footer, next: 0, columns };
+            for field in footer.schema.fields() {
+                let name = columns.in_table(field.name());
+                let declared = self.declared.as_ref().and_then(|declared| declared.field_with_name(&name).ok());
+                let unit = |leaf, path: &str| {
+                    if is_used(&name) {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).insert(leaf, path.to_owned());
+                    }
+                    TimeUnit::Nanosecond
+                };
+                leaves.field(field, declared.map(Field::data_type), &unit);
+            }
+        }
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides the units of the leaves that need it by reading them: microseconds where a value of some file does not fit
+    /// into nanoseconds. Reads each such leaf of each file once, until a value does not fit.
+    pub(super) async fn decide(
+        &mut self,
+        store: &Arc<dyn ObjectStore>,
+        files: Vec<(ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)>,
+        concurrency: usize,
+    ) {
+        let far = &Mutex::new(BTreeSet::new());
+        let look = |(meta, footer, leaves): (ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)| async move {
+            for (leaf, path) in leaves {
+                let is_known = || far.lock().unwrap_or_else(PoisonError::into_inner).contains(&path);
+                // A file that cannot be read is reported by the scan that reads the column.
+                if !is_known() && is_far(store, &meta, &footer, leaf, is_known).await.unwrap_or(false) {
+                    far.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+                }
+            }
+        };
+        let looks: Vec<_> = files.into_iter().map(look).collect();
+        futures::stream::iter(looks).buffer_unordered(concurrency.max(1)).collect::<()>().await;
+        self.far = std::mem::take(&mut *far.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whether a leaf of a file has values beyond the range of nanoseconds.
+async fn is_far(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    footer: &Arc<Footer>,
+    leaf: usize,
+    is_known: impl Fn() -> bool,
+) -> Result<bool> {
+    let schema = footer.metadata.file_metadata().schema_descr();
+    let root = schema.get_column_root_idx(leaf);
+    let first = (0..leaf).rev().take_while(|before| schema.get_column_root_idx(*before) == root).last().unwrap_or(leaf);
+    let name = schema.get_column_root(leaf).name();
+    // The library reads no map without its keys.
+    let has_map = footer.schema.field_with_name(name).is_ok_and(|field| has_map(field.data_type()));
+    let (part, before) = if has_map { (Part::Column(root), leaf - first) } else { (Part::Leaf(leaf), 0) };
+    let mut batches = column(store, meta, footer, part)?;
+    while let Some(array) = batches.try_next().await? {
+        let data_type = nanoseconds(array.data_type(), &mut Some(before));
+        let converted = converted_type(array.data_type(), &data_type).map(|wanted| convert(&array, &wanted));
+        match converted {
+            Some(Err(Failure::Misfit(misfit))) => return Ok(misfit.reason == Reason::Beyond),
+            _ if is_known() => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+fn has_map(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Map(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            has_map(item.data_type())
+        }
+        _ => false,
+    }
+}
+
+/// The type with nanoseconds for the leaf that has so many before it.
+fn nanoseconds(data_type: &DataType, before: &mut Option<usize>) -> DataType {
+    let mut item =
+        |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(nanoseconds(field.data_type(), before)));
+    match data_type {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::LargeList(field) => DataType::LargeList(item(field)),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(item(field), *size),
+        DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
+        leaf => {
+            let is_wanted = *before == Some(0);
+            *before = before.and_then(|before| before.checked_sub(1));
+            if is_wanted { DataType::Timestamp(TimeUnit::Nanosecond, None) } else { leaf.clone() }
+        }
+    }
+}
+
+/// Walks the leaves of a file in their order.
+struct Leaves<'a> {
+    footer: &'a Footer,
+    next: usize,
+    columns: &'a ColumnNames,
+}
+
+impl Leaves<'_> {
+    /// The field in the table for one of the file; `unit` has the units of INT96 leaves, given their indices and paths.
+    fn field(
+        &mut self,
+        field: &Field,
+        declared: Option<&DataType>,
+        unit: &dyn Fn(usize, &str) -> TimeUnit,
+    ) -> FieldRef {
+        Arc::new(field.clone().with_data_type(self.data_type(field.data_type(), declared, unit)))
+    }
+
+    fn data_type(
+        &mut self,
+        data_type: &DataType,
+        declared: Option<&DataType>,
+        unit: &dyn Fn(usize, &str) -> TimeUnit,
+    ) -> DataType {
+        let item = match declared {
+            Some(DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) => {
+                Some(item.data_type())
+            }
+            Some(DataType::Map(entries, _)) => Some(entries.data_type()),
+            _ => None,
+        };
+        match data_type {
+            DataType::Struct(fields) => {
+                let fields = fields.iter().map(|field| {
+                    let declared = match declared {
+                        Some(DataType::Struct(declared)) => {
+                            declared.find(field.name()).map(|(_, field)| field.data_type())
+                        }
+                        _ => None,
+                    };
+                    self.field(field, declared, unit)
+                });
+                DataType::Struct(fields.collect())
+            }
+            DataType::List(field) => DataType::List(self.field(field, item, unit)),
+            DataType::LargeList(field) => DataType::LargeList(self.field(field, item, unit)),
+            DataType::FixedSizeList(field, size) => DataType::FixedSizeList(self.field(field, item, unit), *size),
+            DataType::Map(field, sorted) => DataType::Map(self.field(field, item, unit), *sorted),
+            leaf => {
+                let index = self.next;
+                self.next += 1;
+                match self.footer.leaves.get(index) {
+                    Some(Leaf::Int96) => {
+                        let unit = match declared {
+                            Some(DataType::Timestamp(unit, None)) => *unit,
+                            _ => unit(index, &self.path(index)),
+                        };
+                        DataType::Timestamp(unit, None)
+                    }
+                    Some(Leaf::Interval) => DataType::Interval(IntervalUnit::MonthDayNano),
+                    Some(Leaf::Decimal { precision }) => decimal(leaf, *precision),
+                    _ => leaf.clone(),
+                }
+            }
+        }
+    }
+
+    /// The path of a leaf in the table.
+    fn path(&self, leaf: usize) -> String {
+        let schema = self.footer.metadata.file_metadata().schema_descr();
+        let parts = schema.column(leaf).path().parts().to_vec();
+        let mut parts = parts.into_iter();
+        let first = parts.next().map(|name| self.columns.in_table(&name));
+        first.into_iter().chain(parts).collect::<Vec<_>>().join(".")
+    }
+}
+
+/// The decimal with as many digits as the file says.
+fn decimal(data_type: &DataType, precision: u8) -> DataType {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => match precision <= DECIMAL128_MAX_PRECISION {
+            true => DataType::Decimal128(precision, *scale),
+            false => DataType::Decimal256(precision, *scale),
+        },
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,155 @@
+//! One file for each type of the Parquet format, and files of old and later writers: `tests/data/parquet`.
+//!
+//! The expected values are those that pyarrow 26 and DuckDB 2.0 read, but where a comment says otherwise.
+
+use std::path::{Path, PathBuf};
+
+use datafusion::error::Result;
+
+use crate::support::{chain, read, rows, session, texts};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/parquet").join(format!("{name}.parquet"))
+}
+
+fn table(name: &str) -> String {
+    format!("'{}'", path(name).display())
+}
+
+/// What is read of the column `u` of a file, or why it is refused.
+async fn values(name: &str) -> Result<Vec<String>, String> {
+    let found = rows(&format!("SELECT u FROM {} ORDER BY id", table(name))).await;
+    found.map(|rows| rows.concat()).map_err(|error| chain(&error))
+}
+
+#[tokio::test]
+async fn every_type_is_right() -> Result<()> {
+    let point = "0101000000000000000000f03f0000000000000040";
+    for (name, expected) in [
+        ("string", vec!["a", "é"]),
+        // pyarrow reads it as bytes, DuckDB as text, which the format says it is.
+        ("enum", vec!["A", "B"]),
+        ("json", vec!["{}", "[1]"]),
+        ("bson", vec!["0500000000", "0500000000"]),
+        ("uuid", vec!["000102030405060708090a0b0c0d0e0f", "00000000000000000000000000000000"]),
+        ("float16", vec!["1", "-1"]),
+        ("geometry", vec![point, point]),
+        ("geography", vec![point, point]),
+        ("int8", vec!["-128", "1"]),
+        ("int16", vec!["-32768", "1"]),
+        ("int32", vec!["-2147483648", "1"]),
+        ("int64", vec!["-9223372036854775808", "1"]),
+        ("uint8", vec!["255", "1"]),
+        ("uint16", vec!["65535", "1"]),
+        ("uint32", vec!["4294967295", "1"]),
+        ("uint64", vec!["18446744073709551615", "1"]),
+        ("date", vec!["1969-12-31", "2022-01-08"]),
+        ("time_millis", vec!["00:00:00.001", "23:59:59.999"]),
+        ("time_micros", vec!["00:00:00.000001", "23:59:59.999999"]),
+        ("time_nanos", vec!["00:00:00.000000001", "23:59:59.999999999"]),
+        ("timestamp_millis", vec!["1970-01-01T00:00:00.001Z", "1969-12-31T23:59:59.999Z"]),
+        ("timestamp_micros", vec!["1970-01-01T00:00:00.000001Z", "1969-12-31T23:59:59.999999Z"]),
+        ("timestamp_nanos", vec!["1970-01-01T00:00:00.000000001", "1969-12-31T23:59:59.999999999"]),
+        ("decimal_int32", vec!["123.45", "-0.01"]),
+        ("decimal_int64", vec!["123.45", "-0.01"]),
+        ("decimal_fixed", vec!["12.34", "-0.01"]),
+        ("decimal_bytes", vec!["123.45", "-0.01"]),
+        ("decimal_int32_of_12_digits", vec!["123.45", "-21474836.48"]),
+        ("decimal_int64_of_25_digits", vec!["123.45", "-0.01"]),
+        ("decimal_fixed_of_20_digits", vec!["0.48", "-0.01"]),
+        ("decimal_without_scale", vec!["5", "6"]),
+        ("interval", vec!["14 mons 3 days 1.500000000 secs", "0 secs", "12 mons 40 days 24 hours"]),
+        ("list_of_two_levels", vec!["[1, 2]", "[]"]),
+        ("list_without_annotation", vec!["[1, 2]", "[]"]),
+        ("later_type_of_bytes", vec!["6162", "63"]),
+        ("later_type_of_integers", vec!["1", "2"]),
+        ("later_type_of_dates", vec!["1970-01-02", "1970-01-03"]),
+        ("null_of_parquet_cpp_1_5", vec!["NULL", "NULL"]),
+        // Both take it for nulls, though the values are there.
+        ("interval_of_parquet_mr_1_12", vec!["14 mons 3 days 1.500000000 secs", "14 mons 3 days 1.500000000 secs"]),
+        ("root_with_repetition", vec!["1", "2"]),
+        ("without_count", vec!["1", "2"]),
+        // pyarrow wraps the far ones, DuckDB cuts the nanoseconds.
+        ("int96_nanoseconds", vec!["1970-01-01T00:00:00.000000001", "2024-10-04T00:00:00.123456789"]),
+        ("int96_far", vec!["9999-12-31T00:00:00", "2024-10-04T00:00:00.123456"]),
+    ] {
+        assert_eq!(values(name).await, Ok(expected.into_iter().map(str::to_owned).collect()), "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_types_are_refused_by_name_and_block_no_other_column() -> Result<()> {
+    for (name, reason) in [
+        ("int128", "an integer of 128 bits is not supported"),
+        ("decimal_of_77_digits", "is not supported"),
+        ("uuid_of_8_bytes", "is not supported"),
+        ("no_such_converted_type", "converted type 77 is not supported"),
+    ] {
+        let message = values(name).await.expect_err(name);
+        assert!(message.contains(&format!("{name}.parquet: column \"u\": ")) && message.ends_with(reason), "{message}");
+        assert_eq!(rows(&format!("SELECT id FROM {} WHERE id > 0", table(name))).await?, [["1"]], "{name}");
+        assert_eq!(rows(&format!("SELECT count(*) FROM {}", table(name))).await?, [["2"]], "{name}");
+        assert_eq!(rows(&format!("SELECT * EXCLUDE (u) FROM {}", table(name))).await?, [["0"], ["1"]], "{name}");
+        assert!(rows(&format!("SELECT * FROM {}", table(name))).await.is_err(), "{name}");
+        assert!(rows(&format!("SELECT id FROM {} WHERE u IS NULL", table(name))).await.is_err(), "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn values_that_do_not_fit_are_named_by_row() {
+    for (name, expected) in [
+        ("int96_far_and_fine", "row 1: column \"u\": 1728000000.000000001 seconds since 1970 does not fit"),
+        ("int96_malformed", "row 1: column \"u\": an INT96 of 86400000000000 nanoseconds on Julian day 2440588"),
+        ("interval_beyond", "row 1: column \"u\": an interval of 2147483648 months and 0 days does not fit"),
+        ("not_utf8", "row 1: column \"u\": the text is not UTF-8"),
+    ] {
+        let message = values(name).await.expect_err(name);
+        assert!(message.contains(&format!("{name}.parquet: {expected}")), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_unit_of_int96_may_be_asked_for() -> Result<()> {
+    let far = path("int96_far").display().to_string();
+    let message = chain(&read(&format!("\"{far}\",timestamps=ns")).await.expect_err("beyond 2262"));
+    assert!(message.contains("row 0: column \"u\": 253402214400.000000000 seconds since 1970"), "{message}");
+    let fine = path("int96_nanoseconds").display().to_string();
+    let message = chain(&read(&format!("\"{fine}\",timestamps=us")).await.expect_err("finer"));
+    assert!(message.contains("row 0: column \"u\": 0.000000001 seconds since 1970"), "{message}");
+    let found = texts(&read(&format!("\"{fine}\",timestamps=ns")).await?)?;
+    assert_eq!(found[1][1], "2024-10-04T00:00:00.123456789");
+    Ok(())
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf8_is_readable_as_bytes() -> Result<()> {
+    let location = path("not_utf8").display().to_string();
+    let expected = [["0", "6f6b"], ["1", "fffe"], ["2", "7a"]];
+    assert_eq!(texts(&read(&format!("\"{location}\",binary=u")).await?)?, expected);
+    let message = chain(&read(&format!("\"{location}\",binary=v")).await.expect_err("no such column"));
+    assert!(message.contains("option binary=\"v\""), "{message}");
+    let ctx = session(1);
+    ctx.sql(&format!("CREATE EXTERNAL TABLE t (id BIGINT, u BYTEA) STORED AS PARQUET LOCATION '{location}'")).await?;
+    assert_eq!(texts(&ctx.sql("SELECT * FROM t ORDER BY id").await?.collect().await?)?, expected);
+    assert_eq!(rows(&format!("SELECT count(*), max(id) FROM '{location}'")).await?, [["3", "2"]]);
+    Ok(())
+}
+
+/// The bounds say that no row passes, but mean nothing.
+#[tokio::test]
+async fn bounds_without_meaning_skip_no_rows() -> Result<()> {
+    for (name, condition, expected) in [
+        ("bounds_without_order", "u < 10", vec!["0", "1"]),
+        ("bounds_of_signed_bytes", "u < 'b'", vec!["0"]),
+        ("bounds_without_null_count", "u IS NULL", vec!["1"]),
+        ("shortened_bounds", "u > 'abb'", vec!["1"]),
+        ("bounds_of_unsigned", "u > 2", vec!["0"]),
+        ("int96_far", "u > '2100-01-01'", vec!["0"]),
+    ] {
+        let found = rows(&format!("SELECT id FROM {} WHERE {condition} ORDER BY id", table(name))).await?;
+        assert_eq!(found.concat(), expected, "{name}");
+    }
+    Ok(())
+}
