@@ -106,12 +106,11 @@ def compare(ours, judge, sql, ordered):
 
 def kind_of_error(error):
     """The first words of an error, without what is of the query."""
-    for word in ("panicked", "timeout"):
-        if word in error:
-            return word
+    if error == "timeout":
+        return error
     # The cause, where there is one.
     line = [line for line in error.splitlines() if line.strip()][-1]
-    for word in ("not implemented", "Schema error", "Error during planning", "Physical input schema", "SanityCheck"):
+    for word in ("not implemented", "Schema error", "Error during planning", "Physical input schema", "SanityCheck", "panicked"):
         line = next((other for other in error.splitlines() if word in other), line)
     return explained.kind_of_error(line)
 
@@ -156,7 +155,7 @@ def main():
         counts[outcome] += 1
         if outcome in ("error", "refused"):
             errors[kind] += 1
-            examples.setdefault(kind, sql + "\n    " + text[:600])
+            examples.setdefault(kind, f"case {number}: {sql}\n    {text[:600]}")
         elif outcome == "judge refuses":
             kind = text.splitlines()[0][:80]
             refusals[kind] += 1

@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::{Float16Type, Float32Type, Float64Type};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
-use datafusion_common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::expr::{AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
@@ -67,22 +67,23 @@ impl ComparableFloats {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
                 if is_comparison(op) && (is_float(&left, schema) || is_float(&right, schema)) =>
             {
-                self.compared(*left, op, *right)
+                self.compared(*left, op, *right, schema)
             }
             Expr::Between(Between { expr, negated, low, high }) if is_float(&expr, schema) => {
                 let (low_op, high_op) = match negated {
                     false => (Operator::GtEq, Operator::LtEq),
                     true => (Operator::Lt, Operator::Gt),
                 };
-                let low = self.compared((*expr).clone(), low_op, *low).data;
-                let high = self.compared(*expr, high_op, *high).data;
+                let low = self.compared((*expr).clone(), low_op, *low, schema).data;
+                let high = self.compared(*expr, high_op, *high, schema).data;
                 Transformed::yes(if negated { low.or(high) } else { low.and(high) })
             }
-            Expr::InList(list) if is_float(&list.expr, schema) => self.in_list(list),
+            Expr::InList(list) if is_float(&list.expr, schema) => self.in_list(list, schema),
             Expr::Case(Case { expr: Some(value), when_then_expr, else_expr }) if is_float(&value, schema) => {
-                let whens = when_then_expr.into_iter().map(|(when, then)| (Box::new(self.comparable(*when)), then));
+                let whens =
+                    when_then_expr.into_iter().map(|(when, then)| (Box::new(self.comparable(*when, schema)), then));
                 Transformed::yes(Expr::Case(Case {
-                    expr: Some(Box::new(self.comparable(*value))),
+                    expr: Some(Box::new(self.comparable(*value, schema))),
                     when_then_expr: whens.collect(),
                     else_expr,
                 }))
@@ -93,7 +94,7 @@ impl ComparableFloats {
                 let (Some(other), Some(value)) = (args.pop(), args.pop()) else {
                     return plan_err!("nullif takes two arguments");
                 };
-                let equal = self.compared(value.clone(), Operator::Eq, other).data;
+                let equal = self.compared(value.clone(), Operator::Eq, other, schema).data;
                 Transformed::yes(Expr::Case(Case {
                     expr: None,
                     when_then_expr: vec![(Box::new(equal), Box::new(null_of(value.get_type(schema)?)?))],
@@ -104,7 +105,8 @@ impl ComparableFloats {
                 if matches!(func.name(), "greatest" | "least")
                     && args.iter().any(|arg| is_float(arg, schema) && !self.is_comparable(arg)) =>
             {
-                let args = args.into_iter().map(|arg| if is_float(&arg, schema) { self.comparable(arg) } else { arg });
+                let args =
+                    args.into_iter().map(|arg| if is_float(&arg, schema) { self.comparable(arg, schema) } else { arg });
                 Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: args.collect() }))
             }
             Expr::WindowFunction(mut window) => {
@@ -114,7 +116,7 @@ impl ComparableFloats {
                 let mut changed = sorted;
                 for key in &mut params.partition_by {
                     if is_float(key, schema) {
-                        *key = self.comparable(std::mem::take(key));
+                        *key = self.comparable(std::mem::take(key), schema);
                         changed = true;
                     }
                 }
@@ -136,14 +138,14 @@ impl ComparableFloats {
                 return key;
             }
             changed = true;
-            SortExpr { expr: self.comparable(key.expr), ..key }
+            SortExpr { expr: self.comparable(key.expr, schema), ..key }
         });
         (keys.collect(), changed)
     }
 
     /// A comparison. What is compared with a number stays as it is where NaN and zeros make no difference, so that statistics
     /// of files are of use.
-    fn compared(&self, left: Expr, op: Operator, right: Expr) -> Transformed<Expr> {
+    fn compared(&self, left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Transformed<Expr> {
         let compare =
             |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
         if self.is_comparable(&left) && self.is_comparable(&right) {
@@ -156,7 +158,7 @@ impl ComparableFloats {
             (false, true) => (true, &left, Some(op)),
             (false, false) => (false, &left, None),
         };
-        let exact = compare(self.comparable(left.clone()), self.comparable(right.clone()));
+        let exact = compare(self.comparable(left.clone(), schema), self.comparable(right.clone(), schema));
         if !number || other.is_volatile() {
             return Transformed::yes(exact);
         }
@@ -170,7 +172,7 @@ impl ComparableFloats {
         }
     }
 
-    fn in_list(&self, list: InList) -> Transformed<Expr> {
+    fn in_list(&self, list: InList, schema: &DFSchema) -> Transformed<Expr> {
         let InList { expr, list, negated } = list;
         let mut list: Vec<Expr> = list.into_iter().map(with_one_zero).collect();
         // What is compared with numbers alone stays as it is: both zeros are in the list.
@@ -183,21 +185,41 @@ impl ComparableFloats {
         if self.is_comparable(&expr) {
             return Transformed::no(Expr::InList(InList { expr, list, negated }));
         }
-        let list = list.into_iter().map(|value| self.comparable(value)).collect();
-        Transformed::yes(Expr::InList(InList { expr: Box::new(self.comparable(*expr)), list, negated }))
+        let list = list.into_iter().map(|value| self.comparable(value, schema)).collect();
+        Transformed::yes(Expr::InList(InList { expr: Box::new(self.comparable(*expr, schema)), list, negated }))
     }
 
-    fn comparable(&self, expr: Expr) -> Expr {
+    fn comparable(&self, expr: Expr, schema: &DFSchema) -> Expr {
         match with_one_zero(expr) {
             literal @ Expr::Literal(..) => literal,
             expr if self.is_comparable(&expr) => expr,
-            expr => Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args: vec![expr] }),
+            expr => {
+                Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args: vec![qualified(expr, schema)] })
+            }
         }
     }
 
     fn is_comparable(&self, expr: &Expr) -> bool {
         matches!(expr, Expr::ScalarFunction(ScalarFunction { func, .. }) if func.name() == Comparable::NAME)
     }
+}
+
+/// An expression whose columns have the tables of the schema. The engine makes a column of a key of a join that is an expression,
+/// and names it once with the tables and once as it is.
+fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
+    let table_of = |column: &Column| match schema.qualified_field_with_unqualified_name(&column.name) {
+        Ok((Some(table), _)) => Some(table.clone()),
+        _ => None,
+    };
+    let unchanged = expr.clone();
+    let qualified = expr.transform(|expr| match expr {
+        Expr::Column(column) if column.relation.is_none() => match table_of(&column) {
+            Some(table) => Ok(Transformed::yes(Expr::Column(Column { relation: Some(table), ..column }))),
+            None => Ok(Transformed::no(Expr::Column(column))),
+        },
+        other => Ok(Transformed::no(other)),
+    });
+    qualified.map_or(unchanged, |qualified| qualified.data)
 }
 
 fn is_comparison(op: Operator) -> bool {
