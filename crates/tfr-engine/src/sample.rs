@@ -17,7 +17,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleSeed, TableSampleUnit, Value,
 };
-use datafusion_common::{DFSchema, ScalarValue, plan_err};
+use datafusion_common::{DFSchema, ScalarValue, TableReference, plan_err};
 
 use table::{SampledTable, Size};
 
@@ -67,9 +67,13 @@ impl RelationPlanner for TableSamples {
                     return refuse(&format!("{name} is not a table, and only tables can be sampled"), WAY_OUT);
                 };
                 let (size, seed) = clause(*sample, position, context)?;
+                // The engine takes two scans of one name for the same, and computes one of them.
+                let scanned = format!("{} ({size}, seed {seed})", scan.table_name);
                 let table = SampledTable::new(source_as_provider(&scan.source)?, size, seed);
                 let table = provider_as_source(Arc::new(table));
-                let plan = LogicalPlanBuilder::scan(scan.table_name, table, None)?.build()?;
+                let plan = LogicalPlanBuilder::scan(TableReference::bare(scanned), table, None)?
+                    .alias(scan.table_name)?
+                    .build()?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
             }
             TableFactor::Derived { sample: Some(_), .. } => {

@@ -4,6 +4,7 @@
 
 mod arrangement;
 mod dry_run;
+mod feature_names;
 mod help;
 mod limits;
 mod mapping;
