@@ -1,11 +1,13 @@
 //! [`CheckedFormats`]: refuses formats of dates that have no field.
 
+use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{Result, plan_err};
+use datafusion_common::{DFSchema, Result, plan_err};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 /// Refuses `to_char` and its alias `date_format` with a literal format that has no field of strftime.
 ///
@@ -17,10 +19,11 @@ pub(crate) struct CheckedFormats;
 impl AnalyzerRule for CheckedFormats {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         plan.apply_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
             node.apply_expressions(|expr| {
                 expr.apply(|expr| {
                     if let Expr::ScalarFunction(call) = expr {
-                        check(call)?;
+                        check(call, &schema)?;
                     }
                     Ok(TreeNodeRecursion::Continue)
                 })
@@ -34,8 +37,12 @@ impl AnalyzerRule for CheckedFormats {
     }
 }
 
-fn check(call: &ScalarFunction) -> Result<()> {
-    let [_, Expr::Literal(format, _)] = call.args.as_slice() else { return Ok(()) };
+fn check(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
+    let [value, Expr::Literal(format, _)] = call.args.as_slice() else { return Ok(()) };
+    // Formats of durations are words.
+    if matches!(value.get_type(schema), Ok(DataType::Duration(_))) {
+        return Ok(());
+    }
     match format.try_as_str().flatten() {
         Some(format) if call.func.name() == "to_char" && !format.is_empty() && !format.contains('%') => plan_err!(
             "the format '{format}' has no field: fields of dates and times begin with %, as in '%Y-%m-%d %H:%M:%S'"

@@ -24,7 +24,7 @@ mod time_zones;
 
 use std::sync::Arc;
 
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -34,10 +34,11 @@ pub use dialect::{SqlDialect, parse, parse_all};
 pub use hidden::{visible, visible_batch};
 
 /// Installs the corrections in a session that has the engine's default features.
-pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
+pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let checked = overflow::CheckedIntegers::default();
+    let zoned_types = time_zones::ZonedTypes::new(builder.config().get_or_insert_default().options());
     let mut builder = builder
-        .with_type_planner(Arc::new(time_zones::ZonedTypes))
+        .with_type_planner(Arc::new(zoned_types))
         .with_relation_planners(vec![Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
@@ -50,6 +51,12 @@ pub fn exact(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(text_casts::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates::exact_aggregates());
     builder.with_analyzer_rules(analyzer_rules(checked))
+}
+
+/// The session after its setting `datafusion.execution.time_zone` has changed: `TIMESTAMP WITH TIME ZONE` follows it.
+pub fn with_changed_time_zone(state: SessionState) -> SessionState {
+    let zoned_types = time_zones::ZonedTypes::new(state.config_options());
+    SessionStateBuilder::new_from_existing(state).with_type_planner(Arc::new(zoned_types)).build()
 }
 
 /// The engine's rules, which coerce types, between ours.

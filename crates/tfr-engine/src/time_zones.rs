@@ -14,16 +14,25 @@ use datafusion::arrow::datatypes::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlDataType, TimezoneInfo};
+use datafusion_common::config::ConfigOptions;
 use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::{ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-/// The zone of `TIMESTAMP WITH TIME ZONE`.
-const SESSION_ZONE: &str = "UTC";
+/// The zone of `TIMESTAMP WITH TIME ZONE` in a session that names none.
+const DEFAULT_ZONE: &str = "UTC";
 
-/// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in UTC. The engine would leave the zone out unless a setting names one.
-#[derive(Debug, Default)]
-pub struct ZonedTypes;
+/// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in the zone of the session, or in UTC. The engine would leave the zone out
+/// of a session that names none.
+#[derive(Debug)]
+pub struct ZonedTypes(Arc<str>);
+
+impl ZonedTypes {
+    /// Reads the session's zone from its configuration.
+    pub fn new(config: &ConfigOptions) -> Self {
+        Self(config.execution.time_zone.as_deref().unwrap_or(DEFAULT_ZONE).into())
+    }
+}
 
 impl TypePlanner for ZonedTypes {
     fn plan_type_field(&self, sql_type: &SqlDataType) -> Result<Option<FieldRef>> {
@@ -37,7 +46,7 @@ impl TypePlanner for ZonedTypes {
             None | Some(9) => TimeUnit::Nanosecond,
             Some(_) => return Ok(None),
         };
-        Ok(Some(DataType::Timestamp(unit, Some(SESSION_ZONE.into())).into_nullable_field_ref()))
+        Ok(Some(DataType::Timestamp(unit, Some(Arc::clone(&self.0))).into_nullable_field_ref()))
     }
 }
 

@@ -309,12 +309,17 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
         LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => Some(table.clone()),
         _ => None,
     };
-    let done = match &plan {
-        LogicalPlan::Statement(PlanStatement::SetVariable(variable)) => set(context, variable)?,
-        _ => false,
+    let variable = match &plan {
+        LogicalPlan::Statement(PlanStatement::SetVariable(variable)) => Some(variable.clone()),
+        _ => None,
     };
+    let done = variable.as_ref().map_or(Ok(false), |variable| set(context, variable))?;
     if !done {
         context.execute_logical_plan(plan).await?;
+    }
+    if variable.is_some_and(|variable| variable.variable == "datafusion.execution.time_zone") {
+        let changed = tfr_engine::with_changed_time_zone(context.state());
+        *context.state_ref().write() = changed;
     }
     Ok(table)
 }

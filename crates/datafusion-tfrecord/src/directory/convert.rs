@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Decimal256Type, DecimalType};
 use arrow_array::{
     Array, ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, StructArray, UInt64Array, make_array, new_null_array,
 };
@@ -273,6 +274,17 @@ fn converted_scalar(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Fai
         (DataType::FixedSizeBinary(_), _) if !matches!(wanted, DataType::Binary) => {
             return converted(&plain_cast(array, &DataType::Binary)?, wanted);
         }
+        // A value may have more digits than its declared type, which the wanted type may hold.
+        (DataType::Decimal128(_, scale), DataType::Decimal128(precision, wanted)) if scale == wanted => {
+            if let Some(decimals) = with_precision::<Decimal128Type>(array, *precision) {
+                return Ok(decimals);
+            }
+        }
+        (DataType::Decimal256(_, scale), DataType::Decimal256(precision, wanted)) if scale == wanted => {
+            if let Some(decimals) = with_precision::<Decimal256Type>(array, *precision) {
+                return Ok(decimals);
+            }
+        }
         _ => {}
     }
     match is_total(found, wanted) {
@@ -304,6 +316,14 @@ pub(super) fn is_widening(found: &DataType, wanted: &DataType) -> bool {
         | (UInt64, UInt8 | UInt16 | UInt32) => true,
         _ => is_text(found) && is_text(wanted),
     }
+}
+
+/// The same decimals, declared with another number of digits, if no value has more.
+fn with_precision<T: DecimalType + ArrowPrimitiveType>(array: &ArrayRef, precision: u8) -> Option<ArrayRef> {
+    let decimals = array.as_primitive::<T>();
+    decimals.validate_decimal_precision(precision).ok()?;
+    let declared = decimals.clone().with_precision_and_scale(precision, decimals.scale()).ok()?;
+    Some(Arc::new(declared))
 }
 
 /// The engine's cast, and back: a value that does not come back has no equal in the wanted type.
