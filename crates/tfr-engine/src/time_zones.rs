@@ -186,7 +186,7 @@ fn moved<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz) -> Result<ArrayRef>
             })
     })?;
     // Without the zone a cast to one would move the values again; with UTC it does not.
-    Ok(if is_zoned { Arc::new(moved) } else { Arc::new(moved.with_timezone(SESSION_ZONE)) })
+    Ok(if is_zoned { Arc::new(moved) } else { Arc::new(moved.with_timezone(DEFAULT_ZONE)) })
 }
 
 /// Seconds that a zone is ahead of UTC at a moment.

@@ -1,5 +1,5 @@
 use arrow_array::builder::{Int32Builder, ListBuilder};
-use arrow_array::types::Int32Type;
+use arrow_array::types::{Float16Type, Int32Type};
 use arrow_array::{
     BinaryArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray, DurationSecondArray,
     FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int8Array, Int16Array,
@@ -51,8 +51,8 @@ fn samples() -> Vec<ArrayRef> {
     ]
 }
 
-fn half(value: f32) -> <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native {
-    <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native::from_f32(value)
+fn half(value: f32) -> <Float16Type as ArrowPrimitiveType>::Native {
+    <Float16Type as ArrowPrimitiveType>::Native::from_f32(value)
 }
 
 fn decimals(values: Vec<Option<i128>>, precision: u8, scale: i8) -> Decimal128Array {
