@@ -1,8 +1,8 @@
 //! The Parquet format, set up to lose nothing and to believe no footer.
 //!
-//! Footers are mended before the library decodes them ([`footer`]), so that it reads what other readers read: files of
+//! Footers are mended before the library decodes them (`footer`), so that it reads what other readers read: files of
 //! old and of later writers, columns beside those of an unknown type, and the bytes of values that it would decode to
-//! something else ([`schema`]). Those become values in the scan ([`adapter`], [`values`]).
+//! something else (`schema`). Those become values in the scan (`adapter`, `values`).
 
 mod adapter;
 mod calendar;

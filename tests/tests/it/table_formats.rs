@@ -255,9 +255,9 @@ fn shared_directories_above_block_nothing() {
         "home/.hoodie/hoodie.properties",
         "home/_delta_log/0.json",
         "home/metadata/v1.metadata.json",
-        "home/work/a.parquet",
+        "home/user/a.parquet",
     ]);
-    let query = ["SELECT count(*) FROM 'home/work'", "--format", "csv"];
+    let query = ["SELECT count(*) FROM 'home/user'", "--format", "csv"];
     for variable in ["HOME", "TMPDIR"] {
         let found = run(in_directory(scratch.path()).env(variable, scratch.join("home")).args(query)).success();
         assert_eq!(found.stdout.lines().nth(1), Some("1"));
