@@ -14,7 +14,8 @@ use datafusion::prelude::SessionContext;
 async fn main() -> Result<(), Box<dyn Error>> {
     let shards = env::args().nth(1).ok_or("usage: query_shards DIRECTORY")?;
 
-    let mut state = SessionStateBuilder::new().with_default_features().build();
+    // With the answers of the engine corrected where they are known to be wrong.
+    let mut state = tfr_engine::exact(SessionStateBuilder::new().with_default_features()).build();
     state.table_factories_mut().insert("TFRECORD".to_owned(), tfr_inputs::table_factory());
     let ctx = SessionContext::new_with_state(state);
 

@@ -34,6 +34,13 @@ pub use dialect::{SqlDialect, parse, parse_all};
 pub use hidden::{visible, visible_batch};
 
 /// Installs the corrections in a session that has the engine's default features.
+///
+/// ```
+/// # use datafusion::execution::SessionStateBuilder;
+/// # use datafusion::prelude::SessionContext;
+/// let builder = SessionStateBuilder::new().with_default_features();
+/// let context = SessionContext::new_with_state(tfr_engine::exact(builder).build());
+/// ```
 pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let checked = overflow::CheckedIntegers::default();
     let zoned_types = time_zones::ZonedTypes::new(builder.config().get_or_insert_default().options());

@@ -8,6 +8,7 @@
 //! | `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
 //! | `CREATE EXTERNAL TABLE ... STORED AS CSV` | [`table_factory`] |
 //! | `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
+//! | right answers from the engine, fields of null structs among them | `tfr_engine::exact`, on the builder of the session |
 //!
 //! The format is told from the content ([`detect`]), not from the name. All of them end in a
 //! [`DirectoryTable`](datafusion_tfrecord::directory::DirectoryTable), which lists, merges schemas, plans scans and
