@@ -206,7 +206,7 @@ impl ComparableFloats {
 
 /// An expression whose columns have the tables of the schema. The engine makes a column of a key of a join that is an expression,
 /// and names it once with the tables and once as it is.
-fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
+pub(crate) fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
     let table_of = |column: &Column| match schema.qualified_field_with_unqualified_name(&column.name) {
         Ok((Some(table), _)) => Some(table.clone()),
         _ => None,

@@ -21,6 +21,7 @@ mod set_operations;
 mod subqueries;
 mod text_casts;
 mod time_zones;
+mod timestamps;
 
 use std::sync::Arc;
 
@@ -56,6 +57,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
     functions.extend(text_casts::functions());
+    functions.extend(timestamps::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates::exact_aggregates());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
@@ -82,8 +84,12 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as the query has it.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 2] {
-    [Arc::new(set_operations::NumberedCopies), Arc::new(numbers::ExactOperands)]
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 3] {
+    [
+        Arc::new(set_operations::NumberedCopies),
+        Arc::new(numbers::ExactOperands),
+        Arc::new(timestamps::ExactTimestamps::default()),
+    ]
 }
 
 /// The engine's rules, with ours before those that they correct.

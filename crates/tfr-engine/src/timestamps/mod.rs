@@ -1,0 +1,288 @@
+//! Comparisons of timestamps with other units and with dates, and the beginnings of periods, for all times that a unit holds.
+//!
+//! The engine brings both sides to the finest unit, mostly nanoseconds, which end in the year 2262. So it cannot compare a
+//! column that holds 9999-12-31, a common "no end", with a literal, nor any column with such a literal.
+
+mod date_trunc;
+mod instant;
+
+use std::sync::Arc;
+
+use arrow::array::timezone::Tz;
+use arrow::compute::kernels::cast_utils::string_to_datetime;
+use arrow_schema::{DataType, TimeUnit};
+use chrono::Utc;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Cast, InList, ScalarFunction, TryCast};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{
+    Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
+};
+
+use crate::floats::qualified;
+use instant::Instant;
+
+/// The functions that return the time of the query.
+const NOW: [&str; 2] = ["now", "current_date"];
+
+/// The functions that return one of their arguments.
+const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
+
+/// Makes operands that are times have one unit where that loses nothing, before the engine's coercion would choose another:
+///
+/// * a literal of SQL that nanoseconds cannot hold is a timestamp in microseconds;
+/// * literals and `now()` take the unit of the columns that they meet;
+/// * columns that meet in nanoseconds and in another unit are compared by [`Instant`].
+#[derive(Debug)]
+pub(crate) struct ExactTimestamps {
+    instant: Arc<ScalarUDF>,
+}
+
+impl Default for ExactTimestamps {
+    fn default() -> Self {
+        Self { instant: Arc::new(ScalarUDF::from(Instant::default())) }
+    }
+}
+
+/// Functions that sessions must know: one that the rule puts into plans, and one in the place of the engine's.
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
+    [ExactTimestamps::default().instant, Arc::new(ScalarUDF::from(date_trunc::DateTrunc::default()))]
+}
+
+impl AnalyzerRule for ExactTimestamps {
+    fn name(&self) -> &str {
+        "exact_timestamps"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            if let LogicalPlan::TableScan(scan) = &plan {
+                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+            }
+            let names = NamePreserver::new(&plan);
+            let plan = plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let expr = expr.transform_up(|expr| self.rewrite(expr, &schema))?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })?;
+            changed |= plan.transformed;
+            // A type may have changed.
+            if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
+                plan.map_data(LogicalPlan::recompute_schema)
+            } else {
+                Ok(plan)
+            }
+        })?;
+        Ok(plan.data)
+    }
+}
+
+impl ExactTimestamps {
+    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::Cast(Cast { expr, field }) => match far_literal(&expr, field.data_type()) {
+                Some(literal) => Transformed::yes(lit(literal)),
+                None => Transformed::no(Expr::Cast(Cast { expr, field })),
+            },
+            Expr::TryCast(TryCast { expr, field }) => match far_literal(&expr, field.data_type()) {
+                Some(literal) => Transformed::yes(lit(literal)),
+                None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+            },
+            Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
+                let changed = self.align(&mut [&mut left, &mut right], schema, Use::Compared)?;
+                Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
+            }
+            Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
+                let changed = self.align(&mut [&mut expr, &mut low, &mut high], schema, Use::Compared)?;
+                Transformed::new_transformed(Expr::Between(Between { expr, negated, low, high }), changed)
+            }
+            Expr::InList(InList { mut expr, mut list, negated }) => {
+                let mut operands: Vec<&mut Expr> = std::iter::once(expr.as_mut()).chain(&mut list).collect();
+                let changed = self.align(&mut operands, schema, Use::Compared)?;
+                Transformed::new_transformed(Expr::InList(InList { expr, list, negated }), changed)
+            }
+            Expr::Case(Case { expr, mut when_then_expr, mut else_expr }) => {
+                let results = when_then_expr.iter_mut().map(|(_, then)| then.as_mut());
+                let mut operands: Vec<&mut Expr> = results.chain(else_expr.as_deref_mut()).collect();
+                let changed = self.align(&mut operands, schema, Use::Returned)?;
+                Transformed::new_transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), changed)
+            }
+            Expr::ScalarFunction(mut call) if CHOICES.contains(&call.func.name()) => {
+                let mut operands: Vec<&mut Expr> = call.args.iter_mut().collect();
+                let changed = self.align(&mut operands, schema, Use::Returned)?;
+                Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    /// Gives operands of one expression that are times types that the engine's coercion brings together without loss.
+    /// Returns whether it changed any.
+    fn align(&self, operands: &mut [&mut Expr], schema: &DFSchema, used: Use) -> Result<bool> {
+        let Some(mut types) = operands.iter().map(|expr| expr.get_type(schema).ok()).collect::<Option<Vec<_>>>() else {
+            return Ok(false);
+        };
+        let is_time = |data_type: &DataType| is_date(data_type) || matches!(data_type, DataType::Timestamp(..));
+        let fits = |(expr, data_type): (&&mut Expr, &DataType)| {
+            is_time(data_type) || data_type.is_null() || is_text_literal(expr)
+        };
+        let differ = types.iter().any(|data_type| *data_type != types[0]);
+        let has_timestamp = types.iter().any(|data_type| matches!(data_type, DataType::Timestamp(..)));
+        if !differ || !has_timestamp || !operands.iter().zip(&types).all(fits) {
+            return Ok(false);
+        }
+
+        // As the engine does: the first zone counts for all.
+        let zone = types.iter().find_map(|data_type| match data_type {
+            DataType::Timestamp(_, zone) => zone.clone(),
+            _ => None,
+        });
+        let constants: Vec<_> = operands.iter().map(|expr| Constant::of(expr, schema)).collect();
+        let variables = types.iter().zip(&constants).filter(|(_, constant)| constant.is_none());
+        let unit = variables.map(|(data_type, _)| unit_of(data_type)).max().unwrap_or(TimeUnit::Microsecond);
+        let common = DataType::Timestamp(unit, zone.clone());
+
+        let mut changed = false;
+        for ((operand, data_type), constant) in operands.iter_mut().zip(&mut types).zip(constants) {
+            let aligned = match constant {
+                Some(Constant::Literal(value)) if !value.is_null() => in_unit(&value, &common).map(lit),
+                Some(Constant::Now) => {
+                    let zone = if let DataType::Timestamp(_, zone) = &*data_type { zone } else { &zone };
+                    Some(cast(operand.clone(), DataType::Timestamp(unit.max(TimeUnit::Microsecond), zone.clone())))
+                }
+                None if is_date(data_type) && unit < TimeUnit::Nanosecond => {
+                    Some(cast(operand.clone(), common.clone()))
+                }
+                _ => None,
+            };
+            if let Some(aligned) = aligned {
+                *data_type = aligned.get_type(schema)?;
+                **operand = aligned;
+                changed = true;
+            }
+        }
+
+        let in_nanoseconds = |data_type: &DataType| matches!(data_type, DataType::Timestamp(TimeUnit::Nanosecond, _));
+        let mixed = types.iter().any(in_nanoseconds)
+            && types.iter().any(|data_type| is_time(data_type) && !in_nanoseconds(data_type));
+        if mixed && used == Use::Compared && types.iter().all(|data_type| is_time(data_type) || data_type.is_null()) {
+            let DataType::Timestamp(_, zone) = &common else { return Ok(changed) };
+            for (operand, data_type) in operands.iter_mut().zip(&types).filter(|(_, data_type)| is_time(data_type)) {
+                let zoned = DataType::Timestamp(unit_of(data_type), zone.clone());
+                let time = qualified(std::mem::take(*operand), schema);
+                let time = if *data_type == zoned { time } else { cast(time, zoned) };
+                **operand = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.instant), vec![time]));
+            }
+            changed = true;
+        }
+        Ok(changed)
+    }
+}
+
+/// What becomes of operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Compared,
+    Returned,
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn is_date(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Date32 | DataType::Date64)
+}
+
+/// What an operand is that has one value in all rows.
+enum Constant {
+    Literal(ScalarValue),
+    /// What depends on the time of the query, such as `now() - INTERVAL '7 days'`. Less than a microsecond does not count.
+    Now,
+}
+
+impl Constant {
+    fn of(expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        if let Expr::Literal(value, _) = expr {
+            return Some(Self::Literal(value.clone()));
+        }
+        if expr.any_column_refs() || expr.is_volatile() {
+            return None;
+        }
+        let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+        let simplified = simplifier.coerce(expr.clone(), schema).and_then(|expr| simplifier.simplify(expr)).ok()?;
+        if let Expr::Literal(value, _) = simplified {
+            return Some(Self::Literal(value));
+        }
+        let names_now = |expr: &Expr| Ok(matches!(expr, Expr::ScalarFunction(call) if NOW.contains(&call.func.name())));
+        expr.exists(names_now).is_ok_and(|found| found).then_some(Self::Now)
+    }
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+fn is_text_literal(expr: &Expr) -> bool {
+    text_of(expr).is_some()
+}
+
+/// The unit that a time needs, without loss.
+fn unit_of(data_type: &DataType) -> TimeUnit {
+    match data_type {
+        DataType::Timestamp(unit, _) => *unit,
+        DataType::Date64 => TimeUnit::Millisecond,
+        _ => TimeUnit::Second,
+    }
+}
+
+/// The timestamp in microseconds that a text means, if it is cast to nanoseconds, and these cannot hold it.
+fn far_literal(expr: &Expr, target: &DataType) -> Option<ScalarValue> {
+    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = target else { return None };
+    timestamp_of(text_of(expr)?, zone.as_ref()).filter(|value| matches!(value, ScalarValue::TimestampMicrosecond(..)))
+}
+
+/// The timestamp that a text means: in nanoseconds, or in microseconds where these cannot hold it.
+fn timestamp_of(text: &str, zone: Option<&Arc<str>>) -> Option<ScalarValue> {
+    let time = match zone {
+        Some(name) => string_to_datetime(&name.parse::<Tz>().ok()?, text).ok()?.with_timezone(&Utc),
+        None => string_to_datetime(&Utc, text).ok()?,
+    };
+    let zone = zone.cloned();
+    match time.timestamp_nanos_opt() {
+        Some(nanos) => Some(ScalarValue::TimestampNanosecond(Some(nanos), zone)),
+        None if time.timestamp_subsec_nanos() % 1_000 == 0 => {
+            Some(ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), zone))
+        }
+        None => None,
+    }
+}
+
+/// A time in another type, if that is exact; a text that fits no better as the timestamp that it means.
+fn in_unit(value: &ScalarValue, target: &DataType) -> Option<ScalarValue> {
+    let DataType::Timestamp(_, zone) = target else { return None };
+    let exact = |value: &ScalarValue| {
+        let there = value.cast_to(target).ok()?;
+        let back = there.cast_to(&value.data_type()).ok()?;
+        (back == *value).then_some(there)
+    };
+    match value.try_as_str() {
+        Some(text) => {
+            let value = timestamp_of(text?, zone.as_ref())?;
+            Some(exact(&value).unwrap_or(value))
+        }
+        None => exact(value),
+    }
+}
