@@ -108,7 +108,7 @@ impl Environment {
         step(Command::new(python).args(["-m", "venv", "--clear"]).arg(venv))?;
         step(
             Command::new(interpreter)
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"])
                 .args(self.arguments)
                 .arg("--requirement")
                 .arg(repository().join("tests/interop").join(requirements)),
