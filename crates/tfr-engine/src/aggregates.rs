@@ -3,24 +3,20 @@
 //! * `min` and `max` of floating point numbers: NaN is greater than all other numbers. The engine's answers depended on the
 //!   order of the rows of a group, and on whether the statistics of a file, which leave NaN out, were used.
 //! * `min` and `max` of intervals: the shortest and the longest. The engine compared their months first.
-//! * `sum` of integers: the engine's wraps around. It is computed as a decimal, and one that is no integer of the type is an
-//!   error.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, IntervalMonthDayNanoArray};
-use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, FieldRef, IntervalUnit};
 use datafusion::arrow::datatypes::{
     Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType,
 };
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
-use datafusion_common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err, internal_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::utils::AggregateOrderSensitivity;
 use datafusion_expr::{
@@ -32,18 +28,13 @@ use crate::comparable::{comparable_array, length};
 
 /// The aggregates, to be registered in the place of the engine's own.
 pub fn exact_aggregates() -> Vec<Arc<AggregateUDF>> {
-    [min_udaf(), max_udaf(), sum_udaf()]
-        .map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner })))
-        .to_vec()
+    [min_udaf(), max_udaf()].map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner }))).to_vec()
 }
 
 /// The `min` of [`exact_aggregates`].
 pub fn exact_min() -> AggregateUDF {
     AggregateUDF::new_from_impl(ExactAggregate { inner: min_udaf() })
 }
-
-/// Digits of the decimals in which integers are summed.
-const SUM_DIGITS: u8 = 38;
 
 /// An aggregate of the engine, for some types of its argument over other values.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -62,13 +53,11 @@ struct Representation {
 
 impl ExactAggregate {
     fn representation(&self, data_type: &DataType) -> Option<Representation> {
-        let by = match (self.inner.name(), data_type) {
-            ("sum", DataType::Int64 | DataType::UInt64) => DataType::Decimal128(SUM_DIGITS, 0),
-            ("sum", _) => return None,
-            (_, DataType::Float64) => DataType::Int64,
-            (_, DataType::Float32) => DataType::Int32,
-            (_, DataType::Float16) => DataType::Int16,
-            (_, DataType::Interval(IntervalUnit::MonthDayNano)) => DataType::Binary,
+        let by = match data_type {
+            DataType::Float64 => DataType::Int64,
+            DataType::Float32 => DataType::Int32,
+            DataType::Float16 => DataType::Int16,
+            DataType::Interval(IntervalUnit::MonthDayNano) => DataType::Binary,
             _ => return None,
         };
         Some(Representation { of: data_type.clone(), by })
@@ -236,7 +225,7 @@ impl Representation {
                 let intervals = values.as_primitive::<IntervalMonthDayNanoType>();
                 Arc::new(intervals.iter().map(|interval| interval.map(ordered_interval)).collect::<BinaryArray>())
             }
-            _ => cast(values, &self.by)?,
+            other => return internal_err!("a representation of {other}"),
         })
     }
 
@@ -263,15 +252,7 @@ impl Representation {
                     values.as_binary::<i32>().iter().map(|bytes| bytes.map(interval_of_ordered).transpose());
                 Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?)
             }
-            integer => {
-                let exact = CastOptions { safe: false, ..CastOptions::default() };
-                // The sum of decimals has a type of its own.
-                cast_with_options(values, integer, &exact).map_err(|error| {
-                    DataFusionError::Execution(format!(
-                        "the sum of integers is out of range: {error}; sum(CAST(... AS DECIMAL(38, 0))) has no such limit"
-                    ))
-                })?
-            }
+            other => return internal_err!("a representation of {other}"),
         })
     }
 }

@@ -6,6 +6,7 @@
 //! month was longer than 31 days. What is compared goes through [`Comparable`] first, where that can matter.
 
 mod values;
+mod windows;
 
 use std::sync::Arc;
 
@@ -25,7 +26,9 @@ use datafusion_expr::{
 use crate::aggregates::exact_min;
 use crate::group_keys::{ComputedKey, with_computed_keys};
 use values::comparable;
-pub use values::{Comparable, comparable_array, is_interval, length, may_be_misread};
+pub use values::{Comparable, comparable_array, length};
+use values::{is_interval, may_be_misread};
+pub use windows::NoRangesOfIntervals;
 
 /// Makes what is compared, sorted and grouped comparable.
 #[derive(Debug)]

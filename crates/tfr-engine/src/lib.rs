@@ -22,8 +22,10 @@ mod overflow;
 mod sample;
 mod set_operations;
 mod subqueries;
+mod sums;
 mod text_casts;
 mod time_zones;
+mod zoned_literals;
 
 use std::sync::Arc;
 
@@ -62,7 +64,9 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(text_casts::functions());
     // The first that plans an expression is asked.
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
-    builder.aggregate_functions().get_or_insert_default().extend(aggregates::exact_aggregates());
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.extend(aggregates::exact_aggregates());
+    aggregates.extend(sums::exact_sums());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
 
@@ -90,8 +94,13 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as the query has it.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 3] {
-    [Arc::new(group_keys::ComputedKeys), Arc::new(set_operations::NumberedCopies), Arc::new(numbers::ExactOperands)]
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 4] {
+    [
+        Arc::new(comparable::NoRangesOfIntervals),
+        Arc::new(group_keys::ComputedKeys),
+        Arc::new(set_operations::NumberedCopies),
+        Arc::new(numbers::ExactOperands),
+    ]
 }
 
 /// The engine's rules, with ours before those that they correct.
@@ -105,6 +114,9 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => {}
         }
     }
+    // The engine computes equal expressions once when they are simple.
+    let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions").map_or(0, |place| place + 1);
+    rules.insert(simplified, Arc::new(zoned_literals::ZonedLiterals::default()));
     let push_down = rules.iter().position(|rule| rule.name() == "filters_above_global_aggregates").unwrap_or_default();
     rules.insert(push_down, Arc::new(literals::LiteralsOnTheRight));
     let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
