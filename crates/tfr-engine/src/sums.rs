@@ -194,7 +194,7 @@ fn average(sum: i128, count: u64) -> f64 {
     // With all bits of the dividend the quotient has 64 or more.
     let shift = magnitude.leading_zeros();
     let (dividend, divisor) = (magnitude << shift, u128::from(count));
-    let quotient = dividend / divisor | u128::from(dividend % divisor != 0);
+    let quotient = (dividend / divisor) | u128::from(dividend % divisor != 0);
     let average = quotient as f64 / 2.0_f64.powi(shift.cast_signed());
     if sum < 0 { -average } else { average }
 }
