@@ -26,6 +26,8 @@ def judged(value):
     if isinstance(value, datetime.date):
         # PostgreSQL and DuckDB give a timestamp where we give a date, and the other way round; midnight is the same.
         return ("t", microseconds(datetime.datetime(value.year, value.month, value.day)))
+    if isinstance(value, datetime.timedelta):
+        return ("i", value // datetime.timedelta(microseconds=1))
     if isinstance(value, (list, tuple)):
         return ("l", tuple(judged(item) for item in value))
     return ("?", str(value))
@@ -44,7 +46,7 @@ def ours(value):
         return number(decimal.Decimal(text))
     if tag == "f":
         return number(float(text))
-    if tag in "tz":
+    if tag in "tzi":
         return (tag, int(text))
     return (tag, text)
 

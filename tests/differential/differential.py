@@ -18,6 +18,7 @@ import duckdb
 import pyarrow.parquet
 
 import canonical
+import data
 import explained
 import generate
 import tree
@@ -132,7 +133,7 @@ def main():
             for name in ("t0", "t1", "t2"):
                 rows = chance.choice([0, 1, 4, 8, 12, 16])
                 rows = rows * 3 if setting["memory"] else rows
-                table, columns = generate.table(chance, rows)
+                table, columns = data.table(chance, rows)
                 paths[name] = os.path.join(directory, f"{name}-{tables_number}.parquet")
                 # Small row groups and pages: filters must prune them rightly.
                 pyarrow.parquet.write_table(table, paths[name], row_group_size=4, data_page_size=1)

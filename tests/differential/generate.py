@@ -1,82 +1,8 @@
-"""Random tables and queries."""
-
-import datetime
-import decimal
-import math
-
-import pyarrow
+"""Random queries."""
 
 import explained
+from data import COMPUTED, INTERVALS, KINDS, LENGTHS, NUMBERS, PATTERNS, TEXTS, TIMES, ZONES
 from tree import Expression, Items, Query, Relation
-
-KINDS = {
-    "int": pyarrow.int64(),
-    "small": pyarrow.int32(),
-    "float": pyarrow.float64(),
-    "text": pyarrow.string(),
-    "bool": pyarrow.bool_(),
-    "date": pyarrow.date32(),
-    "time": pyarrow.timestamp("us"),
-    "zoned": pyarrow.timestamp("us", "UTC"),
-    "decimal": pyarrow.decimal128(9, 2),
-}
-
-NUMBERS = ("int", "small", "float", "decimal")
-
-TIMES = ["2024-01-31 00:00:00", "2024-02-29 12:30:00", "2024-03-31 01:59:59.5", "1999-12-31 23:59:59", "1969-12-31 23:59:59.25"]
-
-ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Europe/Berlin"]
-
-INTERVALS = ["1 month", "-1 month", "3 days", "1 year", "36 hours", "-90 seconds", "1 month 3 days 2 hours"]
-
-TEXTS = ["", "a", "A", "ab", "b", "a%b", "a_b", "  a", "é", "É", "10", "9", "a\\b"]
-
-PATTERNS = ["%", "a%", "%b", "_", "a_b", "%a%", "", "A%", "É", "a\\%b", "%\\_%", "_%", "%%"]
-
-
-def cell(random, kind):
-    """A value of a column: few distinct ones, and those that SQL is strange about."""
-    if random.random() < 0.2:
-        return None
-    if kind in ("int", "small"):
-        return random.choice([0, 1, 1, 2, 2, 3, -1, 5, 10, 100])
-    if kind == "float":
-        return random.choice([0.0, -0.0, 1.0, 1.5, -2.25, 2.0, math.nan, math.inf, -math.inf, 10.0])
-    if kind == "text":
-        return random.choice(TEXTS)
-    if kind == "bool":
-        return random.choice([True, False])
-    if kind == "date":
-        return datetime.datetime.fromisoformat(random.choice(TIMES)).date()
-    if kind == "time":
-        return datetime.datetime.fromisoformat(random.choice(TIMES))
-    if kind == "zoned":
-        return datetime.datetime.fromisoformat(random.choice(TIMES)).replace(tzinfo=datetime.timezone.utc)
-    return decimal.Decimal(random.choice(["0.00", "1.00", "1.50", "-2.25", "10.00", "2.00"]))
-
-
-def table(random, rows):
-    """A table of random columns; `u` is another number in each row."""
-    columns = [("u", "int", list(range(rows))), ("k", "int", [cell(random, "int") for _ in range(rows)])]
-    for number, kind in enumerate(random.choices(list(KINDS), weights=[5, 2, 4, 5, 3, 2, 2, 1, 2], k=random.randint(1, 5))):
-        columns.append((f"{kind[0]}{number}", kind, [cell(random, kind) for _ in range(rows)]))
-    # Columns without NULLs are another path in the engine: the schema says so.
-    fields, arrays = [], []
-    for name, kind, values in columns:
-        nullable = name != "u"
-        if nullable and random.random() < 0.15:
-            values = [value if value is not None else default(kind) for value in values]
-            nullable = False
-        fields.append(pyarrow.field(name, KINDS[kind], nullable))
-        arrays.append(pyarrow.array(values, KINDS[kind]))
-    return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields)), [(name, kind) for name, kind, _ in columns]
-
-
-def default(kind):
-    values = {"text": "", "bool": False, "float": 0.0, "decimal": decimal.Decimal("0.00")}
-    stamp = datetime.datetime(2024, 1, 31)
-    values |= {"date": stamp.date(), "time": stamp, "zoned": stamp.replace(tzinfo=datetime.timezone.utc)}
-    return values.get(kind, 0)
 
 
 def quoted(text):
@@ -142,8 +68,8 @@ class Generator:
         return self.random.choice(["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
 
     def kinds(self):
-        names = list(KINDS)
-        return self.random.choices(names, weights=[6, 2, 4, 4, 4, 1, 1, 1, 2], k=self.random.randint(1, 4))
+        names = list(KINDS) + COMPUTED
+        return self.random.choices(names, weights=[6, 2, 4, 4, 4, 1, 1, 1, 2, 0.5, 0.5], k=self.random.randint(1, 4))
 
     def alias(self):
         self.aliases += 1
@@ -179,15 +105,15 @@ class Generator:
 
     def grouped(self, query, scope, outer):
         kinds = query.kinds
-        keys = [self.random.choice(scope) for _ in range(self.random.randint(1, 3))] if scope else []
-        keys = list(dict.fromkeys(keys))
+        keys = [self.key(scope) for _ in range(self.random.randint(1, 3))] if scope else []
+        keys = list({name.sql(): (name, kind) for name, kind in keys}.values())
         names = [name for name, _ in keys]
         form = self.pick((6, "plain"), (2, "sets"), (1, "rollup"), (1, "cube"))
         if not names:
             query.select = Items([self.aggregate(kind, scope) for kind in kinds])
             return
         if form == "plain":
-            query.group = Items([Expression("key", name) for name in names])
+            query.group = Items(names)
         elif form == "sets":
             sets = [names, []] + [[name] for name in names]
             sets = self.random.sample(sets, self.random.randint(1, len(sets)))
@@ -196,24 +122,39 @@ class Generator:
                 sets.append(names)
             if self.chance(0.15):
                 sets.append(self.random.choice(sets))
-            sets = [Expression("key", "(" + ", ".join(chosen) + ")") for chosen in sets]
+            sets = [Expression("key", "(", Items(chosen, least=len(chosen)), ")") for chosen in sets]
             query.group = Expression("keys", "GROUPING SETS (", Items(sets), ")")
         else:
-            query.group = Expression("keys", f"{form.upper()} (" + ", ".join(names) + ")")
+            query.group = Expression("keys", f"{form.upper()} (", Items(names), ")")
         items = []
         for kind in kinds:
             same = [name for name, of in keys if of == kind]
             if same and self.chance(0.6):
                 items.append(Expression(kind, self.random.choice(same)))
             elif kind == "int" and form != "plain" and self.chance(0.3):
-                items.append(Expression(kind, f"GROUPING({self.random.choice(names)})"))
-            elif self.chance(0.2) and form == "plain":
+                items.append(Expression(kind, "GROUPING(", self.random.choice(names), ")"))
+            elif self.chance(0.2):
                 items.append(self.value(kind, keys + outer, 1))
             else:
                 items.append(self.aggregate(kind, scope))
         query.select = Items(items)
         if self.chance(0.3):
             query.having = self.boolean_of_aggregates(scope, keys)
+
+    def key(self, scope):
+        """A key of groups: a column, or an expression of columns. Where it is shown it is the same object, so both get smaller."""
+        name, kind = self.random.choice(scope)
+        if self.chance(0.35):
+            kind = self.random.choice([kind, kind, "int", "float", *COMPUTED])
+            budget, self.budget = self.budget, 0
+            value = self.value(kind, scope, 2)
+            self.budget = budget
+            # A number alone is the place of a column.
+            if any(name in value.sql() for name, _ in scope):
+                is_column = any(name == value.sql() for name, _ in scope)
+                return value if is_column else Expression(kind, "(", value, ")"), kind
+            name, kind = self.random.choice(scope)
+        return Expression(kind, name), kind
 
     def relations(self, outer):
         count = self.pick((5, 1), (4, 2), (1.5, 3))
@@ -259,6 +200,11 @@ class Generator:
             for a, b in self.random.sample(same, min(len(same), self.pick((4, 1), (1, 2)))):
                 operator = self.pick((8, "="), (1, "IS NOT DISTINCT FROM"), (1, "<"), (1, "<="), (1, "<>"))
                 parts.append(Expression("bool", f"({a} {operator} {b})"))
+        if scope and self.chance(0.1):
+            kind = self.random.choice(["float", "float", "int", "text", *COMPUTED])
+            budget, self.budget = self.budget, 0
+            parts.append(Expression("bool", "(", self.value(kind, scope, 1), " = ", self.value(kind, here, 1), ")"))
+            self.budget = budget
         if not parts or self.chance(0.3):
             parts.append(self.plain_boolean(scope + here, 2))
         if len(parts) == 1:
@@ -306,6 +252,8 @@ class Generator:
 
     def predicate(self, scope):
         kind = self.random.choice([kind for _, kind in scope] or ["int"])
+        if self.chance(0.08):
+            kind = self.random.choice(COMPUTED)
         negated = self.random.choice(["", "NOT "])
         forms = [(5, "compare"), (2, "null"), (1.5, "between"), (2, "list"), (1, "distinct")]
         if kind == "text":
@@ -350,6 +298,8 @@ class Generator:
             right = self.random.choice(NUMBERS)
         if kind == "date" and self.chance(0.3):
             right = "time"
+        if kind == "span" and self.chance(0.3):
+            right = "interval"
         if form == "distinct":
             return Expression("bool", "(", self.value(kind, scope, 1), f" IS {negated}DISTINCT FROM ", self.value(right, scope, 1), ")")
         return Expression("bool", "(", self.value(kind, scope, 1), self.operator(), self.value(right, scope, 1), ")")
@@ -479,6 +429,13 @@ class Generator:
             return Expression(kind, str(self.random.choice([0, 1, 2, 3, -1, 5, 10, 100])))
         if kind == "small":
             return Expression(kind, f"CAST({self.random.choice([0, 1, 2, 5])} AS INTEGER)")
+        if kind == "float" and self.chance(0.15):
+            infinity = "CAST('Infinity' AS DOUBLE)"
+            return Expression(kind, self.random.choice([f"({infinity} - {infinity})", f"({infinity} * 0)", "(- CAST('NaN' AS DOUBLE))"]))
+        if kind == "interval":
+            return Expression(kind, f"INTERVAL '{self.random.choice(LENGTHS)}'")
+        if kind == "span":
+            return Expression(kind, f"(TIMESTAMP '{self.random.choice(TIMES)}' - TIMESTAMP '{self.random.choice(TIMES)}')")
         if kind == "float":
             return Expression(kind, f"CAST('{self.random.choice(['0', '-0.0', '1', '1.5', '-2.25', 'NaN', 'Infinity', '10'])}' AS DOUBLE)")
         if kind == "text":
@@ -519,7 +476,7 @@ class Generator:
             return Expression(kind, "coalesce(", inner(), ", ", inner(), ")")
         if form == "nullif":
             return Expression(kind, "nullif(", inner(), ", ", inner(), ")")
-        if form == "greatest" and kind != "bool":
+        if form == "greatest" and kind not in ("bool", *COMPUTED):
             return Expression(kind, self.random.choice(["greatest(", "least("]), inner(), ", ", inner(), ")")
         return self.own(kind, inner, scope)
 
@@ -534,6 +491,8 @@ class Generator:
                 (1, lambda: Expression(kind, "CAST(length(", inner("text"), ") AS BIGINT)")),
                 (1, lambda: Expression(kind, "CAST(", inner("bool"), " AS BIGINT)")),
                 (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'quarter', 'week', 'hour'])} FROM ", inner("time"), ") AS BIGINT)")),
+                (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'hour', 'minute'])} FROM ", self.local(inner)[0], ") AS BIGINT)")),
+                (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['day', 'hour', 'minute', 'second', 'millisecond', 'microsecond', 'month'])} FROM ", inner(self.random.choice(COMPUTED)), ") AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "CAST(", inner("small"), " AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "(", inner(), explained.INTEGER_DIVISION, f"{self.random.choice([2, 3, -2])})")),
                 (0.5, lambda: Expression(kind, explained.TRUNCATION[0], inner("decimal"), explained.TRUNCATION[1])),
@@ -550,7 +509,7 @@ class Generator:
                 (1, lambda: Expression(kind, "abs(", inner(), ")")),
                 (1, lambda: Expression(kind, "(- ", inner(), ")")),
                 (1, lambda: Expression(kind, self.random.choice(["floor(", "ceil("]), inner(), ")")),
-                (0.5, lambda: Expression(kind, "CAST(extract(epoch FROM ", inner("time"), ") AS DOUBLE)")),
+                (0.5, lambda: Expression(kind, "CAST(extract(epoch FROM ", inner(self.random.choice(["time", *COMPUTED])), ") AS DOUBLE)")),
             )()
         if kind == "text":
             return self.pick(
@@ -570,6 +529,7 @@ class Generator:
             return self.pick(
                 (2, lambda: Expression(kind, "CAST((", inner(), f" + INTERVAL '{self.random.choice(INTERVALS)}') AS DATE)")),
                 (1, lambda: Expression(kind, "CAST(", inner("time"), " AS DATE)")),
+                (1, lambda: Expression(kind, "CAST(", self.local(inner)[0], " AS DATE)")),
                 (1, lambda: Expression(kind, "(", inner(), f" + {self.random.choice([1, 31, -5])})")),
                 (1, lambda: Expression(kind, f"CAST(date_trunc('{self.random.choice(['month', 'year', 'week'])}', ", inner(), ") AS DATE)")),
             )()
@@ -579,16 +539,35 @@ class Generator:
                 (1, lambda: Expression(kind, f"date_trunc('{self.random.choice(['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'])}', ", inner(), ")")),
                 (1, lambda: Expression(kind, "CAST(", inner("date"), " AS TIMESTAMP)")),
                 (1, lambda: Expression(kind, "(", inner("zoned"), f" AT TIME ZONE '{self.random.choice(ZONES)}')")),
-                (0.5, lambda: Expression(kind, "CAST(", inner("zoned"), " AS TIMESTAMP)")),
+                (0.5, lambda: Expression(kind, "CAST(", self.local(inner)[0], " AS TIMESTAMP)")),
             )()
         if kind == "zoned":
             return self.pick(
                 (2, lambda: Expression(kind, "(", inner("time"), f" AT TIME ZONE '{self.random.choice(ZONES)}')")),
                 (1, lambda: Expression(kind, "(", inner(), f" + INTERVAL '{self.random.choice(['36 hours', '-90 seconds'])}')")),
                 (0.5, lambda: Expression(kind, "CAST(", inner("time"), " AS TIMESTAMP WITH TIME ZONE)")),
+                (1, lambda: self.moment("date_trunc('" + self.random.choice(["hour", "day", "week", "month", "year"]) + "', ", inner, ")")),
+                (0.5, lambda: self.moment("(", inner, f" + INTERVAL '{self.random.choice(['1 month', '-1 month', '3 days', '1 year'])}')")),
             )()
+        if kind == "interval":
+            return self.pick(
+                (2, lambda: Expression(kind, "(", inner(), self.random.choice([" + ", " - "]), inner(), ")")),
+                (1, lambda: Expression(kind, "(- ", inner(), ")")),
+            )()
+        if kind == "span":
+            return Expression(kind, "(", inner("time"), " - ", inner("time"), ")")
         return self.pick(
             (2, lambda: Expression(kind, "(", inner(), self.random.choice([" + ", " - "]), inner(), ")")),
             (1, lambda: Expression(kind, "(- ", inner(), ")")),
             (1, lambda: Expression(kind, "CAST(", inner("int"), " AS DECIMAL(9,2))")),
         )()
+
+    def local(self, inner):
+        """A timestamp of a zone where its local time counts, and the zone. DuckDB takes the local time of the session."""
+        zone = self.random.choice(ZONES)
+        return Expression("local", "(", inner("time"), f" AT TIME ZONE '{zone}'{{{{|| AT TIME ZONE '{zone}'}}}})"), zone
+
+    def moment(self, before, inner, after):
+        """A timestamp of a zone, computed by the local time there."""
+        local, zone = self.local(inner)
+        return Expression("zoned", "(", before, local, after, f"{{{{|| AT TIME ZONE '{zone}'}}}})")

@@ -143,6 +143,7 @@ LEAST = {
     "text": ("'a'",),
     "date": ("DATE '2024-01-01'",),
     "time": ("TIMESTAMP '2024-01-01 00:00:00'",),
+    "interval": ("INTERVAL '1 month'", "INTERVAL '30 days'"),
     "decimal": ("CAST(1 AS DECIMAL(9,2))",),
 }
 

@@ -2,21 +2,21 @@
 //!
 //! * `min` and `max` of floating point numbers: NaN is greater than all other numbers. The engine's answers depended on the
 //!   order of the rows of a group, and on whether the statistics of a file, which leave NaN out, were used.
-//! * `sum` of integers: the engine's wraps around. It is computed as a decimal, and one that is no integer of the type is an
-//!   error.
+//! * `min` and `max` of intervals: the shortest and the longest. The engine compared their months first.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray};
-use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow_schema::{DataType, FieldRef};
-use datafusion::arrow::datatypes::{Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, IntervalMonthDayNanoArray};
+use arrow_schema::{DataType, FieldRef, IntervalUnit};
+use datafusion::arrow::datatypes::{
+    Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType,
+};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
-use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err, internal_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::utils::AggregateOrderSensitivity;
 use datafusion_expr::{
@@ -24,17 +24,17 @@ use datafusion_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 
-use crate::floats::comparable_array;
+use crate::comparable::{comparable_array, length};
 
 /// The aggregates, to be registered in the place of the engine's own.
 pub fn exact_aggregates() -> Vec<Arc<AggregateUDF>> {
-    [min_udaf(), max_udaf(), sum_udaf()]
-        .map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner })))
-        .to_vec()
+    [min_udaf(), max_udaf()].map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner }))).to_vec()
 }
 
-/// Digits of the decimals in which integers are summed.
-const SUM_DIGITS: u8 = 38;
+/// The `min` of [`exact_aggregates`].
+pub fn exact_min() -> AggregateUDF {
+    AggregateUDF::new_from_impl(ExactAggregate { inner: min_udaf() })
+}
 
 /// An aggregate of the engine, for some types of its argument over other values.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -53,12 +53,11 @@ struct Representation {
 
 impl ExactAggregate {
     fn representation(&self, data_type: &DataType) -> Option<Representation> {
-        let by = match (self.inner.name(), data_type) {
-            ("sum", DataType::Int64 | DataType::UInt64) => DataType::Decimal128(SUM_DIGITS, 0),
-            ("sum", _) => return None,
-            (_, DataType::Float64) => DataType::Int64,
-            (_, DataType::Float32) => DataType::Int32,
-            (_, DataType::Float16) => DataType::Int16,
+        let by = match data_type {
+            DataType::Float64 => DataType::Int64,
+            DataType::Float32 => DataType::Int32,
+            DataType::Float16 => DataType::Int16,
+            DataType::Interval(IntervalUnit::MonthDayNano) => DataType::Binary,
             _ => return None,
         };
         Some(Representation { of: data_type.clone(), by })
@@ -222,7 +221,11 @@ impl Representation {
                         .unary::<_, Int16Type>(|value| ordered_16(value.to_bits().cast_signed())),
                 )
             }
-            _ => cast(values, &self.by)?,
+            DataType::Interval(_) => {
+                let intervals = values.as_primitive::<IntervalMonthDayNanoType>();
+                Arc::new(intervals.iter().map(|interval| interval.map(ordered_interval)).collect::<BinaryArray>())
+            }
+            other => return internal_err!("a representation of {other}"),
         })
     }
 
@@ -244,15 +247,12 @@ impl Representation {
                     .as_primitive::<Int16Type>()
                     .unary::<_, Float16Type>(|value| half::f16::from_bits(ordered_16(value).cast_unsigned())),
             ),
-            integer => {
-                let exact = CastOptions { safe: false, ..CastOptions::default() };
-                // The sum of decimals has a type of its own.
-                cast_with_options(values, integer, &exact).map_err(|error| {
-                    DataFusionError::Execution(format!(
-                        "the sum of integers is out of range: {error}; sum(CAST(... AS DECIMAL(38, 0))) has no such limit"
-                    ))
-                })?
+            DataType::Interval(_) => {
+                let intervals =
+                    values.as_binary::<i32>().iter().map(|bytes| bytes.map(interval_of_ordered).transpose());
+                Arc::new(intervals.collect::<Result<IntervalMonthDayNanoArray>>()?)
             }
+            other => return internal_err!("a representation of {other}"),
         })
     }
 }
@@ -268,6 +268,28 @@ fn ordered_32(bits: i32) -> i32 {
 
 fn ordered_16(bits: i16) -> i16 {
     if bits < 0 { bits ^ i16::MAX } else { bits }
+}
+
+/// The length of an interval, then its parts, as bytes that are ordered as the lengths are.
+fn ordered_interval(interval: IntervalMonthDayNano) -> Vec<u8> {
+    const SIGN: u128 = 1 << 127;
+    let mut bytes = (length(interval).cast_unsigned() ^ SIGN).to_be_bytes().to_vec();
+    bytes.extend(interval.months.to_be_bytes());
+    bytes.extend(interval.days.to_be_bytes());
+    bytes.extend(interval.nanoseconds.to_be_bytes());
+    bytes
+}
+
+/// The interval of [`ordered_interval`].
+fn interval_of_ordered(bytes: &[u8]) -> Result<IntervalMonthDayNano> {
+    let parts = bytes.get(size_of::<u128>()..).and_then(|parts| {
+        let (months, parts) = parts.split_first_chunk()?;
+        let (days, parts) = parts.split_first_chunk()?;
+        let (nanoseconds, _) = parts.split_first_chunk()?;
+        let (months, days) = (i32::from_be_bytes(*months), i32::from_be_bytes(*days));
+        Some(IntervalMonthDayNano { months, days, nanoseconds: i64::from_be_bytes(*nanoseconds) })
+    });
+    parts.ok_or_else(|| internal_datafusion_err!("an interval of {} bytes", bytes.len()))
 }
 
 /// An accumulator over represented values. Its states are theirs.

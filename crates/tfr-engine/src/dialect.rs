@@ -7,20 +7,23 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    UnaryOperator,
 };
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::time_zones::AtTimeZone;
 
-/// The engine's default dialect, with two corrections:
+/// The engine's default dialect, with three corrections:
 ///
 /// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes all that follows for its
 ///   right operand.
 /// * `AT TIME ZONE` is a function call, which gives what PostgreSQL gives: of a timestamp with time zone the local time
 ///   there, without a zone. The engine casts, which loses which of the two was meant.
+/// * `- INTERVAL '1 month 1 day'` is the negative of all its parts. The engine puts the sign before the text, and so before the
+///   first of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SqlDialect;
 
@@ -71,6 +74,21 @@ impl Dialect for SqlDialect {
 
     fn is_identifier_part(&self, ch: char) -> bool {
         GenericDialect.is_identifier_part(ch)
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
+        if parser.peek_nth_token_ref(0).token != Token::Minus || !is_interval(&parser.peek_nth_token_ref(1).token) {
+            return None;
+        }
+        parser.advance_token();
+        let operand = parser.parse_subexpr(self.prec_value(Precedence::MulDivModOp));
+        Some(
+            operand.map(|operand| Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: Box::new(Expr::Nested(Box::new(operand))),
+            }),
+        )
     }
 
     fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, PhysicalGroupBy};
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
-use datafusion_common::{Result, exec_err, plan_err};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
 /// Hides the order of the keys from aggregations with several grouping sets.
@@ -53,11 +53,14 @@ impl UnorderedGroupingSets {
     fn hide(&self, aggregate: &AggregateExec, config: &Arc<ConfigOptions>) -> Result<AggregateExec> {
         let group = aggregate.group_expr();
         let schema = aggregate.input().schema();
-        let keys = group.expr().iter().map(|(key, name)| {
-            let key =
-                ScalarFunctionExpr::try_new(Arc::clone(&self.0), vec![Arc::clone(key)], &schema, Arc::clone(config))?;
-            Ok((Arc::new(key) as Arc<dyn PhysicalExpr>, name.clone()))
-        });
+        let call = |args| -> Result<Arc<dyn PhysicalExpr>> {
+            Ok(Arc::new(ScalarFunctionExpr::try_new(Arc::clone(&self.0), args, &schema, Arc::clone(config))?))
+        };
+        let not_constant = call(Vec::new())?;
+        let keys = group
+            .expr()
+            .iter()
+            .map(|(key, name)| Ok((call(vec![Arc::clone(key), Arc::clone(&not_constant)])?, name.clone())));
         let group = PhysicalGroupBy::new(
             keys.collect::<Result<_>>()?,
             group.null_expr().to_vec(),
@@ -75,13 +78,14 @@ impl UnorderedGroupingSets {
     }
 }
 
-/// Gives its argument. It is volatile, so nothing is derived from what is known of that.
+/// Gives its first argument. It is volatile, so nothing is derived from what is known of that. Without arguments it is NULL: the
+/// engine takes any function of constants for a constant, and so the keys have an argument that is none.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Unordered(Signature);
 
 impl Default for Unordered {
     fn default() -> Self {
-        Self(Signature::any(1, Volatility::Volatile))
+        Self(Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Volatile))
     }
 }
 
@@ -95,23 +99,15 @@ impl ScalarUDFImpl for Unordered {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [argument] => Ok(argument.clone()),
-            _ => plan_err!("unordered takes one argument"),
-        }
+        Ok(arg_types.first().cloned().unwrap_or(DataType::Null))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        match args.arg_fields {
-            [argument] => Ok(Arc::clone(argument)),
-            _ => plan_err!("unordered takes one argument"),
-        }
+        let nothing = || Arc::new(Field::new(self.name(), DataType::Null, true));
+        Ok(args.arg_fields.first().map_or_else(nothing, Arc::clone))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [argument] => Ok(argument.clone()),
-            _ => exec_err!("unordered takes one argument"),
-        }
+        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
     }
 }

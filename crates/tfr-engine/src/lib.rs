@@ -5,23 +5,28 @@
 //! `SessionContext::sql`.
 
 mod aggregates;
+mod comparable;
 mod dialect;
 mod filter_pushdown;
-mod floats;
 mod formats;
 mod global_aggregates;
+mod group_keys;
 mod grouping_sets;
 mod hidden;
 mod in_lists;
+mod interval_parts;
+mod literals;
 mod null_equality;
 mod numbers;
 mod overflow;
 mod sample;
 mod set_operations;
 mod subqueries;
+mod sums;
 mod text_casts;
 mod time_zones;
 mod timestamps;
+mod zoned_literals;
 
 use std::sync::Arc;
 
@@ -52,13 +57,18 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
-    functions.push(Arc::new(ScalarUDF::new_from_impl(floats::Comparable::default())));
+    functions.push(comparable::Comparable::function());
+    functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
     functions.push(Arc::new(ScalarUDF::new_from_impl(grouping_sets::Unordered::default())));
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
-    builder.aggregate_functions().get_or_insert_default().extend(aggregates::exact_aggregates());
+    // The first that plans an expression is asked.
+    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.extend(aggregates::exact_aggregates());
+    aggregates.extend(sums::exact_sums());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
 
@@ -75,8 +85,10 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(formats::CheckedFormats));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(hidden::HideValues));
-    // Behind those that make comparisons and sums.
-    rules.push(Arc::new(floats::ComparableFloats::default()));
+    // Behind those that make casts.
+    rules.push(Arc::new(time_zones::LocalTimes::default()));
+    // Behind those that make comparisons, groups and sums.
+    rules.push(Arc::new(comparable::ComparableValues::default()));
     rules.push(Arc::new(checked));
     // Behind all that make casts.
     rules.push(Arc::new(text_casts::CheckTextCasts::default()));
@@ -84,8 +96,10 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as the query has it.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 3] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 5] {
     [
+        Arc::new(comparable::NoRangesOfIntervals),
+        Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),
         Arc::new(numbers::ExactOperands),
         Arc::new(timestamps::ExactTimestamps::default()),
@@ -103,6 +117,11 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => {}
         }
     }
+    // The engine computes equal expressions once when they are simple.
+    let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions").map_or(0, |place| place + 1);
+    rules.insert(simplified, Arc::new(zoned_literals::ZonedLiterals::default()));
+    let push_down = rules.iter().position(|rule| rule.name() == "filters_above_global_aggregates").unwrap_or_default();
+    rules.insert(push_down, Arc::new(literals::LiteralsOnTheRight));
     let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
     rules.insert(simplify, Arc::new(in_lists::MergeInLists));
     rules

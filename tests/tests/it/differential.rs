@@ -13,7 +13,8 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+    DataType, DurationMicrosecondType, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::Result;
@@ -150,6 +151,15 @@ fn column_values(column: &dyn Array) -> Result<Vec<Value>> {
                     stamps.as_primitive::<TimestampMicrosecondType>().value(row)
                 };
                 format!("{tag}{micros}")
+            }
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                let interval = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
+                let days = i64::from(interval.months) * 30 + i64::from(interval.days);
+                format!("i{}", days * 86_400_000_000 + interval.nanoseconds / 1_000)
+            }
+            DataType::Duration(_) => {
+                let durations = cast(column, &DataType::Duration(TimeUnit::Microsecond))?;
+                format!("i{}", durations.as_primitive::<DurationMicrosecondType>().value(row))
             }
             _ => format!("?{}", text(row)?),
         }))

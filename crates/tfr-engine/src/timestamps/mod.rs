@@ -25,7 +25,7 @@ use datafusion_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
 };
 
-use crate::floats::qualified;
+use crate::comparable::qualified;
 use instant::Instant;
 
 /// The functions that return the time of the query.

@@ -1,40 +1,48 @@
-//! Comparisons of floating point numbers, by the rules of PostgreSQL: NaN equals NaN and is greater than every other number,
-//! and 0 equals -0.
+//! Comparisons of floating point numbers and intervals, by the rules of PostgreSQL: NaN equals NaN and is greater than every other
+//! number, 0 equals -0, and intervals compare by their lengths, in which a month has 30 days and a day 24 hours.
 //!
 //! The engine compares by sign and bits in many places. There `-0.0 IN (0.0, ...)` was false, 0 and -0 were two peers of a
-//! window, and a NaN with a sign, as the processor makes it of `inf - inf`, was less than all numbers. What is compared goes
-//! through [`Comparable`] first, where that can matter.
+//! window, a NaN with a sign, as the processor makes it of `inf - inf`, was less than all numbers and a group of its own, and a
+//! month was longer than 31 days. What is compared goes through [`Comparable`] first, where that can matter.
+
+mod values;
+mod windows;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow_schema::DataType;
-use datafusion::arrow::datatypes::{Float16Type, Float32Type, Float64Type};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
-use datafusion_common::{Column, DFSchema, Result, ScalarValue, exec_err, plan_err};
+use datafusion_common::{Column, DFSchema, JoinConstraint, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
+use datafusion_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion_expr::{
-    Between, BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Sort, Volatility,
+    Aggregate, Between, BinaryExpr, Case, Distinct, DistinctOn, Expr, ExprSchemable as _, LogicalPlan,
+    LogicalPlanBuilder, Operator, RecursiveQuery, ScalarUDF, Sort,
 };
 
-/// Makes what is compared and sorted comparable.
-#[derive(Debug)]
-pub struct ComparableFloats(Arc<ScalarUDF>);
+use crate::aggregates::exact_min;
+use crate::group_keys::{ComputedKey, with_computed_keys};
+use values::comparable;
+pub use values::{Comparable, comparable_array, length};
+use values::{is_interval, may_be_misread};
+pub use windows::NoRangesOfIntervals;
 
-impl Default for ComparableFloats {
+/// Makes what is compared, sorted and grouped comparable.
+#[derive(Debug)]
+pub struct ComparableValues(Arc<ScalarUDF>);
+
+impl Default for ComparableValues {
     fn default() -> Self {
-        Self(Arc::new(ScalarUDF::new_from_impl(Comparable::default())))
+        Self(Comparable::function())
     }
 }
 
-impl AnalyzerRule for ComparableFloats {
+impl AnalyzerRule for ComparableValues {
     fn name(&self) -> &str {
-        "comparable_floats"
+        "comparable_values"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -54,6 +62,23 @@ impl AnalyzerRule for ComparableFloats {
                     let (expr, changed) = self.sorted(expr, &schema);
                     Ok(Transformed::new_transformed(LogicalPlan::Sort(Sort { expr, input, fetch }), changed))
                 }
+                LogicalPlan::Join(mut join) => {
+                    let mut changed = false;
+                    for key in join.on.iter_mut().flat_map(|(left, right)| [left, right]) {
+                        if is_misread(key, &schema) && !self.is_comparable(key) {
+                            *key = self.comparable(std::mem::take(key), &schema);
+                            changed = true;
+                        }
+                    }
+                    // The keys of USING must be columns. Their names are resolved by now.
+                    if changed {
+                        join.join_constraint = JoinConstraint::On;
+                    }
+                    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+                }
+                LogicalPlan::Aggregate(aggregate) => self.grouped(aggregate, &schema),
+                LogicalPlan::Distinct(distinct) => self.distinct(distinct, &schema),
+                LogicalPlan::RecursiveQuery(query) if query.is_distinct => self.recursive(query),
                 other => Ok(Transformed::no(other)),
             })
         })?;
@@ -61,15 +86,15 @@ impl AnalyzerRule for ComparableFloats {
     }
 }
 
-impl ComparableFloats {
+impl ComparableValues {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if is_comparison(op) && (is_float(&left, schema) || is_float(&right, schema)) =>
+                if is_comparison(op) && (is_misread(&left, schema) || is_misread(&right, schema)) =>
             {
                 self.compared(*left, op, *right, schema)
             }
-            Expr::Between(Between { expr, negated, low, high }) if is_float(&expr, schema) => {
+            Expr::Between(Between { expr, negated, low, high }) if is_misread(&expr, schema) => {
                 let (low_op, high_op) = match negated {
                     false => (Operator::GtEq, Operator::LtEq),
                     true => (Operator::Lt, Operator::Gt),
@@ -78,8 +103,8 @@ impl ComparableFloats {
                 let high = self.compared(*expr, high_op, *high, schema).data;
                 Transformed::yes(if negated { low.or(high) } else { low.and(high) })
             }
-            Expr::InList(list) if is_float(&list.expr, schema) => self.in_list(list, schema),
-            Expr::Case(Case { expr: Some(value), when_then_expr, else_expr }) if is_float(&value, schema) => {
+            Expr::InList(list) if is_misread(&list.expr, schema) => self.in_list(list, schema),
+            Expr::Case(Case { expr: Some(value), when_then_expr, else_expr }) if is_misread(&value, schema) => {
                 let whens =
                     when_then_expr.into_iter().map(|(when, then)| (Box::new(self.comparable(*when, schema)), then));
                 Transformed::yes(Expr::Case(Case {
@@ -89,7 +114,7 @@ impl ComparableFloats {
                 }))
             }
             Expr::ScalarFunction(ScalarFunction { func, mut args })
-                if func.name() == "nullif" && args.len() == 2 && args.iter().all(|arg| is_float(arg, schema)) =>
+                if func.name() == "nullif" && args.len() == 2 && args.iter().all(|arg| is_misread(arg, schema)) =>
             {
                 let (Some(other), Some(value)) = (args.pop(), args.pop()) else {
                     return plan_err!("nullif takes two arguments");
@@ -103,19 +128,32 @@ impl ComparableFloats {
             }
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if matches!(func.name(), "greatest" | "least")
-                    && args.iter().any(|arg| is_float(arg, schema) && !self.is_comparable(arg)) =>
+                    && args.iter().any(|arg| is_of_intervals(arg, schema)) =>
             {
-                let args =
-                    args.into_iter().map(|arg| if is_float(&arg, schema) { self.comparable(arg, schema) } else { arg });
+                return plan_err!(
+                    "{} of intervals is not supported: write CASE WHEN a > b THEN a ELSE b END",
+                    func.name()
+                );
+            }
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if matches!(func.name(), "greatest" | "least")
+                    && args.iter().any(|arg| is_misread(arg, schema) && !self.is_comparable(arg)) =>
+            {
+                let args = args
+                    .into_iter()
+                    .map(|arg| if is_misread(&arg, schema) { self.comparable(arg, schema) } else { arg });
                 Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: args.collect() }))
             }
             Expr::WindowFunction(mut window) => {
-                let WindowFunction { params, .. } = window.as_mut();
+                let WindowFunction { fun, params } = window.as_mut();
                 let (order_by, sorted) = self.sorted(std::mem::take(&mut params.order_by), schema);
                 params.order_by = order_by;
                 let mut changed = sorted;
+                if params.distinct {
+                    changed |= self.distinct_arguments(fun.name(), &mut params.args, schema)?;
+                }
                 for key in &mut params.partition_by {
-                    if is_float(key, schema) {
+                    if is_misread(key, schema) {
                         *key = self.comparable(std::mem::take(key), schema);
                         changed = true;
                     }
@@ -123,8 +161,11 @@ impl ComparableFloats {
                 Transformed::new_transformed(Expr::WindowFunction(window), changed)
             }
             Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-                let (order_by, changed) = self.sorted(std::mem::take(&mut params.order_by), schema);
+                let (order_by, mut changed) = self.sorted(std::mem::take(&mut params.order_by), schema);
                 params.order_by = order_by;
+                if params.distinct {
+                    changed |= self.distinct_arguments(func.name(), &mut params.args, schema)?;
+                }
                 Transformed::new_transformed(Expr::AggregateFunction(AggregateFunction { func, params }), changed)
             }
             other => Transformed::no(other),
@@ -134,13 +175,107 @@ impl ComparableFloats {
     fn sorted(&self, keys: Vec<SortExpr>, schema: &DFSchema) -> (Vec<SortExpr>, bool) {
         let mut changed = false;
         let keys = keys.into_iter().map(|key| {
-            if !is_float(&key.expr, schema) || self.is_comparable(&key.expr) {
+            if !is_misread(&key.expr, schema) || self.is_comparable(&key.expr) {
                 return key;
             }
             changed = true;
             SortExpr { expr: self.comparable(key.expr, schema), ..key }
         });
         (keys.collect(), changed)
+    }
+
+    /// Makes the arguments of an aggregate with DISTINCT comparable.
+    fn distinct_arguments(&self, function: &str, args: &mut [Expr], schema: &DFSchema) -> Result<bool> {
+        if matches!(function, "min" | "max") {
+            return Ok(false);
+        }
+        let mut changed = false;
+        for argument in args {
+            if !is_misread(argument, schema) {
+                continue;
+            }
+            // Their values would show.
+            if is_of_intervals(argument, schema) && function != "count" {
+                return plan_err!(
+                    "{function}(DISTINCT ...) of intervals is not supported: group by the interval first"
+                );
+            }
+            *argument = self.comparable(std::mem::take(argument), schema);
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    /// Groups by comparable keys. Of intervals that are equal a group shows the one with the fewest months, then days.
+    fn grouped(&self, aggregate: Aggregate, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
+        let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
+        let misread = keys.into_iter().filter(|key| is_misread(key, schema));
+        let computed: Vec<_> = misread
+            .map(|key| {
+                let value = key.clone().unalias();
+                let shown = is_of_intervals(key, schema).then(|| exact_min().call(vec![value.clone()]));
+                ComputedKey { key: key.clone(), value: self.comparable(value, schema), shown }
+            })
+            .collect();
+        with_computed_keys(aggregate, computed)
+    }
+
+    /// DISTINCT of comparable columns.
+    fn distinct(&self, distinct: Distinct, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
+        let columns = schema.columns().into_iter().map(Expr::Column);
+        match distinct {
+            Distinct::On(DistinctOn { on_expr, select_expr, sort_expr, input, schema: selected }) => {
+                let (sort_expr, _) = sort_expr.map_or((None, false), |keys| {
+                    let (keys, changed) = self.sorted(keys, schema);
+                    (Some(keys), changed)
+                });
+                let key = |expr| if is_misread(&expr, schema) { self.comparable(expr, schema) } else { expr };
+                let on_expr = on_expr.into_iter().map(key).collect();
+                let on = DistinctOn { on_expr, select_expr, sort_expr, input, schema: selected };
+                Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
+            }
+            Distinct::All(input) if columns.clone().any(|column| is_of_intervals(&column, schema)) => {
+                self.grouped(Aggregate::try_new(input, columns.collect(), Vec::new())?, schema)
+            }
+            Distinct::All(input) if columns.clone().any(|column| is_misread(&column, schema)) => {
+                let input = Arc::new(self.comparable_columns(Arc::unwrap_or_clone(input))?);
+                Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(input))))
+            }
+            all @ Distinct::All(_) => Ok(Transformed::no(LogicalPlan::Distinct(all))),
+        }
+    }
+
+    /// A recursive query with UNION, which ends when there are no new rows.
+    fn recursive(&self, query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
+        let schema = Arc::clone(&query.schema);
+        if !schema.fields().iter().any(|field| may_be_misread(field.data_type())) {
+            return Ok(Transformed::no(LogicalPlan::RecursiveQuery(query)));
+        }
+        if schema.fields().iter().any(|field| is_interval(field.data_type())) {
+            return plan_err!("a recursive query with UNION over intervals is not supported: use UNION ALL");
+        }
+        let RecursiveQuery { name, static_term, recursive_term, is_distinct, .. } = query;
+        let term = |term| {
+            Ok::<_, datafusion_common::DataFusionError>(Arc::new(self.comparable_columns(Arc::unwrap_or_clone(term))?))
+        };
+        let (static_term, recursive_term) = (term(static_term)?, term(recursive_term)?);
+        let query = RecursiveQuery { name, static_term, recursive_term, is_distinct, schema };
+        Ok(Transformed::yes(LogicalPlan::RecursiveQuery(query)))
+    }
+
+    /// The rows of a plan, with comparable values.
+    fn comparable_columns(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let schema = Arc::clone(plan.schema());
+        let column = |column: Column| {
+            let expr = Expr::Column(column.clone());
+            if is_misread(&expr, &schema) {
+                self.comparable(expr, &schema).alias_qualified(column.relation, column.name)
+            } else {
+                expr
+            }
+        };
+        let columns: Vec<_> = schema.columns().into_iter().map(column).collect();
+        LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
     /// A comparison. What is compared with a number stays as it is where NaN and zeros make no difference, so that statistics
@@ -191,7 +326,7 @@ impl ComparableFloats {
 
     fn comparable(&self, expr: Expr, schema: &DFSchema) -> Expr {
         match with_one_zero(expr) {
-            literal @ Expr::Literal(..) => literal,
+            literal @ Expr::Literal(..) if !is_of_intervals(&literal, schema) => literal,
             expr if self.is_comparable(&expr) => expr,
             expr => {
                 Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args: vec![qualified(expr, schema)] })
@@ -227,8 +362,13 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
+/// Whether the engine may compare the values of an expression by other rules than SQL.
+fn is_misread(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| may_be_misread(&data_type))
+}
+
+fn is_of_intervals(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| is_interval(&data_type))
 }
 
 /// Whether an expression is a number that is written out, and not NaN.
@@ -269,93 +409,4 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
 
 fn null_of(data_type: DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::try_new_null(&data_type)?, None))
-}
-
-/// A number that stands for all that are equal to it.
-pub trait OneOfEquals: Copy {
-    /// 0 for -0, and one NaN for all.
-    fn one_of_equals(self) -> Self;
-}
-
-macro_rules! one_of_equals {
-    ($($float:ty: $nan:expr, $zero:expr;)*) => {
-        $(impl OneOfEquals for $float {
-            fn one_of_equals(self) -> Self {
-                if self.is_nan() { $nan } else { self + $zero }
-            }
-        })*
-    };
-}
-
-one_of_equals! {
-    f64: Self::NAN, 0.0;
-    f32: Self::NAN, 0.0;
-    half::f16: Self::NAN, Self::ZERO;
-}
-
-/// 0 for -0, and one NaN for all.
-pub fn comparable<T: OneOfEquals>(value: T) -> T {
-    value.one_of_equals()
-}
-
-/// Floating point numbers of which those that are equal have the same bits.
-///
-/// # Errors
-/// If they are of another type.
-pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
-    fn of<T: ArrowPrimitiveType<Native: OneOfEquals>>(values: &ArrayRef) -> ArrayRef {
-        Arc::new(values.as_primitive::<T>().unary::<_, T>(comparable))
-    }
-    Ok(match values.data_type() {
-        DataType::Float64 => of::<Float64Type>(values),
-        DataType::Float32 => of::<Float32Type>(values),
-        DataType::Float16 => of::<Float16Type>(values),
-        other => return exec_err!("{} is for floating point numbers, not {other}", Comparable::NAME),
-    })
-}
-
-/// Gives equal numbers the same bits.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Comparable(Signature);
-
-impl Comparable {
-    /// What plans show.
-    pub const NAME: &str = "comparable";
-}
-
-impl Default for Comparable {
-    fn default() -> Self {
-        Self(Signature::any(1, Volatility::Immutable))
-    }
-}
-
-impl ScalarUDFImpl for Comparable {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.0
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [argument] if argument.is_floating() => Ok(argument.clone()),
-            _ => plan_err!("{} takes a floating point number", Self::NAME),
-        }
-    }
-
-    fn is_strict(&self) -> bool {
-        true
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(match args.args.as_slice() {
-            [ColumnarValue::Array(values)] => ColumnarValue::Array(comparable_array(values)?),
-            [ColumnarValue::Scalar(value)] => {
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&comparable_array(&value.to_array()?)?, 0)?)
-            }
-            _ => return exec_err!("{} takes one argument", Self::NAME),
-        })
-    }
 }

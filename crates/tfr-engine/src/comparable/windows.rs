@@ -1,0 +1,43 @@
+//! Windows in the order of intervals.
+
+use datafusion::config::ConfigOptions;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion_common::{Result, plan_err};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, LogicalPlan, WindowFrameUnits};
+
+use super::is_of_intervals;
+
+/// Refuses windows whose frames are ranges of intervals, before the engine's coercion of types finds no type for the bounds.
+#[derive(Debug, Default)]
+pub struct NoRangesOfIntervals;
+
+impl AnalyzerRule for NoRangesOfIntervals {
+    fn name(&self) -> &str {
+        "no_ranges_of_intervals"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            let LogicalPlan::Window(window) = node else { return Ok(TreeNodeRecursion::Continue) };
+            let schema = merge_schema(&[&window.input]);
+            for expr in &window.window_expr {
+                expr.apply(|expr| match expr {
+                    Expr::WindowFunction(function)
+                        if function.params.window_frame.units == WindowFrameUnits::Range
+                            && function.params.order_by.iter().any(|key| is_of_intervals(&key.expr, &schema)) =>
+                    {
+                        plan_err!(
+                            "a window with ORDER BY an interval is not supported: order by extract(epoch FROM x), or \
+                             give the frame in ROWS"
+                        )
+                    }
+                    _ => Ok(TreeNodeRecursion::Continue),
+                })?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(plan)
+    }
+}
