@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use datafusion_tfrecord::directory::Owner;
+use datafusion_tfrecord::directory::{LocationText, Owner};
 use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
@@ -173,7 +173,7 @@ pub enum Error {
     #[error("{url}: only beside local files can this be done")]
     RemoteInput {
         /// The URL.
-        url: String,
+        url: LocationText,
     },
     /// Somebody else's file has the name of one that is to be written.
     #[error("{}: is there already, and was not written by tfr-sql", path.display())]

@@ -71,7 +71,7 @@ impl WriteTable<'_> {
         self,
         context: &SessionContext,
         query: Query,
-        interrupt: &mut Interrupt,
+        interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
         self.check(&query.physical.schema())?;
         let plan = self.plan(context, &query)?;
