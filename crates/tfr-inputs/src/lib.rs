@@ -19,7 +19,7 @@
 //!
 //! let spec: TableSpec = r#"trips="data/a,b.csv",delimiter=;,null=NA,types=string"#.parse()?;
 //! assert_eq!(spec.name, "trips");
-//! assert_eq!(spec.locations, ["data/a,b.csv"]);
+//! assert_eq!(spec.locations[0].to_string(), "data/a,b.csv");
 //! assert_eq!(spec.options.csv.delimiter, Some(b';'));
 //! # Ok::<(), tfr_inputs::Error>(())
 //! ```

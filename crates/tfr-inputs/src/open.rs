@@ -9,7 +9,7 @@ use datafusion_common::{DataFusionError, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
-use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, OwnedFiles};
+use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, LocationText, OwnedFiles};
 use datafusion_tfrecord::{Findings, ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 
@@ -44,11 +44,12 @@ pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<D
 /// As [`open_table`].
 pub async fn open_locations(
     session: &dyn Session,
-    locations: &[String],
+    locations: &[LocationText],
     options: &InputOptions,
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
-    let locations = locations.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let parsed = locations.iter().map(|text| Location::parse(text.with_secrets()));
+    let locations = parsed.collect::<Result<Vec<_>, _>>()?;
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
@@ -329,7 +330,8 @@ impl TableProviderFactory for InputTableFactory {
         }
         // Where nothing but columns of the path is declared, the others are those of the files.
         let schema = (!columns.is_empty()).then(|| Arc::clone(declared));
-        let table = open_locations(session, &command.locations, &options, schema).await?;
+        let locations: Vec<_> = command.locations.iter().map(|text| text.as_str().into()).collect();
+        let table = open_locations(session, &locations, &options, schema).await?;
         let found = table.listing().partitions().fields();
         let is_found = partition_columns().zip(found).all(|(column, field)| column.is(field.name()));
         let count = command.table_partition_cols.len();

@@ -55,7 +55,7 @@ impl fmt::Debug for PathTables {
 impl UrlTableFactory for PathTables {
     async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(session) = (self.session)() else { return Ok(None) };
-        match open_locations(session.as_ref(), &[name.to_owned()], &InputOptions::default(), None).await {
+        match open_locations(session.as_ref(), &[name.into()], &InputOptions::default(), None).await {
             Ok(table) => Ok(Some(table)),
             Err(error) if !looks_like_a_path(name) && is_not_found(&error) => Ok(None),
             Err(error) => Err(error),

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
+use datafusion_tfrecord::directory::{LocationText, redacted};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::InputOptions;
 
@@ -15,7 +17,7 @@ pub struct TableSpec {
     /// The name of the table in queries.
     pub name: String,
     /// Paths, URLs or patterns.
-    pub locations: Vec<String>,
+    pub locations: Vec<LocationText>,
     /// How to read the files.
     pub options: InputOptions,
 }
@@ -27,7 +29,7 @@ impl FromStr for TableSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let invalid = |reason: &str| ErrorKind::Spec { spec: text.to_owned(), reason: reason.to_owned() };
+        let invalid = |reason: &str| ErrorKind::Spec { spec: redacted(text).into_owned(), reason: reason.to_owned() };
         let mut parts = split(text).ok_or_else(|| invalid("a double quote is not closed"))?.into_iter();
         let (name, location) = parts
             .next()
@@ -39,14 +41,14 @@ impl FromStr for TableSpec {
         if location.is_empty() {
             return Err(invalid("the URL is empty").into());
         }
-        let mut spec = Self { name, locations: vec![location], options: InputOptions::default() };
+        let mut spec = Self { name, locations: vec![location.into()], options: InputOptions::default() };
         let mut given = HashSet::new();
         for part in parts {
             let (key, value) = part.split_once('=').ok_or_else(|| {
                 invalid(&format!("expected key=value, found {part:?}; put a URL with a comma in double quotes"))
             })?;
             match key.trim() {
-                "path" => spec.locations.push(value.to_owned()),
+                "path" => spec.locations.push(value.into()),
                 key => {
                     // The last would win, and the others be lost.
                     if !given.insert(key.to_owned()) && !REPEATABLE.contains(&key) {
@@ -125,7 +127,7 @@ mod tests {
     fn name_locations_and_options() -> Result<()> {
         let spec = parse("t=s3://b/dt=1/*.csv,format=csv,path=more.csv,header=false")?;
         assert_eq!(spec.name, "t");
-        assert_eq!(spec.locations, ["s3://b/dt=1/*.csv", "more.csv"]);
+        assert_eq!(spec.locations, ["s3://b/dt=1/*.csv", "more.csv"].map(LocationText::from));
         assert_eq!(spec.options.format, Some(InputFormat::Csv));
         assert!(!spec.options.csv.header);
         Ok(())
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn commas_and_quotes_in_values() -> Result<()> {
         let spec = parse(r#"t="a,""b"".csv",delimiter=",",quote="""",null="""#)?;
-        assert_eq!(spec.locations, [r#"a,"b".csv"#]);
+        assert_eq!(spec.locations, [r#"a,"b".csv"#.into()]);
         assert_eq!(spec.options.csv.delimiter, Some(b','));
         assert_eq!(spec.options.csv.quote, Some(b'"'));
         Ok(())

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use datafusion_tfrecord::directory::redacted;
 use datafusion_tfrecord::write::{Emit, SidecarKind};
 use tfrecord_shards::{IndexName, Manifest, Sidecar, SidecarEntry, index, put_sidecars};
 use tfrecord_sidecars::describe::{DescribeOptions, Description, describe};
@@ -71,7 +70,7 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
 /// A path that is no URL.
 pub fn local(path: &Path) -> Result<&Path> {
     match path.to_str().filter(|text| is_remote(text)) {
-        Some(url) => Err(Error::RemoteInput { url: redacted(url).into_owned() }),
+        Some(url) => Err(Error::RemoteInput { url: url.into() }),
         None => Ok(path),
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use datafusion_tfrecord::directory::Owner;
+use datafusion_tfrecord::directory::{LocationText, Owner};
 use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
@@ -173,7 +173,7 @@ pub enum Error {
     #[error("{url}: only beside local files can this be done")]
     RemoteInput {
         /// The URL.
-        url: String,
+        url: LocationText,
     },
     /// Somebody else's file has the name of one that is to be written.
     #[error("{}: is there already, and was not written by tfr-sql", path.display())]
@@ -263,14 +263,6 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// No place for what is not finished.
-    #[error("{}: cannot be made, to write into until all is there", path.display())]
-    Stage {
-        /// The directory.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
     /// Columns that cells of CSV cannot hold.
     #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(told)))]
     NestedInCsv {
@@ -316,6 +308,14 @@ pub enum Error {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// A table is where readers look, but what was left to do has failed: to make its name durable.
+    #[error("{}: the table is there and whole, but finishing up failed", path.display())]
+    AfterPublish {
+        /// The target.
+        path: PathBuf,
+        /// What failed.
+        source: tfrecord_shards::Error,
     },
     /// The rows of a table that cannot be shown in the format asked for.
     #[error("cannot print the rows")]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use datafusion_tfrecord::directory::redacted;
+use datafusion_tfrecord::directory::LocationText;
 use tfrecord_shards::Input;
 
 use crate::cli::{StoreArgs, is_remote};
@@ -22,7 +22,7 @@ pub fn open(paths: &[PathBuf], stores: &StoreArgs, work: &mut Work<'_>) -> Resul
                     Some(stores) => stores,
                     None => reached.insert(ObjectStores::new(stores.options(), work.reads.clone())?),
                 };
-                match stores.find(url, &mut work.interrupt)? {
+                match stores.find(&url, &work.interrupt)? {
                     Ok(found) => inputs.extend(found.into_iter().map(Input::from)),
                     Err(status) => return Ok(Err(status)),
                 }
@@ -43,8 +43,9 @@ pub fn local(inputs: &[Input]) -> Vec<PathBuf> {
 }
 
 /// The URL that a path is. What is there by this name is a path all the same.
-fn url(path: &Path) -> Option<&str> {
-    path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err())
+fn url(path: &Path) -> Option<LocationText> {
+    let url = path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err());
+    url.map(LocationText::from)
 }
 
 /// The paths, each pattern replaced by what it fits, by name. A path that is there is no pattern, whatever it is called.
@@ -52,7 +53,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
         if let Some(url) = url(path) {
-            return Err(Error::RemoteInput { url: redacted(url).into_owned() });
+            return Err(Error::RemoteInput { url });
         }
         match pattern(path) {
             Some(pattern) => {

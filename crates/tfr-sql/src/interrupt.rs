@@ -3,11 +3,11 @@
 
 use std::future;
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
@@ -17,24 +17,26 @@ use crate::exit::ExitStatus;
 /// of its own if the signal does not end the process.
 const SIGXFSZ: i32 = 25;
 
-/// The first Ctrl-C or SIGTERM.
+/// The first Ctrl-C or SIGTERM. It may be waited for any number of times.
 pub struct Interrupt {
-    first: oneshot::Receiver<ExitStatus>,
+    first: Arc<OnceLock<ExitStatus>>,
+    /// Cancelled once the status is set.
     stop: CancellationToken,
 }
 
 impl Interrupt {
-    /// Waits for the signal and tells how the run is to end. Not to be awaited again after that.
-    pub async fn received(&mut self) -> ExitStatus {
-        match (&mut self.first).await {
-            Ok(status) => status,
-            Err(_) => future::pending().await,
+    /// Waits for the signal and tells how the run is to end.
+    pub async fn received(&self) -> ExitStatus {
+        self.stop.cancelled().await;
+        match self.already() {
+            Some(status) => status,
+            None => future::pending().await,
         }
     }
 
-    /// How the run is to end, if the signal has come and nobody has waited for it.
-    pub fn already(&mut self) -> Option<ExitStatus> {
-        self.first.try_recv().ok()
+    /// How the run is to end, if the signal has come.
+    pub fn already(&self) -> Option<ExitStatus> {
+        self.first.get().copied()
     }
 
     /// Tells work that nothing else can interrupt.
@@ -59,27 +61,40 @@ fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
         drop(signal(SignalKind::from_raw(SIGXFSZ))?);
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let (first, received) = oneshot::channel();
-    let stop = CancellationToken::new();
-    let told = stop.clone();
+    let received = Interrupt { first: Arc::default(), stop: CancellationToken::new() };
+    let (first, stop) = (Arc::clone(&received.first), received.stop());
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
-            let mut first = Some(first);
             loop {
                 let status = tokio::select! {
                     _ = interrupt.recv() => ExitStatus::Interrupted,
                     _ = terminate.recv() => ExitStatus::Terminated,
                 };
-                match first.take() {
-                    // Nobody listens when the run has just ended.
-                    Some(first) => {
-                        first.send(status).ok();
-                        told.cancel();
-                    }
-                    None => kill(status),
+                match first.set(status) {
+                    Ok(()) => stop.cancel(),
+                    Err(status) => kill(status),
                 }
             }
         });
     })?;
-    Ok(Interrupt { first: received, stop })
+    Ok(received)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_is_received_as_often_as_it_is_waited_for() {
+        let interrupt = Interrupt { first: Arc::default(), stop: CancellationToken::new() };
+        assert_eq!(interrupt.already(), None);
+        interrupt.first.set(ExitStatus::Terminated).unwrap();
+        interrupt.stop.cancel();
+        for _ in 0..2 {
+            assert_eq!(block_on(interrupt.received()), ExitStatus::Terminated);
+            assert_eq!(interrupt.already(), Some(ExitStatus::Terminated));
+        }
+    }
 }

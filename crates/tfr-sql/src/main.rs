@@ -26,6 +26,7 @@ mod rows;
 mod run;
 mod salvage;
 mod schema;
+mod secrets;
 mod session;
 mod spill;
 mod stats;
@@ -42,18 +43,18 @@ use std::io::Write as _;
 use std::panic;
 use std::process::ExitCode;
 
-use datafusion_tfrecord::directory::redacted;
-
 use crate::cli::Cli;
 use crate::error::Explanation;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+use crate::secrets::Secrets;
 
 /// As the engine's own command does: batches come and go, and the C library would hand the memory of each back.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let secrets = Secrets::in_arguments(&std::env::args_os().collect::<Vec<_>>());
     let cli = match Cli::from_process() {
         Ok(cli) => cli,
         Err(error) => {
@@ -62,11 +63,11 @@ fn main() -> ExitCode {
                 let _ = error.print();
                 return ExitStatus::Done.into();
             }
-            let _ = write!(anstream::stderr(), "{}", redacted(&error.render().ansi().to_string()));
+            let _ = write!(anstream::stderr(), "{}", secrets.hide(&error.render().ansi().to_string()));
             return ExitStatus::Usage.into();
         }
     };
-    let printer = Printer::new(&cli.display);
+    let printer = Printer::new(&cli.display, secrets);
     printer.log(cli.display.verbose);
     // A panic ends as an error that is printed once; where it came from is for those who look for it.
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));

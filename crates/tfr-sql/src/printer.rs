@@ -6,14 +6,15 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
-use datafusion_tfrecord::directory::redacted;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 
 use crate::cli::{Display, When};
 use crate::error::Explanation;
+use crate::secrets::Secrets;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -26,6 +27,7 @@ pub struct Printer {
     color: anstream::ColorChoice,
     progress: ProgressStyle,
     bars: MultiProgress,
+    secrets: Arc<RwLock<Secrets>>,
 }
 
 /// How progress is shown.
@@ -41,7 +43,7 @@ pub enum ProgressStyle {
 
 impl Printer {
     /// A printer for what `display` asks of this process's streams.
-    pub fn new(display: &Display) -> Self {
+    pub fn new(display: &Display, secrets: Secrets) -> Self {
         let color = match display.color {
             When::Auto => anstream::ColorChoice::Auto,
             When::Always => anstream::ColorChoice::Always,
@@ -57,19 +59,36 @@ impl Printer {
             ProgressStyle::Bar => ProgressDrawTarget::stderr(),
             ProgressStyle::Hidden | ProgressStyle::Lines => ProgressDrawTarget::hidden(),
         };
-        Self { quiet: display.quiet, color, progress, bars: MultiProgress::with_draw_target(target) }
+        Self {
+            quiet: display.quiet,
+            color,
+            progress,
+            bars: MultiProgress::with_draw_target(target),
+            secrets: Arc::new(RwLock::new(secrets)),
+        }
+    }
+
+    /// Hides the values of secret options in this SQL from now on.
+    pub fn hide_secrets_of(&self, sql: &str) {
+        self.secrets.write().unwrap_or_else(PoisonError::into_inner).add_sql(sql);
+    }
+
+    /// A message for a person: no secrets, nothing that a terminal obeys.
+    fn shown(&self, text: &str) -> String {
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        escape_controls(&secrets.hide(text)).into_owned()
     }
 
     /// Says that the run failed, why, and the way out. Never quiet.
     pub fn error(&self, explanation: &Explanation) {
         self.to_stderr(|out| {
-            let mut causes = explanation.causes.iter().map(|cause| shown(cause));
+            let mut causes = explanation.causes.iter().map(|cause| self.shown(cause));
             writeln!(out, "{ERROR}error{ERROR:#}: {}", causes.next().unwrap_or_default())?;
             for cause in causes {
                 writeln!(out, "  {ERROR}cause{ERROR:#}: {cause}")?;
             }
             if let Some(hint) = &explanation.hint {
-                writeln!(out, "\n{HINT}hint{HINT:#}: {}", shown(hint))?;
+                writeln!(out, "\n{HINT}hint{HINT:#}: {}", self.shown(hint))?;
             }
             Ok(())
         });
@@ -79,7 +98,7 @@ impl Printer {
     pub fn warning(&self, message: impl std::fmt::Display) {
         if !self.quiet {
             let message = message.to_string();
-            self.to_stderr(|out| writeln!(out, "{WARNING}warning{WARNING:#}: {}", shown(&message)));
+            self.to_stderr(|out| writeln!(out, "{WARNING}warning{WARNING:#}: {}", self.shown(&message)));
         }
     }
 
@@ -87,13 +106,13 @@ impl Printer {
     pub fn note(&self, message: impl std::fmt::Display) {
         if !self.quiet {
             let message = message.to_string();
-            self.to_stderr(|out| writeln!(out, "{}", shown(&message)));
+            self.to_stderr(|out| writeln!(out, "{}", self.shown(&message)));
         }
     }
 
     /// One line of progress where no bar can be drawn.
     pub fn progress_line(&self, message: &str) {
-        self.to_stderr(|out| writeln!(out, "{message}"));
+        self.to_stderr(|out| writeln!(out, "{}", self.shown(message)));
     }
 
     /// Data for standard output, which is flushed; controls are escaped when it is a terminal.
@@ -132,10 +151,10 @@ impl Printer {
             1 => (log::LevelFilter::Info, log::LevelFilter::Warn),
             _ => (log::LevelFilter::Debug, log::LevelFilter::Debug),
         };
-        let mut logger = env_logger::Builder::new();
-        logger.filter_level(engine).format(|out, record| {
+        let (mut logger, printer) = (env_logger::Builder::new(), self.clone());
+        logger.filter_level(engine).format(move |out, record| {
             let text = record.args().to_string();
-            let text = shown(&text);
+            let text = printer.shown(&text);
             match record.level() {
                 log::Level::Error => writeln!(out, "{ERROR}error{ERROR:#}: {text}"),
                 log::Level::Warn => writeln!(out, "{WARNING}warning{WARNING:#}: {text}"),
@@ -182,11 +201,6 @@ impl Write for LogLines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// A message for a person: no secrets of URLs, nothing that a terminal obeys.
-fn shown(text: &str) -> String {
-    escape_controls(&redacted(text)).into_owned()
 }
 
 /// Shows control characters instead of obeying them: `\u{1b}` for an escape. Line ends and tabs stay.

@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use datafusion_tfrecord::directory::{DirectoryTable, Owner, redacted};
+use datafusion_tfrecord::directory::{DirectoryTable, LocationText, Owner, redacted};
 use serde_json::Value;
 use tfr_inputs::{InputOptions, TableSpec, open_locations, open_table};
 
@@ -75,12 +75,14 @@ impl Query {
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
-            inputs.extend(table.locations.iter().map(|path| shown(path)));
+            inputs.extend(table.locations.iter().map(LocationText::to_string));
         }
         for mut statement in statements {
             if let Statement::CreateExternalTable(table) = &mut statement {
-                inputs.extend(table.locations.iter().map(|path| shown(path)));
-                table.locations = stdin.stand_in(&table.locations).await?;
+                let locations: Vec<_> = table.locations.iter().map(|path| path.as_str().into()).collect();
+                inputs.extend(locations.iter().map(LocationText::to_string));
+                let files = stdin.stand_in(&locations).await?;
+                table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
             }
             let Some(table) = run_preamble(context, statement).await? else { continue };
             let opened = context.table_provider(table.name.clone()).await?;
@@ -90,21 +92,22 @@ impl Query {
         }
         for path in names::quoted_tables(&mut query) {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
-                let locations = [path];
+                let location = LocationText::from(path.as_str());
                 let options = input_options(&args.inference);
-                let files = stdin.stand_in(&locations).await?;
+                let files = stdin.stand_in(std::slice::from_ref(&location)).await?;
                 let opened = open_locations(&context.state(), &files, &options, None).await?;
-                let name = table_name(context, &locations[0])?;
-                if name != locations[0] {
-                    names::rename_quoted(&mut query, &locations[0], &name);
+                let name = table_name(context, &location)?;
+                if name != path {
+                    names::rename_quoted(&mut query, &path, &name);
                 }
                 notes.extend(origin::note(&opened, &name, Spelling::Argument));
                 context.register_table(TableReference::bare(name), opened)?;
-                inputs.extend(locations.iter().map(|path| shown(path)));
+                inputs.insert(location.to_string());
             }
         }
-        inputs.extend(names::listed_files(&mut query).iter().map(|path| shown(path)));
-        let text = shown(&query.to_string());
+        let listed = names::listed_files(&mut query);
+        inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
+        let text = redacted(&query.to_string()).into_owned();
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
         notes.extend(session::findings(context).take_notes());
@@ -163,15 +166,10 @@ impl Query {
     }
 }
 
-/// A path without what may be secret in it.
-fn shown(path: &str) -> String {
-    redacted(path).into_owned()
-}
-
 /// The name of the table at `path`: the path itself, without what may be secret in it. Two that differ in their secrets alone
 /// are told apart by a number.
-fn table_name(context: &SessionContext, path: &str) -> Result<String> {
-    let shown = shown(path);
+fn table_name(context: &SessionContext, path: &LocationText) -> Result<String> {
+    let shown = path.to_string();
     let mut name = shown.clone();
     let mut number = 1;
     while context.table_exist(TableReference::bare(name.as_str()))? {

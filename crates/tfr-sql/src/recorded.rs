@@ -3,13 +3,18 @@
 use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
-use datafusion_tfrecord::directory::redacted;
+use datafusion_tfrecord::directory::LocationText;
 use serde_json::{Map, Value, json};
 use tfr_inputs::{InputFormat, TableSpec};
 
+use crate::secrets::Secrets;
+
 /// A statement as text. Of its `OPTIONS` only the names, as values may be secrets.
 pub fn statement(statement: &Statement) -> String {
-    let text = redacted(&statement.to_string()).into_owned();
+    let text = statement.to_string();
+    let mut secrets = Secrets::default();
+    secrets.add_sql(&text);
+    let text = secrets.hide(&text).into_owned();
     match statement {
         Statement::CreateExternalTable(table) if !table.options.is_empty() => {
             let names: Vec<_> = table.options.iter().map(|(name, _)| name.as_str()).collect();
@@ -61,7 +66,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("short_rows", csv.short_rows != usual.short_rows, json!("null")),
         ("trim", csv.trim != usual.trim, json!(csv.trim)),
         ("record_limit", csv.record_limit != usual.record_limit, json!(csv.record_limit)),
-        ("schema", records.schema_file.is_some(), json!(records.schema_file)),
+        ("schema", records.schema_file.is_some(), json!(records.schema_file.as_ref().map(LocationText::to_string))),
         ("map", !rules.is_empty(), json!(rules)),
         ("record_type", mapping.record_type != usual_mapping.record_type, json!(mapping.record_type)),
         ("sequence", !mapping.sequences.is_empty(), json!(mapping.sequences)),
@@ -74,7 +79,7 @@ pub fn table(spec: &TableSpec) -> Value {
     ];
     let mut table = Map::from_iter([(
         "path".to_owned(),
-        json!(spec.locations.iter().map(|path| redacted(path)).collect::<Vec<_>>()),
+        json!(spec.locations.iter().map(LocationText::to_string).collect::<Vec<_>>()),
     )]);
     table.extend(given.into_iter().filter(|(_, differs, _)| *differs).map(|(key, _, value)| (key.to_owned(), value)));
     // What other formats alone have, as it was given.

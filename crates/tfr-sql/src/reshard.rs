@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tfrecord_shards::{Preflight, Reshard, RewriteOptions, preflight, reshard};
+use tfrecord_shards::{ErrorKind, Preflight, Reshard, RewriteOptions, SaveMode, preflight, reshard};
 
 use crate::cli::{ReportFormat, ReshardArgs, ShardArgs};
 use crate::error::{Error, Result};
@@ -25,8 +25,11 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let moved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         reshard(&inputs, &out, &options, progress)
-    })?;
-    let Reshard { manifest, findings, .. } = match moved {
+    });
+    if let Some(kept) = kept_meanwhile(&args.out, &args.shards, &moved) {
+        return tell(kept, args.report, &work);
+    }
+    let Reshard { manifest, findings, .. } = match moved? {
         Ok(moved) => moved,
         Err(status) => {
             work.printer.note("stopped; nothing was written");
@@ -45,6 +48,17 @@ pub fn kept(out: &Path, shards: &ShardArgs, inputs: &[PathBuf]) -> Result<Option
         Preflight::Ignore { found } => Some(Outcome::Ignored(IgnoredReport::new(out, found))),
         _ => None,
     })
+}
+
+/// The same, if another run has put a set there while this one was at work.
+pub fn kept_meanwhile<T>(out: &Path, shards: &ShardArgs, written: &Result<T>) -> Option<Outcome> {
+    match written {
+        Err(Error::Shards(error)) if shards.mode() == SaveMode::Ignore => match error.kind() {
+            ErrorKind::NotEmpty { found, .. } => Some(Outcome::Ignored(IgnoredReport::new(out, found.clone()))),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Tells what came of it.

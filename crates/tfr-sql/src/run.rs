@@ -33,6 +33,7 @@ use crate::write::{self, WriteShards};
 pub fn query(args: &QueryArgs, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
     // Before Ctrl-C is taken over: reading standard input cannot be cancelled otherwise.
     let text = read_query(args.source())?;
+    printer.hide_secrets_of(&text);
     let limits = Limits::new(&args.resources)?;
     log::info!("{limits}");
     let interrupt = interrupt::watch(kill)?;
@@ -71,15 +72,15 @@ async fn run(
     limits: Limits,
     spill: &SpillDirectory,
     printer: &Printer,
-    mut interrupt: Interrupt,
+    interrupt: Interrupt,
 ) -> Result<ExitStatus> {
     let started = Instant::now();
     let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
     let query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
-            // That is why it failed, or does not matter any more.
-            (Err(_), Some(status)) => return Ok(status),
-            (query, _) => query?,
+            // If it failed, that is why, or does not matter any more.
+            (_, Some(status)) => return Ok(status),
+            (query, None) => query?,
         },
         status = interrupt.received() => return Ok(status),
     };
@@ -120,11 +121,11 @@ async fn run(
             };
             session::findings(&context).set_strict(mapping.strict);
             let options = write::options(args, limits, &query, out, mapping);
-            WriteShards { options, printer, started }.run(&context, query, &mut interrupt).await?
+            WriteShards { options, printer, started }.run(&context, query, &interrupt).await?
         }
         Some(Target::Table(target)) => {
             let mode = args.output.shards.mode();
-            WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &mut interrupt).await?
+            WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &interrupt).await?
         }
         None => {
             return tokio::select! {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
 use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
-use crate::reshard::{kept, rewrite_options, tell};
+use crate::reshard::{kept, kept_meanwhile, rewrite_options, tell};
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
@@ -26,8 +26,11 @@ pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         salvage(&inputs, &out, &options, progress)
-    })?;
-    let Salvage { manifest, findings, .. } = match saved {
+    });
+    if let Some(kept) = kept_meanwhile(&args.out, &args.shards, &saved) {
+        return tell(kept, args.report, &work);
+    }
+    let Salvage { manifest, findings, .. } = match saved? {
         Ok(saved) => saved,
         Err(status) => {
             work.printer.note("stopped; nothing was written");

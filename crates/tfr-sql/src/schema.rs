@@ -3,7 +3,7 @@
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
-use datafusion_tfrecord::directory::unreadable;
+use datafusion_tfrecord::directory::{LocationText, unreadable};
 use tfr_inputs::open_locations;
 use tfrecord_sidecars::TableDescription;
 use tokio::runtime;
@@ -17,8 +17,12 @@ use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use crate::tool::Work;
 
+/// What a statement or a module says whose location lacks its secrets.
+const FILL_IN: &str =
+    "*** stands for the user, the password or the query of the URL, which are not printed: fill them in";
+
 /// Opens the table and prints its columns.
-pub fn print(args: &SchemaArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
     let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
@@ -50,7 +54,12 @@ pub fn print(args: &SchemaArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     }
     let form = origin::records_form(&table);
     let mapping = Mapping::try_new(&schema, &form.map(|form| form.mapping.clone()).unwrap_or_default())?;
-    let text = TableDescription::new(&mapping, args.paths.join(" ")).render(args.form)?;
+    let shown: Vec<_> = args.paths.iter().map(LocationText::to_string).collect();
+    let mut description = TableDescription::new(&mapping, shown.join(" "));
+    if args.paths.iter().any(LocationText::hides_secrets) {
+        description = description.with_note(FILL_IN);
+    }
+    let text = description.render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(format!("types from {}", origin::told(form)));
     Ok(ExitStatus::Done)

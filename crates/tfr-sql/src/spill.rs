@@ -49,7 +49,14 @@ impl SpillDirectory {
             Ok(_) => tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent),
             Err(error) => Err(error),
         };
-        let made = dir.and_then(|dir| Ok(Self { _lock: lock(dir.path())?, dir }));
+        let made = dir.and_then(|dir| match lock(dir.path()) {
+            Ok(lock) => Ok(Self { _lock: lock, dir }),
+            Err(error) => {
+                // An empty one goes without being listed, so also where no more files can be opened.
+                let _unremoved = fs::remove_dir(dir.path());
+                Err(error)
+            }
+        });
         let made = made.map_err(|source| Error::SpillDirectory { path: parent.clone(), source })?;
         remove_leftovers(&parent, made.dir.path());
         Ok(made)

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use datafusion_tfrecord::directory::LocationText;
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};
@@ -28,10 +29,10 @@ impl StandardInput {
     }
 
     /// The locations, with the file in the place of each `-`.
-    pub async fn stand_in(&mut self, locations: &[String]) -> Result<Vec<String>> {
+    pub async fn stand_in(&mut self, locations: &[LocationText]) -> Result<Vec<LocationText>> {
         let mut found = Vec::with_capacity(locations.len());
         for location in locations {
-            found.push(if location == NAME { self.file().await? } else { location.clone() });
+            found.push(if location.with_secrets() == NAME { self.file().await?.into() } else { location.clone() });
         }
         Ok(found)
     }

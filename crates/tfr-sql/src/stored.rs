@@ -16,7 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::object_store::path::Path as ObjectPath;
 use datafusion::object_store::{self, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tfrecord::directory::{FileNames, FoundObjects, Location, Objects};
+use datafusion_tfrecord::directory::{FileNames, FoundObjects, Location, LocationText, Objects};
 use datafusion_tfrecord::read::Blocks;
 use tfr_inputs::stores::{StoreOptions, Stores};
 use tfrecord_shards::{FileStore, StoredFiles};
@@ -50,7 +50,8 @@ impl ObjectStores {
     }
 
     /// What `url` leads to, unless a signal came.
-    pub fn find(&self, url: &str, interrupt: &mut Interrupt) -> Result<Result<Vec<StoredFiles>, ExitStatus>> {
+    pub fn find(&self, url: &LocationText, interrupt: &Interrupt) -> Result<Result<Vec<StoredFiles>, ExitStatus>> {
+        let url = url.with_secrets();
         let location = Location::parse(url).map_err(DataFusionError::from)?;
         let found = self.runtime.block_on(async {
             tokio::select! {

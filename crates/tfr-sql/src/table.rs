@@ -28,7 +28,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::write::{local_inputs, spread};
 use futures::StreamExt as _;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tfrecord_shards::{Leftover, RunId, SaveMode};
+use tfrecord_shards::{RunId, SaveMode};
 use tokio::sync::mpsc;
 
 use crate::cli::{TableFormat, TableTarget};
@@ -71,7 +71,7 @@ impl WriteTable<'_> {
         self,
         context: &SessionContext,
         query: Query,
-        interrupt: &mut Interrupt,
+        interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
         self.check(&query.physical.schema())?;
         let plan = self.plan(context, &query)?;
@@ -79,7 +79,11 @@ impl WriteTable<'_> {
         let kept =
             || Report::new(Outcome::Ignored(IgnoredReport::new(&self.target.path, Vec::new())), self.started.elapsed());
         let begun = match &self.target.store {
-            None => TableCommit::begin(self.target, self.mode, &inputs).map(Place::Here),
+            None => TableCommit::begin(self.target, self.mode, &inputs, |leftover| {
+                let state = if leftover.live { "still going on" } else { "killed" };
+                self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
+            })
+            .map(Place::Here),
             Some(location) => tokio::select! {
                 begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(Place::Store),
                 status = interrupt.received() => return Ok(Err(status)),
@@ -89,10 +93,6 @@ impl WriteTable<'_> {
             Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
             begun => begun?,
         };
-        for leftover in place.leftovers() {
-            let state = if leftover.live { "still going on" } else { "killed" };
-            self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
-        }
         let ended = {
             let _progress = Progress::watch(self.printer, Arc::clone(&plan));
             tokio::select! {
@@ -109,15 +109,18 @@ impl WriteTable<'_> {
         }
         let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
         let published = place.run().to_string();
-        match place {
+        let publication = match place {
             Place::Here(commit) => {
-                SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)??;
+                SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)?.map(Ok)
             }
-            Place::Store(upload) => {
-                if let Err(status) = upload.publish(interrupt).await? {
-                    return Ok(Err(status));
-                }
-            }
+            Place::Store(upload) => upload.publish(interrupt).await,
+        };
+        match publication {
+            Ok(Ok(())) => {}
+            Ok(Err(status)) => return Ok(Err(status)),
+            // Another run was quicker.
+            Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
+            Err(error) => return Err(error),
         }
         let table = TableReport {
             out: self.target.path.display().to_string(),
@@ -232,14 +235,6 @@ impl Place {
         match self {
             Self::Here(commit) => commit.file(index, total),
             Self::Store(upload) => upload.file(),
-        }
-    }
-
-    /// What earlier runs have left behind, and others are at.
-    fn leftovers(&self) -> &[Leftover] {
-        match self {
-            Self::Here(commit) => commit.leftovers(),
-            Self::Store(_) => &[],
         }
     }
 

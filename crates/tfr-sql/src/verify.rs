@@ -1,8 +1,10 @@
 //! `verify`: what is wrong with files and sets, a line for each thing.
 
-use tfrecord_shards::{Finding, FindingKind, Input, Leftover, Verification, remove_leftovers, verify};
+use std::path::PathBuf;
 
-use crate::cli::VerifyArgs;
+use tfrecord_shards::{Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, remove_leftovers, verify};
+
+use crate::cli::{TableTarget, VerifyArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
@@ -21,16 +23,20 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         },
     };
     let verified = work.with_progress(args.threads, move |progress, _| {
-        let (removed, inputs) = if removes { remove(inputs)? } else { (Vec::new(), inputs) };
-        let verification = if inputs.is_empty() { None } else { Some(verify(&inputs, progress)?) };
-        Ok((removed, verification))
+        let Removed { leftovers, tables, left } =
+            if removes { remove(inputs)? } else { Removed { left: inputs, ..Default::default() } };
+        let verification = if left.is_empty() { None } else { Some(verify(&left, progress)?) };
+        Ok((leftovers, tables, verification))
     })?;
-    let (removed, verification) = match verified {
+    let (removed, tables, verification) = match verified {
         Ok(verified) => verified,
         Err(status) => return Ok(status),
     };
     for Leftover { path, run, .. } in &removed {
         work.printer.note(format!("removed {}: left behind by run {run}, which was killed", path.display()));
+    }
+    for table in tables {
+        work.printer.note(format!("{}: not checked, since a table is no TFRecord file", table.display()));
     }
     let Verification { files, records, framed_bytes, file_bytes, findings, .. } = verification.unwrap_or_default();
     let is_sound = findings.is_empty();
@@ -52,17 +58,30 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-/// Removes what killed runs have left, and tells what there is to check then: not what they have left nothing else of.
-fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<(Vec<Leftover>, Vec<Input>)> {
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
+/// What was removed, and what is there to check then.
+#[derive(Default)]
+struct Removed {
+    leftovers: Vec<Leftover>,
+    /// Tables in other formats, which cannot be checked.
+    tables: Vec<PathBuf>,
+    left: Vec<Input>,
+}
+
+/// Removes what killed runs have left. Where they have left nothing else, there is nothing to check.
+fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
+    let mut removed = Removed::default();
     for input in inputs {
-        let found = remove_leftovers(input.path())?.removed;
-        if found.is_empty() || input.path().exists() {
-            left.push(input);
+        let path = input.path();
+        let found = remove_leftovers(path)?.removed;
+        let is_table = TableTarget::of(path).is_some() && !path.join(MANIFEST_NAME).exists();
+        match path.exists() {
+            true if is_table => removed.tables.push(path.to_owned()),
+            false if !found.is_empty() => {}
+            _ => removed.left.push(input),
         }
-        removed.extend(found);
+        removed.leftovers.extend(found);
     }
-    Ok((removed, left))
+    Ok(removed)
 }
 
 /// A line for each finding.

@@ -86,7 +86,7 @@ impl WriteShards<'_> {
         self,
         context: &SessionContext,
         query: Query,
-        interrupt: &mut Interrupt,
+        interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
         let mut options = self.options.clone();
         let out = PathBuf::from(options.out.to_string());

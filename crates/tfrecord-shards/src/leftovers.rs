@@ -1,4 +1,4 @@
-//! What killed runs have left of a set, told and removed.
+//! What killed runs have left of a set or a table, told and removed.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub struct RemovedLeftovers {
     /// What is gone.
     pub removed: Vec<Leftover>,
     /// What stays: of runs that are going on, what holds files of others, and, as long as the target is not whole, a set
-    /// that a killed run was about to replace.
+    /// or table that a killed run was about to replace.
     pub kept: Vec<Leftover>,
 }
 
@@ -40,7 +40,8 @@ pub struct RemovedLeftovers {
 /// When something cannot be listed or removed.
 pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     let (out, _) = resolve(out.as_ref())?;
-    let is_whole = !out.is_file() && matches!(check(&out)?, SetState::Whole(_));
+    let state = if out.is_file() { SetState::Foreign } else { check(&out)? };
+    let is_whole = matches!(state, SetState::Whole(_));
     // Nobody who appends has shards in the set that the manifest does not list yet, as long as this is held.
     let lock = if is_whole { lock_set(&out) } else { None };
     let found = staging::all(&out)?;
@@ -48,8 +49,10 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     let has_live = found.iter().any(|leftover| leftover.live);
     let mut result = RemovedLeftovers::default();
     for leftover in found {
-        let removed =
-            !leftover.live && (is_whole || !staging::keeps_replaced(&leftover)) && staging::remove(&out, &leftover)?;
+        // What was moved aside to be replaced stays until something is in its place.
+        let is_replaced = (is_whole || !staging::keeps_replaced(&leftover))
+            && (!matches!(state, SetState::Absent) || !staging::keeps_replaced_table(&leftover));
+        let removed = !leftover.live && is_replaced && staging::remove(&out, &leftover)?;
         if removed { &mut result.removed } else { &mut result.kept }.push(leftover);
     }
     // Without a lock, runs that are going on are all that tells that one may be appending.

@@ -76,6 +76,7 @@ mod split;
 mod staging;
 mod stored;
 mod survey;
+mod table_staging;
 mod target;
 mod uncached;
 mod verify;
@@ -96,7 +97,9 @@ pub use manifest::{
     AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN,
     SetDescription, SetLayout, ShardEntry, SplitDescription, Totals,
 };
-pub use names::{MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName};
+pub use names::{
+    MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName, is_table_part,
+};
 pub use open_shards::{OpenShard, OpenShards, ShardSinks};
 pub use progress::Progress;
 pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
@@ -106,6 +109,7 @@ pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sh
 pub use sidecar::{IndexFile, Sidecar, SidecarEntry, StagedIndex, put_sidecars};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use stored::{FileStore, Input, StoredFiles};
+pub use table_staging::TableStaging;
 pub use target::{Preflight, check, guarded, preflight};
 pub use verify::{Verification, verify};
 pub use writer::{ShardedWriter, ShardedWriterBuilder};

@@ -18,6 +18,7 @@ use crate::manifest::{Manifest, SetDescription};
 use crate::names::RunId;
 use crate::shard_writer::ShardStats;
 use crate::sidecar::{IndexFile, Sidecar};
+use crate::staging::{MadeDirectories, remove_if_empty};
 use crate::uncached::{UncachedFile, UncachedStreams};
 use crate::{staging, target};
 
@@ -459,7 +460,8 @@ impl Drop for StagedSet {
     fn drop(&mut self) {
         if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
             // Nobody is left to tell; the next run reports what could not be removed.
-            let _unremoved = fs::remove_dir_all(&self.dir);
+            // An empty one goes without being listed, so also where no more files can be opened.
+            let _unremoved = fs::remove_dir(&self.dir).or_else(|_| fs::remove_dir_all(&self.dir));
             remove_if_empty(&self.made);
         }
         self.removal.notify();
@@ -471,15 +473,6 @@ fn is_no_place(error: &io::Error) -> bool {
     const NO_PLACE: [Errno; 6] =
         [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::XDEV, Errno::BUSY, Errno::NAMETOOLONG];
     error.raw_os_error().is_some_and(|code| NO_PLACE.contains(&Errno::from_raw_os_error(code)))
-}
-
-/// Removes directories, innermost first, as far as nobody has put anything in them.
-fn remove_if_empty(made: &[PathBuf]) {
-    for dir in made.iter().rev() {
-        if fs::remove_dir(dir).is_err() {
-            break;
-        }
-    }
 }
 
 /// A new staging directory, and the lock on it.
@@ -510,31 +503,5 @@ impl StagingDirectory {
         let replaced = dir.join(staging::REPLACED_NAME);
         let lock = staging::create(&dir).at(ACTION, &dir)?;
         Ok(Self { staging: Staging::Inside, dir, replaced, lock })
-    }
-}
-
-/// Directories made for a run, removed again if the run does not begin.
-#[derive(Default)]
-struct MadeDirectories(Vec<PathBuf>);
-
-impl MadeDirectories {
-    fn create(&mut self, dir: &Path) -> Result<()> {
-        match fs::create_dir(dir) {
-            Ok(()) => self.0.push(dir.to_owned()),
-            // Another run was quicker.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).at("make directory", dir),
-        }
-        Ok(())
-    }
-
-    fn keep(mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for MadeDirectories {
-    fn drop(&mut self) {
-        remove_if_empty(&self.0);
     }
 }

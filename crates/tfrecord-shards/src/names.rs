@@ -230,5 +230,18 @@ impl From<RunId> for String {
     }
 }
 
+/// Whether a file of this name, in a directory that is a table in another format, is one that tfr-sql writes there:
+/// `part-00000-of-00004.parquet`, or the mark of success.
+pub fn is_table_part(name: &str) -> bool {
+    let parse = || {
+        let (index, rest) = name.strip_prefix("part-")?.split_once("-of-")?;
+        let (total, suffix) = rest.split_once('.')?;
+        let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_known = ["parquet", "csv", "json", "jsonl", "arrow"].contains(&suffix.trim_end_matches(".gz"));
+        Some(is_number(index) && is_number(total) && is_known)
+    };
+    name == SUCCESS_NAME || parse().unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests;

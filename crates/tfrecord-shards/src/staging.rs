@@ -19,7 +19,7 @@ use crate::commit::Leftover;
 use crate::error::{AtPath, Result};
 use crate::local::remove_empty;
 use crate::manifest::Manifest;
-use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME};
+use crate::names::{MANIFEST_NAME, RunId, SUCCESS_NAME, is_table_part};
 use crate::survey::{Ours, Survey};
 
 /// What the names of staging directories start with. The dot hides them from globs and from other tools' listings.
@@ -89,7 +89,10 @@ fn run_beside(name: &OsStr, target: &OsStr) -> Option<RunId> {
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     loop {
         fs::create_dir(path)?;
-        let directory = File::open(path)?;
+        let directory = File::open(path).inspect_err(|_| {
+            // Nobody has put anything in it.
+            let _unremoved = fs::remove_dir(path);
+        })?;
         // Another run may hold the lock for a moment, to see whether somebody does. Where the file system has no locks
         // this fails at once: others will take the run for a live one, which errs on the safe side.
         let _ = directory.lock();
@@ -163,6 +166,10 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
             // What is replaced has no lock of its own.
             let live = staging.exists() && lock(&staging).is_none();
+            // Its run has just published it, or given it up.
+            if !entry.path().exists() {
+                continue;
+            }
             found.push(Leftover { path: entry.path(), run: run.to_string(), live });
         }
     }
@@ -194,6 +201,17 @@ pub(crate) fn keeps_replaced(leftover: &Leftover) -> bool {
     manifests.into_iter().flatten().any(|manifest| manifest.last_run() != run)
 }
 
+/// Whether a directory that a run has left is a table that the run was to replace, moved aside.
+pub(crate) fn keeps_replaced_table(leftover: &Leftover) -> bool {
+    let Leftover { path, run, .. } = leftover;
+    let aside = format!("{PREFIX}{run}.{REPLACED_NAME}-");
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(aside.as_bytes())) && !has_manifest(path)
+}
+
+fn has_manifest(dir: &Path) -> bool {
+    dir.join(MANIFEST_NAME).symlink_metadata().is_ok()
+}
+
 /// Removes what killed runs have left of `out`, after `run` has replaced it.
 pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
     dead(out)?
@@ -211,8 +229,11 @@ pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
         fs::remove_dir_all(path).at("remove", path)?;
     } else {
         // After an exchange this is what was replaced: of that, only what it lists is ours.
-        let listed = Manifest::read(path).map(|manifest| manifest.file_names()).unwrap_or_default();
-        remove_files(path, listed)?;
+        match Manifest::read(path) {
+            Ok(manifest) => remove_files(path, manifest.file_names())?,
+            // A table that is one file is staged by its own name.
+            Err(_) => remove_files(path, out.file_name().and_then(OsStr::to_str).map(str::to_owned))?,
+        }
     }
     Ok(!path.exists())
 }
@@ -224,13 +245,14 @@ pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
     given_up.iter().try_for_each(|name| remove_file(&dir.join(name)))
 }
 
-/// Removes these files of a directory, shards that were staged there, what killed runs have left in it, and the
-/// directories of partitions. If anything else is there, it stays, and the directories that it is in.
+/// Removes these files of a directory, shards and files of tables that were staged there, what killed runs have left in it,
+/// and the directories of partitions. If anything else is there, it stays, and the directories that it is in.
 pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
     let listed = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
     let ours = Ours { listed, has_manifest: true, runs: Vec::new() };
     let Survey { ours, foreign, directories } = Survey::of(dir, &ours)?;
-    let staged = foreign.iter().filter(|name| is_shard_name(name));
+    let is_table = !has_manifest(dir);
+    let staged = foreign.iter().filter(|name| is_shard_name(name) || is_table && is_table_part(name));
     let files = ours.iter().chain(staged).filter(|name| *name != MANIFEST_NAME);
     files.map(|name| dir.join(name)).try_for_each(|path| remove_file(&path))?;
     remove_empty(dir, &directories);
@@ -251,5 +273,44 @@ pub(crate) fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at("remove", path),
         _ => Ok(()),
+    }
+}
+
+/// Removes directories, innermost first, as far as nobody has put anything in them.
+pub(crate) fn remove_if_empty(made: &[PathBuf]) {
+    for dir in made.iter().rev() {
+        if fs::remove_dir(dir).is_err() {
+            break;
+        }
+    }
+}
+
+/// Directories made for a run, removed again if the run does not begin.
+#[derive(Debug, Default)]
+pub(crate) struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    pub(crate) fn create(&mut self, dir: &Path) -> Result<()> {
+        match fs::create_dir(dir) {
+            Ok(()) => self.0.push(dir.to_owned()),
+            // Another run was quicker.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).at("make directory", dir),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.0
+    }
+
+    pub(crate) fn keep(mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        remove_if_empty(&self.0);
     }
 }

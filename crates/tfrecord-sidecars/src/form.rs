@@ -114,6 +114,7 @@ pub struct TableDescription<'a> {
     mapping: &'a Mapping,
     name: String,
     location: String,
+    note: Option<String>,
     compression: Option<Compression>,
     statistics: Option<&'a Statistics>,
 }
@@ -123,7 +124,14 @@ impl<'a> TableDescription<'a> {
     /// file, a glob. Its name is the last part of it.
     pub fn new(mapping: &'a Mapping, location: impl Into<String>) -> Self {
         let location = location.into();
-        Self { mapping, name: name_of(&location), location, compression: None, statistics: None }
+        Self { mapping, name: name_of(&location), location, note: None, compression: None, statistics: None }
+    }
+
+    /// Sets a line for whoever uses the statement or the Python module, which have it as a comment.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
     }
 
     /// Sets the table's name, for the statement that declares it.
@@ -183,6 +191,8 @@ impl<'a> TableDescription<'a> {
 
 /// `events` of `s3://bucket/events/part-*.tfrecord` and of `data/events.tfrecord.gz`.
 pub(crate) fn name_of(location: &str) -> String {
+    // The query of a URL is no part of its path.
+    let location = if location.starts_with("http") { location.split('?').next().unwrap_or_default() } else { location };
     let parts = location.split('/').rev().filter(|part| !part.is_empty() && *part != "." && !part.ends_with(':'));
     let part = parts.into_iter().find(|part| !part.contains(['*', '?', '[', '='])).unwrap_or_default();
     let stem = part.split_once('.').map_or(part, |(stem, _)| stem);

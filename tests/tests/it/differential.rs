@@ -82,7 +82,7 @@ async fn open(request: &Value) -> Result<SessionContext> {
     let paths: BTreeMap<String, String> = serde_json::from_value(request["tables"].clone()).unwrap();
     for (name, path) in paths {
         let options = tfr_inputs::InputOptions::default();
-        let table = tfr_inputs::open_locations(&context.state(), &[path], &options, None).await?;
+        let table = tfr_inputs::open_locations(&context.state(), &[path.into()], &options, None).await?;
         if request["in_memory"] == true {
             let held = context.read_table(table)?.cache().await?;
             context.register_table(name, held.into_view())?;

@@ -1,6 +1,7 @@
 //! What a run that cannot succeed leaves behind: nothing that a reader would take for data.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -118,6 +119,59 @@ fn a_full_disk() {
         assert!(failed.stderr.contains("No space left on device"), "{}", failed.stderr);
         assert!(!failed.stdout.contains("left: "), "{}", failed.stdout);
     }
+}
+
+/// A process that may open few files fails at each of its steps in turn.
+#[test]
+fn no_file_can_be_opened() {
+    for name in ["shards", "x.csv", "x.parquet/"] {
+        let mut outcomes = [0; 2];
+        for files in 4..36 {
+            let scratch = Scratch::default();
+            let (_, parent) = target(&scratch);
+            let write = write("SELECT 1 AS one", &parent.join("new").join(name));
+            let line = format!("ulimit -n {files}; exec \"$@\"");
+            let mut limited = Command::new("sh");
+            // What is left there, the next run removes.
+            wrap(limited.args(["-c", &line, "sh"]), &write).env("TMPDIR", scratch.path());
+            let ended = run(limited.args(["--threads", "1"]));
+            let succeeded = ended.code == Some(0);
+            outcomes[usize::from(succeeded)] += 1;
+            if !succeeded {
+                assert_empty(&parent);
+            }
+        }
+        assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
+    }
+}
+
+/// In a directory that can be written to and not read, names cannot be made durable: what is there by then is said to be.
+#[test]
+fn a_directory_that_cannot_be_synced() {
+    let scratch = Scratch::default();
+    let (_, parent) = target(&scratch);
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&parent, Permissions::from_mode(0o333)).unwrap();
+    for (name, there) in [("x.csv", "the table is there and whole"), ("shards", "the set is there and whole")] {
+        let write = write("SELECT 1 AS one", &parent.join(name));
+        // Nothing is forbidden to root.
+        let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let failed = match is_root {
+            true => run(wrap(Command::new("setpriv").args(arguments), &write)),
+            false => run(&mut Command::new(write.get_program()).args(write.get_args()).current_dir(repository())),
+        };
+        if failed.stderr.contains("setpriv:") {
+            println!("skipped: {}", failed.stderr.trim());
+            break;
+        }
+        let failed = failed.exits_with(1);
+        assert!(failed.stderr.contains(there) && failed.stderr.contains("Permission denied"), "{}", failed.stderr);
+        assert!(parent.join(name).exists());
+    }
+    fs::set_permissions(&parent, Permissions::from_mode(0o755)).unwrap();
+    let staged: Vec<_> = scratch.listing().into_iter().filter(|name| is_staging(name)).collect();
+    assert!(staged.is_empty(), "{staged:?}");
 }
 
 #[test]

@@ -130,3 +130,49 @@ fn overwriting() {
 fn appending() {
     killed_at_moments("append", Some((1, 1_000)), (1_001, 5_000), (1, 5_000));
 }
+
+/// Readers see the table that was there, the new one, or none; what the killed run has left is removed on demand, whether or
+/// not a table is there.
+#[test]
+fn writing_tables() {
+    let (old, new) = ((1, 1_000), (2_001, 6_000));
+    let targets =
+        [("x.parquet", "error"), ("x.csv.gz", "overwrite"), ("x.parquet/", "overwrite"), ("x.arrow/", "error")];
+    let mut state = 7;
+    for (name, mode) in targets {
+        let mut takes = None;
+        for _ in 0..MOMENTS / 2 {
+            let scratch = Scratch::default();
+            let prepare = |out: &Path| {
+                if mode == "overwrite" {
+                    run(&mut write(&numbers(old.0, old.1), out, "error", &[])).success();
+                }
+            };
+            let takes = *takes.get_or_insert_with(|| {
+                let undisturbed = scratch.join("undisturbed").join(name);
+                prepare(&undisturbed);
+                let started = Instant::now();
+                run(&mut write(&numbers(new.0, new.1), &undisturbed, mode, &[])).success();
+                started.elapsed()
+            });
+            let out = scratch.join("new").join(name);
+            prepare(&out);
+            let moment = takes.mul_f64(drawn(&mut state));
+            let code = kill_after(write(&numbers(new.0, new.1), &out, mode, &[]), moment);
+
+            let found = rows(&out);
+            let told = format!("killed after {moment:?} of {takes:?}, exit {code:?}: {name} {mode}");
+            let before = if mode == "overwrite" { counted(old.0, old.1) } else { None };
+            assert!(found == before || found == counted(new.0, new.1), "{told}: {found:?}\n{:?}", scratch.listing());
+            let is_left = |name: &String| name.split('/').any(|part| part.starts_with(".tfr-"));
+            let any_left = scratch.listing().iter().any(is_left);
+            let cleared = run(tfr_sql().args(["verify", "--remove-leftovers"]).arg(&out));
+            if any_left || out.exists() {
+                cleared.success();
+            }
+            let left: Vec<_> = scratch.listing().into_iter().filter(is_left).collect();
+            assert!(left.is_empty(), "{told}: {left:?}");
+            assert_eq!(rows(&out), found, "{told}, leftovers removed");
+        }
+    }
+}

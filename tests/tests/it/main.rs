@@ -34,6 +34,7 @@ mod round_trip;
 mod salvaged;
 mod schema_beside;
 mod schemas;
+mod secrets;
 mod session;
 mod sets;
 mod sidecars;

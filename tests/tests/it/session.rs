@@ -57,14 +57,14 @@ pub fn settings(threads: usize) -> SessionConfig {
 
 /// `SELECT *` from a file or directory.
 pub async fn select_all(context: &SessionContext, location: &Path) -> Result<RecordBatch> {
-    let locations = [location.display().to_string()];
+    let locations = [location.display().to_string().into()];
     let table = tfr_inputs::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
     rows(context, table).await
 }
 
 /// `SELECT *` from a file or directory with declared columns.
 pub async fn select_declared(context: &SessionContext, location: &Path, columns: SchemaRef) -> Result<RecordBatch> {
-    let locations = [location.display().to_string()];
+    let locations = [location.display().to_string().into()];
     let options = InputOptions::default();
     rows(context, tfr_inputs::open_locations(&context.state(), &locations, &options, Some(columns)).await?).await
 }

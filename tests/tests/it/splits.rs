@@ -24,7 +24,7 @@ async fn rows(location: &Path, threads: usize) -> (RecordBatch, usize) {
 async fn try_rows(location: &Path, threads: usize) -> Result<(RecordBatch, usize)> {
     // However short the file is.
     let context = session::open(session::settings(threads).with_repartition_file_min_size(1));
-    let locations = [location.display().to_string()];
+    let locations = [location.display().to_string().into()];
     let table = tfr_inputs::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
     let rows = context.read_table(table)?;
     let schema = Arc::clone(rows.schema().inner());

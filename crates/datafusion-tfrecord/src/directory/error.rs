@@ -50,6 +50,19 @@ pub enum ErrorKind {
         /// What was there and passed over.
         skipped: Skipped,
     },
+    /// Two locations of one table yield the same file, so that its rows would count twice.
+    #[error(
+        "{file}: the table has it twice: it is in {first} and {}",
+        if .first == .second { "again in the same location" } else { .second }
+    )]
+    FileTwice {
+        /// The file.
+        file: String,
+        /// The first location, as the user wrote it.
+        first: String,
+        /// The other one.
+        second: String,
+    },
     /// The files belong to a table of a table format, so that not all of them need be rows.
     #[error(
         "{location}: refusing to read {} as bare files: {} has {}",
@@ -346,6 +359,9 @@ impl Error {
         match self.kind() {
             ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
                 Some("name a file itself to read it although it is hidden".to_owned())
+            }
+            ErrorKind::FileTwice { .. } => {
+                Some("name each file once; UNION ALL of two tables reads rows twice".to_owned())
             }
             ErrorKind::SchemaConflict { column, declarable: Some(sql), .. } => Some(declare(column, sql)),
             ErrorKind::SchemaConflict { column, declarable: None, .. } => Some(two_tables(column)),

@@ -1,11 +1,13 @@
 //! Finds the files of a table in an object store.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
+use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::error::{ErrorKind, Result};
@@ -22,7 +24,7 @@ use super::walk::walk;
 /// `.html`), schemas, indexes such as `.idx`, `features.json` and `dataset_info.json` of TensorFlow Datasets. What may be
 /// rows itself is no sidecar by its ending alone: other `.csv` and `.json` files never, `.txt` files in a directory with
 /// files named `.tfrecord` only. A name that the location spells out is taken whatever it is.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Listing {
     store_url: ObjectStoreUrl,
     store: Arc<dyn ObjectStore>,
@@ -38,8 +40,8 @@ impl Listing {
     ///
     /// # Errors
     /// A location does not exist, cannot be listed or holds nothing to read; its files belong to a table of a
-    /// [`TableFormat`](super::TableFormat); its store is not registered with the session; the files lie under different
-    /// `key=value` directories.
+    /// [`TableFormat`](super::TableFormat); its store is not registered with the session; two locations yield the same file;
+    /// the files lie under different `key=value` directories.
     pub async fn list(session: &dyn Session, locations: &[Location]) -> Result<Self> {
         Self::list_with(session, locations, OwnedFiles::Refuse).await
     }
@@ -82,13 +84,15 @@ impl Listing {
         let locations = found.iter().map(|(location, _)| location.to_string()).collect();
         let mut files: Vec<ObjectMeta> = Vec::new();
         let mut keys = Vec::new();
-        let mut paths = HashSet::new();
+        let mut named_by: HashMap<Path, &Location> = HashMap::new();
         for (location, found) in found {
             for meta in found {
-                if paths.insert(meta.location.clone()) {
-                    keys.push(partition::keys(&location.prefix, &meta.location));
-                    files.push(meta);
+                if let Some(first) = named_by.insert(meta.location.clone(), location) {
+                    let (first, second) = (first.to_string(), location.to_string());
+                    return Err(ErrorKind::FileTwice { file: names.name(&meta.location), first, second }.into());
                 }
+                keys.push(partition::keys(&location.prefix, &meta.location));
+                files.push(meta);
             }
         }
         let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
@@ -164,6 +168,14 @@ impl Listing {
     /// The columns that `key=value` directories add to every row.
     pub fn partitions(&self) -> &PartitionColumns {
         &self.partitions
+    }
+}
+
+/// The URL of the store may hold secrets.
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files: Vec<_> = self.file_names().collect();
+        f.debug_struct("Listing").field("locations", &self.locations).field("files", &files).finish_non_exhaustive()
     }
 }
 

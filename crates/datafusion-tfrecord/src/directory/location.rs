@@ -1,6 +1,5 @@
 //! What the user wrote to say where a table lies: a path, a URL or a pattern of either.
 
-use std::borrow::Cow;
 use std::path::{Component, Path as FsPath, PathBuf};
 
 use datafusion_execution::object_store::ObjectStoreUrl;
@@ -9,6 +8,7 @@ use object_store::path::Path;
 use url::Url;
 
 use super::error::{ErrorKind, Result};
+use super::location_text::{LocationText, is_scheme, query_start};
 use super::partition::percent_decode;
 
 /// Where the files of a table lie: an object store and a path or pattern in it.
@@ -20,7 +20,7 @@ use super::partition::percent_decode;
 /// URL is the key as it stands, as Hadoop and the stores' own tools have it: `s3://bucket/dt=10%3A30/a b#1.csv` names an
 /// object with a `%` in its key.
 ///
-/// What may be secret is not shown: user info and query of an `http` URL, see [`redacted`].
+/// What may be secret is not shown, as in [`LocationText`].
 ///
 /// ```
 /// use datafusion_tfrecord::directory::Location;
@@ -30,10 +30,10 @@ use super::partition::percent_decode;
 /// assert_eq!(location.to_string(), "/data/events/dt=*/*.parquet");
 /// # Ok::<(), datafusion_tfrecord::directory::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Location {
-    /// As the user wrote it, without what may be secret.
-    text: String,
+    /// As the user wrote it.
+    text: LocationText,
     store: ObjectStoreUrl,
     /// The components before the first pattern.
     pub(crate) prefix: Path,
@@ -167,8 +167,10 @@ impl Location {
         let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
         let root =
             Url::parse(&format!("{scheme}://{authority}/")).map_err(|error| invalid(text, &error.to_string()))?;
-        if root.password().is_some() {
-            return Err(invalid(text, "credentials have no place in a URL; put them into the environment"));
+        if root.password().is_some() || query_start(scheme, rest).is_some() {
+            let reason =
+                "credentials and queries have no place in the URL of a store; put credentials into the environment";
+            return Err(invalid(text, reason));
         }
         // Other names of the same service, so that what is named by both is known to be the same.
         let scheme = match root.scheme() {
@@ -180,7 +182,7 @@ impl Location {
         let store = ObjectStoreUrl::parse(format!("{scheme}{}", &root[url::Position::AfterScheme..]))
             .map_err(|_| invalid(text, "what stands before the path names no store"))?;
         let segments: Vec<_> = key.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
-        let names = FileNames { root: root.into(), ..FileNames::default() };
+        let names = FileNames { root: LocationText::from(root.as_str()).to_string(), ..FileNames::default() };
         Self::from_segments(text, store, &segments, names)
     }
 
@@ -225,7 +227,7 @@ impl Location {
             })
             .collect::<Result<_>>()?;
         Ok(Self {
-            text: redacted(text).into_owned(),
+            text: text.into(),
             store,
             prefix: path(literal)?,
             pattern,
@@ -238,7 +240,14 @@ impl Location {
 
 impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
+        self.text.fmt(f)
+    }
+}
+
+/// The URL of the store may hold secrets.
+impl std::fmt::Debug for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Location").field(&self.text).finish()
     }
 }
 
@@ -251,7 +260,7 @@ impl std::str::FromStr for Location {
 }
 
 fn invalid(location: &str, reason: &str) -> super::Error {
-    ErrorKind::Location { location: redacted(location).into_owned(), reason: reason.to_owned() }.into()
+    ErrorKind::Location { location: LocationText::from(location).to_string(), reason: reason.to_owned() }.into()
 }
 
 /// The user name that tells a query from a password in the URL of a store.
@@ -272,68 +281,11 @@ pub fn user_of_store(url: &Url) -> Option<String> {
         .then(|| format!("{}:{}", percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())))
 }
 
-/// `text` without what may be secret in the URLs in it: passwords, and of `http` URLs all of the user info and the query.
-///
-/// ```
-/// use datafusion_tfrecord::directory::redacted;
-///
-/// assert_eq!(redacted("https://me:pw@host/a.csv?sig=x, s3://b/k"), "https://***@host/a.csv?***, s3://b/k");
-/// ```
-pub fn redacted(text: &str) -> Cow<'_, str> {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        let is_http = [("http", 4), ("https", 5)].iter().any(|(scheme, len)| {
-            before.len() >= *len
-                && before.is_char_boundary(before.len() - len)
-                && before[before.len() - len..].eq_ignore_ascii_case(scheme)
-        });
-        let end = after
-            .find(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`'))
-            .unwrap_or(after.len());
-        let (url, tail) = after.split_at(end);
-        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
-        shown.push_str(before);
-        shown.push_str("://");
-        match authority.rsplit_once('@') {
-            Some((user, host)) if is_http || user.contains(':') => {
-                shown.push_str(HIDDEN);
-                shown.push('@');
-                shown.push_str(host);
-            }
-            _ => shown.push_str(authority),
-        }
-        match path.split_once('?') {
-            Some((path, query)) if is_http && !query.is_empty() => {
-                // What ends a sentence or an item of a list is no part of the query.
-                let stays = query.trim_end_matches([',', '.', ':', ';', ')', ']']).len();
-                shown.extend([path, "?", HIDDEN, &query[stays..]]);
-            }
-            _ => shown.push_str(path),
-        }
-        rest = tail;
-    }
-    if shown.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    shown.push_str(rest);
-    Cow::Owned(shown)
-}
-
-const HIDDEN: &str = "***";
-
 /// `path` below the URL `root`, percent-encoded.
 fn encoded(root: &str, path: &Path) -> Option<String> {
     let mut url = Url::parse(root).ok()?;
     url.path_segments_mut().ok()?.clear().extend(path.parts().map(|part| part.as_ref().to_owned()));
     Some(url.into())
-}
-
-/// RFC 3986, section 3.1; one letter is a Windows drive.
-fn is_scheme(text: &str) -> bool {
-    text.len() > 1
-        && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 fn has_pattern(segment: &str) -> bool {

@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, CrcPolicy};
 
-use crate::directory::OwnedFiles;
+use crate::directory::{LocationText, OwnedFiles};
 
 /// What [`open`](super::open()) may be told about the files. All of it can be left out.
 ///
@@ -22,7 +22,7 @@ pub struct ReadOptions {
     /// concern.
     pub partition_types: Option<SchemaRef>,
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
-    pub schema_file: Option<String>,
+    pub schema_file: Option<LocationText>,
     /// In which form columns stand in the records: the options of the writer. Those in the manifest hold where nothing else is
     /// said; where there is none, feature lists in the records tell that these are sequences. Records of type [bytes](arrow_tfrecord::RecordType::Bytes) are one binary column `record`, whatever is in them.
     pub mapping: Option<MappingOptions>,

@@ -18,7 +18,7 @@ use super::options::ReadOptions;
 use super::sets::TableFiles;
 use super::written::Written;
 use crate::directory::listing::store_of;
-use crate::directory::{self, Location, schema};
+use crate::directory::{self, Location, LocationText, schema};
 use crate::error::ErrorKind;
 
 /// What TensorFlow's tools call the schema of a data set when it lies beside it.
@@ -85,7 +85,8 @@ pub(super) async fn settle(
         (Arc::clone(declared), ColumnOrigin::Declared)
     } else if let Some(file) = &options.schema_file {
         let text = read_file(session, file).await?;
-        (parse_pbtxt(file, &text)?, ColumnOrigin::SchemaFile { file: file.clone() })
+        let file = file.to_string();
+        (parse_pbtxt(&file, &text)?, ColumnOrigin::SchemaFile { file })
     } else if is_raw(options) {
         (Arc::new(raw_records()), ColumnOrigin::Declared)
     } else if let Some(schema) = written.schema()? {
@@ -180,12 +181,12 @@ async fn beside(
 }
 
 /// A file that was named, in whichever store.
-async fn read_file(session: &dyn Session, file: &str) -> Result<bytes::Bytes> {
-    let location = Location::parse(file)?;
+async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::Bytes> {
+    let location = Location::parse(file.with_secrets())?;
     let (_, store) = store_of(session, std::slice::from_ref(&location))?;
     match store.get(&location.literal).await {
         Err(object_store::Error::NotFound { .. }) => {
-            Err(directory::Error::from(directory::ErrorKind::NotFound { location: file.to_owned() }).into())
+            Err(directory::Error::from(directory::ErrorKind::NotFound { location: file.to_string() }).into())
         }
         got => Ok(got?.bytes().await?),
     }

@@ -337,8 +337,14 @@ impl CommitTask {
                 .await
             }
         };
-        published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-        Ok(rows)
+        match published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? {
+            Err(error) if self.options.mode == SaveMode::Ignore => {
+                let found = found_instead(&error).ok_or(error)?;
+                *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteOutcome::Ignored { found });
+                Ok(0)
+            }
+            published => published.map(|()| rows),
+        }
     }
 
     /// Refuses to describe a set that grows by its new rows alone, and warns of what will be gone.
@@ -447,6 +453,16 @@ impl CommitTask {
     fn describe(&self) -> Result<SetDescription> {
         let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
         form.describe(self.source_partitions)
+    }
+}
+
+/// What another run has put into the target, if that is why a set was not published.
+fn found_instead(error: &DataFusionError) -> Option<Vec<String>> {
+    let DataFusionError::External(error) = error else { return None };
+    match error.downcast_ref::<tfrecord_shards::Error>()?.kind() {
+        ErrorKind::NotEmpty { found, .. } => Some(found.clone()),
+        ErrorKind::Superseded { .. } => Some(Vec::new()),
+        _ => None,
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) const KEYS: &[&str] = &[
 /// Sets an option of TFRecord; `false` if it has no such option.
 pub(super) fn set(tfrecord: &mut ReadOptions, key: &str, value: &str) -> Result<bool> {
     match key {
-        "schema" => tfrecord.schema_file = Some(value.to_owned()),
+        "schema" => tfrecord.schema_file = Some(value.into()),
         "compression" => {
             tfrecord.compression = match value.to_ascii_lowercase().as_str() {
                 "auto" => None,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use datafusion_tfrecord::directory::LocationText;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -256,7 +257,7 @@ fn endpoint_url(text: &str) -> std::result::Result<Url, Unbuilt> {
         matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.query().is_none()
     });
     usable.ok_or_else(|| Unbuilt {
-        reason: format!("the endpoint is not a URL of a server: {}", datafusion_tfrecord::directory::redacted(text)),
+        reason: format!("the endpoint is not a URL of a server: {}", LocationText::from(text)),
         way_out: Some("write it as http://host:9000 or https://host".to_owned()),
     })
 }

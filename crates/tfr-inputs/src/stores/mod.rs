@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion_common::DataFusionError;
 use datafusion_execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use datafusion_tfrecord::UploadStores;
-use datafusion_tfrecord::directory::redacted;
+use datafusion_tfrecord::directory::LocationText;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::multipart::MultipartStore;
@@ -106,7 +106,7 @@ impl Stores {
         let Some(service) = Service::of(url.scheme()) else {
             return Err(ErrorKind::UnknownScheme { scheme: url.scheme().to_owned() }.into());
         };
-        let store = redacted(&url[..Position::BeforePath]).into_owned();
+        let store = LocationText::from(&url[..Position::BeforePath]).to_string();
         let origin = Origin { store: store.as_str().into(), service };
         let environment = &self.options.environment;
         if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
@@ -162,7 +162,9 @@ impl ObjectStoreRegistry for Stores {
 
     fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>, DataFusionError> {
         let known = self.stores().remove(&url[..Position::BeforePath]);
-        known.ok_or_else(|| DataFusionError::Execution(format!("no store was used at {}", redacted(url.as_str()))))
+        known.ok_or_else(|| {
+            DataFusionError::Execution(format!("no store was used at {}", LocationText::from(url.as_str())))
+        })
     }
 
     /// The store at `url`, built now if it was not used before. Nothing is asked of it yet.

@@ -1,6 +1,7 @@
 //! `schema`: the columns of a table, and how many records are looked at to tell them.
 
 use clap::Args;
+use datafusion_tfrecord::directory::LocationText;
 use tfrecord_sidecars::SchemaForm;
 
 use super::stores::StoreArgs;
@@ -38,7 +39,7 @@ pub struct InferenceArgs {
 pub struct SchemaArgs {
     /// A file, a directory or a pattern, as in a query
     #[arg(value_name = "PATH", required = true)]
-    pub paths: Vec<String>,
+    pub paths: Vec<LocationText>,
 
     /// arrow, ddl, pbtxt, features.json, python or json
     ///

@@ -165,6 +165,14 @@ impl Target {
 }
 
 impl TableTarget {
+    /// The table that a path is by its name.
+    pub fn of(path: &Path) -> Option<Self> {
+        match Target::of_path(path) {
+            Ok(Target::Table(table)) => Some(table),
+            _ => None,
+        }
+    }
+
     /// What file names end in: `csv.gz`.
     pub fn suffix(&self) -> String {
         format!("{}{}", self.format.extension(), if self.gzip { ".gz" } else { "" })

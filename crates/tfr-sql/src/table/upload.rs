@@ -88,7 +88,7 @@ impl TableUpload {
     }
 
     /// Uploads the file, which is closed. After a signal, and after an error, nothing is left of it.
-    pub async fn publish(&self, interrupt: &mut Interrupt) -> Result<Result<(), ExitStatus>> {
+    pub async fn publish(&self, interrupt: &Interrupt) -> Result<Result<(), ExitStatus>> {
         let file = File::open(&self.file).map_err(|source| self.unread(source))?;
         let len = file.metadata().map_err(|source| self.unread(source))?.len();
         let file = Arc::new(file);

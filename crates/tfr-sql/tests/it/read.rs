@@ -435,3 +435,45 @@ fn a_declared_timestamp_keeps_its_zone() {
     "Timestamp(ns, ""+05:00"")",2026-01-02T06:04:05+05:00,Timestamp(ms),2026-01-02T03:04:05
     "##);
 }
+
+#[test]
+fn a_file_that_a_table_has_twice_is_refused() {
+    let bench = Workbench::new();
+    for name in ["a", "b"] {
+        bench.text(&format!("{name}.csv"), "x\n1\n");
+    }
+    fs::create_dir_all(bench.path().join("dir/dt=1")).unwrap();
+    bench.text("dir/dt=1/c.csv", "x\n1\n");
+    let count = |table: &str| bench.tell(&["SELECT count(*) FROM t", "--table", table]);
+    assert_told!(count("t=a.csv,path=./a.csv"), @r##"
+    exit 1
+    -- stderr
+    error: a.csv: the table has it twice: it is in a.csv and ./a.csv
+
+    hint: name each file once; UNION ALL of two tables reads rows twice
+    "##);
+    assert_told!(count("t=a.csv,path=a.csv"), @r##"
+    exit 1
+    -- stderr
+    error: a.csv: the table has it twice: it is in a.csv and again in the same location
+
+    hint: name each file once; UNION ALL of two tables reads rows twice
+    "##);
+    for table in ["t=*.csv,path=a*.csv", "t=dir/,path=dir/dt=1/", "t=dir/dt=1/c.csv,path=dir/**/*.csv"] {
+        let said = count(table);
+        assert!(
+            said.starts_with("exit 1\n") && said.contains(": the table has it twice: it is in "),
+            "{table}: {said}"
+        );
+    }
+    assert_eq!(count("t=a.csv,path=b.csv"), "exit 0\n-- stdout\ncount(*)\n2\n");
+    // Two tables are not one.
+    let union = "SELECT count(*) AS n FROM (SELECT * FROM 'a.csv' UNION ALL SELECT * FROM 'a.csv')";
+    assert_eq!(bench.tell(&[union]), "exit 0\n-- stdout\nn\n2\n");
+    let said = bench.tell(&["SELECT * FROM files('a.csv', '*.csv')"]);
+    assert!(said.contains("a.csv: the table has it twice: it is in a.csv and *.csv"), "{said}");
+    let shards = "SELECT 1 AS one";
+    bench.run(&[shards, "--out", "shards", "--shards", "1"]);
+    let said = count("t=shards/,path=shards/part-00000-of-00001.tfrecord");
+    assert!(said.contains("part-00000-of-00001.tfrecord: the table has it twice"), "{said}");
+}

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::workbench::Workbench;
+use crate::workbench::{Workbench, assert_told};
 
 /// A query that does not end by itself.
 const ENDLESS: &str = "SELECT value FROM generate_series(1, 1000000000000)";
@@ -102,6 +102,60 @@ fn what_a_killed_run_left_of_a_table_is_told_and_removed() {
             fs::remove_file(bench.path().join("x.csv")).unwrap();
         }
     }
+}
+
+#[test]
+fn what_killed_runs_have_left_of_tables_is_removed_on_demand() {
+    const RUN: &str = "0198c0ffee0070008000000000000000";
+    let bench = Workbench::new();
+    let leave = |path: &str| {
+        let path = format!(".tfr-{RUN}{path}");
+        fs::create_dir_all(bench.path().join(&path).parent().unwrap()).unwrap();
+        bench.text(&path, "a part of a table");
+    };
+    // As killed runs leave them: beside tables, and beside nothing.
+    bench.text("x.csv.gz", "kept");
+    fs::create_dir(bench.path().join("x.parquet")).unwrap();
+    bench.text("x.parquet/part-00000-of-00001.parquet", "kept");
+    let leave_all = || {
+        leave("-x.csv.gz/x.csv.gz");
+        leave("-absent.arrow/absent.arrow");
+        leave("-x.parquet/part-00000-of-00002.parquet");
+        leave("-x.parquet/_SUCCESS");
+        leave(".replaced-x.parquet/part-00000-of-00001.parquet");
+        leave("-none.json/part-00001-of-00002.json.gz");
+    };
+    leave_all();
+    let tables = ["x.csv.gz", "absent.arrow", "x.parquet/", "none.json/"];
+    assert_told!(bench.tell_tool(&[["verify", "--remove-leftovers"].as_slice(), &tables].concat()), @r##"
+    exit 0
+    -- stderr
+    removed [dir]/.tfr-0198c0ffee0070008000000000000000-x.csv.gz: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    removed [dir]/.tfr-0198c0ffee0070008000000000000000-absent.arrow: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    removed [dir]/.tfr-0198c0ffee0070008000000000000000-x.parquet: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    removed [dir]/.tfr-0198c0ffee0070008000000000000000.replaced-x.parquet: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    removed [dir]/.tfr-0198c0ffee0070008000000000000000-none.json: left behind by run 0198c0ffee0070008000000000000000, which was killed
+    x.csv.gz: not checked, since a table is no TFRecord file
+    x.parquet/: not checked, since a table is no TFRecord file
+    0 records in 0 files, 0 B, [seconds]: all sound
+    "##);
+    let kept = [PathBuf::from("x.csv.gz"), PathBuf::from("x.parquet")];
+    assert_eq!(bench.leftovers(), kept);
+    assert_eq!(fs::read_to_string(bench.path().join("x.parquet/part-00000-of-00001.parquet")).unwrap(), "kept");
+
+    // The next run says so, whatever comes of it.
+    for mode in ["error", "ignore"] {
+        leave("-x.csv.gz/x.csv.gz");
+        let said = bench.tell(&["SELECT 1 AS one", "--out", "x.csv.gz", "--mode", mode]);
+        assert!(said.contains(&format!(".tfr-{RUN}-x.csv.gz: left by run {RUN}, killed\n")), "{said}");
+    }
+    // A table that was moved aside stays as long as nothing is in its place, and so does what is not ours.
+    leave(".replaced-y.parquet/part-00000-of-00001.parquet");
+    leave("-z.csv/z.csv");
+    leave("-z.csv/notes.txt");
+    bench.tell_tool(&["verify", "--remove-leftovers", "y.parquet", "z.csv"]);
+    assert!(bench.path().join(format!(".tfr-{RUN}.replaced-y.parquet/part-00000-of-00001.parquet")).exists());
+    assert_eq!(fs::read_dir(bench.path().join(format!(".tfr-{RUN}-z.csv"))).unwrap().count(), 1);
 }
 
 #[test]

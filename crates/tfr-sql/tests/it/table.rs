@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -523,4 +524,23 @@ fn options_of_shards_are_refused_by_name() {
         );
     }
     assert!(bench.leftovers().is_empty());
+}
+
+/// Both have seen that nothing is there before either has written.
+#[test]
+fn of_two_runs_at_once_that_ignore_what_is_there_both_succeed() {
+    let bench = Workbench::new();
+    for round in 0..4 {
+        for out in ["x.csv", "x.parquet/", "shards"] {
+            let out = format!("{round}-{out}");
+            let query = "SELECT value FROM generate_series(1, 50000)";
+            let start =
+                || bench.command(&[query, "--out", &out, "--mode", "ignore"]).stderr(Stdio::piped()).spawn().unwrap();
+            let runs = [start(), start()].map(|run| run.wait_with_output().unwrap());
+            let said = runs.map(|run| (run.status.code(), String::from_utf8(run.stderr).unwrap()));
+            assert!(said.iter().all(|(code, _)| *code == Some(0)), "{said:?}");
+            assert_eq!(said.iter().filter(|(_, said)| said.contains("50,000 rows")).count(), 1, "{said:?}");
+        }
+    }
+    assert!(bench.leftovers().iter().all(|name| !name.to_string_lossy().starts_with('.')), "{:?}", bench.leftovers());
 }

@@ -1,5 +1,6 @@
 //! The steps of a publication as system calls.
 
+use std::error::Error as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -194,20 +195,30 @@ impl Store for StagedSet {
             // What follows comes when the set is published, or given up. What cannot be removed now is reported, as a
             // leftover, by the next run.
             Step::RemoveFiles { place, files } => {
-                let _unremoved = staging::remove_files(self.place(*place), files.iter().cloned());
+                let dir = self.place(*place);
+                warn_unremoved(dir, staging::remove_files(dir, files.iter().cloned()));
             }
             Step::RemoveStale { files } => {
-                let _unremoved = files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)));
+                let removed = files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)));
+                warn_unremoved(&self.out, removed);
             }
             Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
             Step::RemoveStaging => {
-                let _unremoved = fs::remove_dir_all(&self.dir);
+                warn_unremoved(&self.dir, fs::remove_dir_all(&self.dir).at("remove", &self.dir));
             }
             Step::RemoveLeftovers => {
-                let _unremoved = staging::remove_dead(&self.out, &self.run);
+                warn_unremoved(&self.out, staging::remove_dead(&self.out, &self.run));
             }
         }
         Ok(Outcome::Done)
+    }
+}
+
+/// The set is there, whatever is left of what it has replaced.
+fn warn_unremoved(dir: &Path, removed: Result<()>) {
+    if let Err(error) = removed {
+        let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        log::warn!("{}: the set is published, but not all that it replaces is gone: {error}{source}", dir.display());
     }
 }
 

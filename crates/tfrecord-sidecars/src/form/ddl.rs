@@ -30,8 +30,9 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     let options = if options.is_empty() { String::new() } else { format!("\nOPTIONS ({})", options.join(", ")) };
     // Without a column to name, the types are those that the records have.
     let columns = if last.is_some() { format!(" (\n{})", lines.concat()) } else { String::new() };
+    let note = table.note.as_ref().map(|note| format!("-- {note}\n")).unwrap_or_default();
     format!(
-        "CREATE EXTERNAL TABLE {}{columns}\nSTORED AS TFRECORD\nLOCATION {}{options};\n",
+        "{note}CREATE EXTERNAL TABLE {}{columns}\nSTORED AS TFRECORD\nLOCATION {}{options};\n",
         identifier(&table.name),
         literal(&table.location),
     )

@@ -72,7 +72,7 @@ const LABEL_MAP: &str = "    \
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
     expect_records(table.mapping, &[RecordType::Example, RecordType::SequenceExample])?;
     let entries = entries(table.mapping, table.statistics);
-    let mut text = header(&table.location);
+    let mut text = header(&table.location, table.note.as_deref());
 
     let nulls: Vec<String> = entries.iter().filter_map(Entry::null).collect();
     if !nulls.is_empty() {
@@ -136,13 +136,14 @@ fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
     format!("# {comment}\n{nulls}{name} = {{\n{specs}}}\n")
 }
 
-fn header(location: &str) -> String {
+fn header(location: &str, note: Option<&str>) -> String {
     // A location may end as a docstring does.
     let location = location.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
+    let note = note.map(|note| format!("\n{note}\n")).unwrap_or_default();
     format!(
         "\
 \"\"\"Reads the records of {location} with TensorFlow, and needs nothing else.
-
+{note}
     for batch in dataset(\"shards/train-*\", batch_size=64, shuffle=10_000):
         ...
 \"\"\"

@@ -86,18 +86,17 @@ fn urls_of_the_web_are_decoded_and_keep_their_query_to_themselves() -> Result<()
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn credentials_have_no_place_in_the_url_of_a_store() {
     for (text, shown) in [
-        ("no URL at all: //", "no URL at all: //"),
-        ("FROM 'https://h/f?sig=a%2Fb' WHERE x > 1", "FROM 'https://h/f?***' WHERE x > 1"),
-        ("HTTPS://user@h/f and (http://h/g?k=v).", "HTTPS://***@h/f and (http://h/g?***)."),
-        ("s3://b/part-?.csv", "s3://b/part-?.csv"),
         ("s3://key:secret@b/x", "s3://***@b/x"),
-        ("az://files@account.blob.core.windows.net/x", "az://files@account.blob.core.windows.net/x"),
-        ("é://h?x ", "é://h?x "),
+        ("s3://key:sec/ret@b/x", "s3://***@b/x"),
+        ("s3://b/x?X-Amz-Signature=secret", "s3://b/x?***"),
+        ("abfss://files@account/x?sv=1&sig=secret", "abfss://files@account/x?***"),
     ] {
-        assert_eq!(redacted(text), shown);
+        let message = Location::parse(text).expect_err("refused").to_string();
+        assert!(message.starts_with(&format!("{shown}: not a usable path: ")), "{message}");
+        assert!(!message.contains("secret"), "{message}");
     }
-    let message = Location::parse("s3://key:secret@b/x").expect_err("refused").to_string();
-    assert!(message.starts_with("s3://***@b/x: not a usable path: credentials have no place in a URL"), "{message}");
+    let location = Location::parse("https://me:pw@host/f").expect("a location");
+    assert_eq!(format!("{location:?}"), "Location(\"https://***@host/f\")");
 }

@@ -140,7 +140,7 @@ async fn stripes_without_rows_that_pass_are_not_fetched() -> Outcome {
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1).with_batch_size(4));
     // As files over a network, of which the next stripe is fetched ahead.
     context.register_object_store(&Url::parse("s3://bucket")?, store);
-    let location = "s3://bucket/f.orc".to_owned();
+    let location = "s3://bucket/f.orc".into();
     let table = crate::open_locations(&context.state(), &[location], &InputOptions::default(), None).await?;
     context.register_table("t", table)?;
     for (query, rows, skipped) in [
