@@ -13,6 +13,8 @@ class Expression:
     def sql(self):
         return "".join(part if isinstance(part, str) else part.sql() for part in self.parts)
 
+    __str__ = sql
+
 
 class Items:
     """A list of expressions, of which some can go."""
@@ -92,9 +94,12 @@ class Query:
 def places(node, seen=None):
     """Yields functions that each make the tree smaller in one place, and functions that undo it."""
     if isinstance(node, Query):
-        for field in ("where", "having", "group", "order", "limit"):
+        for field in ("where", "having", "group", "limit"):
             if getattr(node, field) is not None:
                 yield _set(node, field, None)
+        # Any rows would do for a limit without an order.
+        if node.order is not None and node.limit is None:
+            yield _set(node, "order", None)
         if node.operator is not None:
             yield _set_all(node, {"operator": None, "other": None})
         if node.distinct:

@@ -18,6 +18,7 @@ mod interval_parts;
 mod literals;
 mod null_equality;
 mod numbers;
+mod outer_joins;
 mod overflow;
 mod sample;
 mod set_operations;
@@ -26,6 +27,7 @@ mod sums;
 mod text_casts;
 mod time_zones;
 mod timestamps;
+mod unordered;
 mod zoned_literals;
 
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
-    functions.push(Arc::new(ScalarUDF::new_from_impl(grouping_sets::Unordered::default())));
+    functions.push(unordered::Unordered::function());
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
     functions.extend(text_casts::functions());
@@ -140,5 +142,6 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
         }
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
+    rules.insert(1, Arc::new(outer_joins::NoConstantsOfOuterJoins::default()));
     rules
 }

@@ -1,15 +1,21 @@
-//! Windows in the order of intervals.
+//! Windows in the order of intervals and durations.
 
+use arrow_schema::DataType;
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion_common::{Result, plan_err};
+use datafusion_common::{DFSchema, Result, plan_err};
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Expr, LogicalPlan, WindowFrameUnits};
+use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrameUnits};
 
 use super::is_of_intervals;
 
-/// Refuses windows whose frames are ranges of intervals, before the engine's coercion of types finds no type for the bounds.
+/// Whether the values of an expression are intervals or durations.
+fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
+    is_of_intervals(expr, schema) || matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
+}
+
+/// Refuses windows whose frames are ranges of intervals or durations, before the engine's coercion of types finds no type for the bounds.
 #[derive(Debug, Default)]
 pub struct NoRangesOfIntervals;
 
@@ -26,10 +32,10 @@ impl AnalyzerRule for NoRangesOfIntervals {
                 expr.apply(|expr| match expr {
                     Expr::WindowFunction(function)
                         if function.params.window_frame.units == WindowFrameUnits::Range
-                            && function.params.order_by.iter().any(|key| is_of_intervals(&key.expr, &schema)) =>
+                            && function.params.order_by.iter().any(|key| is_length(&key.expr, &schema)) =>
                     {
                         plan_err!(
-                            "a window with ORDER BY an interval is not supported: order by extract(epoch FROM x), or \
+                            "a window with ORDER BY an interval or a difference of timestamps is not supported: order by extract(epoch FROM x), or \
                              give the frame in ROWS"
                         )
                     }
