@@ -13,6 +13,7 @@ mod global_aggregates;
 mod grouping_sets;
 mod hidden;
 mod in_lists;
+mod memory;
 mod null_equality;
 mod numbers;
 mod overflow;
@@ -32,6 +33,7 @@ use datafusion_expr::ScalarUDF;
 
 pub use dialect::{SqlDialect, parse, parse_all};
 pub use hidden::{visible, visible_batch};
+pub use memory::{Bounds, ResultTooLarge, within};
 
 /// Installs the corrections in a session that has the engine's default features.
 ///

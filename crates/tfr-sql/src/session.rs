@@ -14,7 +14,9 @@ use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::Findings;
+use datafusion_tfrecord::memory::batch_bytes;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use tfr_engine::Bounds;
 use tfr_inputs::FilesFunction;
 use tfr_inputs::stores::{StoreOptions, Stores};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +53,11 @@ impl Limits {
             None => available_memory()? / 10 * 6,
         };
         Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
+    }
+
+    /// What batches and values may take.
+    fn bounds(&self) -> Bounds {
+        Bounds { batch: batch_bytes(self.memory, self.threads.get()), value: self.memory }
     }
 
     /// Bytes that each thread's part of a sort sets aside for merging what it spilled: all of them together a quarter of
@@ -99,9 +106,10 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         .with_object_store_registry(Arc::new(stores))
         .build_arc()?;
 
-    let mut state = tfr_engine::exact(
+    let corrected = tfr_engine::exact(
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features(),
-    )
+    );
+    let mut state = tfr_engine::within(corrected, limits.bounds())
     // In the place of the engine's own, which also read hidden files and take null partitions for text.
     .with_table_factories(
         tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),

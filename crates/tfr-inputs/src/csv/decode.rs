@@ -19,7 +19,7 @@ use super::options::CsvOptions;
 use super::preamble::Start;
 use crate::error::{Error, ErrorKind, Line, Result};
 
-/// A batch is handed on early when its text reaches this length.
+/// A batch is handed on early when its text reaches this length, unless it is told to be shorter.
 const MAX_BATCH_LEN: usize = 64 << 20;
 
 /// The first characters of a cell that a message shows.
@@ -29,6 +29,8 @@ const SHOWN_CHARS: usize = 60;
 pub(super) struct Records {
     file: Arc<str>,
     reader: Reader,
+    /// The length of text at which a batch is handed on.
+    batch_len: usize,
     delimiter: u8,
     options: Arc<CsvOptions>,
     /// How many cells a record has to have; `None` before the first.
@@ -76,6 +78,7 @@ impl Records {
         reader.set_line(start.lines + 1);
         Self {
             reader,
+            batch_len: MAX_BATCH_LEN,
             delimiter,
             telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
@@ -96,6 +99,12 @@ impl Records {
         }
     }
 
+    /// Hands batches on at this length of text.
+    pub(super) fn with_batch_len(mut self, batch_len: usize) -> Self {
+        self.batch_len = batch_len.min(MAX_BATCH_LEN);
+        self
+    }
+
     /// How many whole records are held.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
@@ -103,7 +112,7 @@ impl Records {
 
     /// Whether the records held should be taken before more are read.
     pub(super) fn is_full(&self, max_records: usize) -> bool {
-        self.len() >= max_records || self.record.0 >= MAX_BATCH_LEN
+        self.len() >= max_records || self.record.0 >= self.batch_len
     }
 
     /// Reads from `input`, which is not empty, until it is used up or there are `max_records`; returns how much it read.

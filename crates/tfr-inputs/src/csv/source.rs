@@ -38,6 +38,7 @@ pub(super) struct CsvOpener {
     /// The columns wanted, as indices into `file_schema`.
     wanted: Vec<usize>,
     batch_size: usize,
+    batch_len: usize,
     bytes_scanned: Count,
 }
 
@@ -75,6 +76,7 @@ impl CsvOpener {
             path_columns: scan.table.table_partition_cols().to_vec(),
             wanted: scan.wanted.to_vec(),
             batch_size: scan.batch_size,
+            batch_len: scan.bounds.batch,
             bytes_scanned: scan.bytes_scanned(),
         }
     }
@@ -108,7 +110,7 @@ impl CsvOpener {
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());
         let mut batches = Batches {
-            records: Records::new(Arc::clone(&file), &self.options, width, start),
+            records: Records::new(Arc::clone(&file), &self.options, width, start).with_batch_len(self.batch_len),
             text: trimmed(text, &self.options, self.options.delimiter_for(&file, start.delimiter)),
             file,
             opener: self.clone(),

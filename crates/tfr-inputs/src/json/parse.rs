@@ -91,6 +91,8 @@ pub(super) struct Parser {
     after_byte: Option<u64>,
     /// Bytes of the row being read.
     pub(super) row_len: u64,
+    /// The length of text at which a batch ends.
+    batch_len: usize,
     rows_read: u64,
     /// Whether the file is one array.
     is_array: bool,
@@ -119,11 +121,18 @@ impl Parser {
             tape_line: 1,
             after_byte,
             row_len: 0,
+            batch_len: MAX_TAPE_LEN,
             rows_read: 0,
             is_array: false,
             spans_lines: false,
             row_line: 0,
         }
+    }
+
+    /// Ends batches at this length of text.
+    pub(super) fn with_batch_len(mut self, batch_len: usize) -> Self {
+        self.batch_len = batch_len.min(MAX_TAPE_LEN);
+        self
     }
 
     /// The rows held.
@@ -144,7 +153,8 @@ impl Parser {
     /// Whether so many rows are held, or as much text as is good for one batch.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         let tape = &self.tape;
-        let is_long = tape.text.len() >= MAX_TAPE_LEN || tape.nodes.len() >= MAX_TAPE_VALUES;
+        let values = self.batch_len.div_ceil(MAX_TAPE_LEN / MAX_TAPE_VALUES);
+        let is_long = tape.text.len() >= self.batch_len || tape.nodes.len() >= values;
         self.is_between_rows() && (tape.rows.len() >= rows || is_long)
     }
 

@@ -23,9 +23,6 @@ use super::{TextStream, bytes, text};
 use crate::error::{Error, Line};
 use crate::reader::{FileReader, Scan};
 
-/// A batch is handed on early when it holds about this much.
-const MAX_BATCH_LEN: usize = 64 << 20;
-
 /// A format that has a row a line.
 pub(crate) trait LineFormat: fmt::Debug + Send + Sync + 'static {
     /// How its files are text.
@@ -155,6 +152,7 @@ impl FileReader for LineFiles {
             table_schema: scan.table.clone(),
             wanted: scan.wanted.to_vec(),
             batch_size: scan.batch_size,
+            batch_len: scan.bounds.batch,
             bytes_scanned: scan.bytes_scanned(),
             odd_cells: scan.counter("odd_cells"),
         }))
@@ -171,6 +169,8 @@ struct LineOpener {
     /// The columns wanted, as indices into those of the files.
     wanted: Vec<usize>,
     batch_size: usize,
+    /// A batch is handed on early when it holds about this much.
+    batch_len: usize,
     bytes_scanned: Count,
     odd_cells: Count,
 }
@@ -190,7 +190,12 @@ impl FileOpener for LineOpener {
                         opener.odd_cells.clone(),
                     )?;
                     let lines = Lines::new(name, part.after_byte);
-                    let feed = Feed { rows, margins: opener.format.margins(), held: VecDeque::new() };
+                    let feed = Feed {
+                        rows,
+                        margins: opener.format.margins(),
+                        held: VecDeque::new(),
+                        batch_len: opener.batch_len,
+                    };
                     let batches =
                         Batches { text: part.text, piece: Bytes::new(), lines, feed, batch_size: opener.batch_size };
                     Ok(batches.stream().boxed())
@@ -251,6 +256,7 @@ struct Feed {
     margins: Margins,
     /// The last lines so far, which may be those at the end.
     held: VecDeque<(Vec<u8>, Line)>,
+    batch_len: usize,
 }
 
 impl Feed {
@@ -274,6 +280,6 @@ impl Feed {
     }
 
     fn is_full(&self, batch_size: usize) -> bool {
-        self.rows.len() >= batch_size || self.rows.size() >= MAX_BATCH_LEN
+        self.rows.len() >= batch_size || self.rows.size() >= self.batch_len
     }
 }
