@@ -38,6 +38,13 @@ impl ReadBounds {
     }
 }
 
+impl ReadBounds {
+    /// Bytes of a record that is held while it is read, copied to a batch and written: a quarter of the limit.
+    pub fn record(&self) -> usize {
+        usize::try_from(self.value / 4).unwrap_or(usize::MAX)
+    }
+}
+
 impl Default for ReadBounds {
     /// Those without a limit.
     fn default() -> Self {

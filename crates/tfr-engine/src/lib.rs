@@ -5,6 +5,7 @@
 //! `SessionContext::sql`.
 
 mod aggregates;
+mod depth;
 mod dialect;
 mod filter_pushdown;
 mod floats;
@@ -31,7 +32,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion_expr::ScalarUDF;
 
-pub use dialect::{SqlDialect, parse, parse_all};
+pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
 pub use memory::{Bounds, ResultTooLarge, within};
 

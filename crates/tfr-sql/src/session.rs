@@ -15,7 +15,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::memory::batch_bytes;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use rlimit::Resource;
+use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
 use tfr_inputs::FilesFunction;
 use tfr_inputs::stores::{StoreOptions, Stores};
@@ -34,6 +35,9 @@ const WIDE_BATCH_VALUES: usize = 1 << 20;
 
 /// Rows of a batch at least, however wide they are: it takes time to begin one.
 const LEAST_BATCH_ROWS: usize = 256;
+
+/// Bytes of stack of the engine's threads, which evaluate expressions by recursion.
+pub const WORKER_STACK: usize = 32 << 20;
 
 /// What the query may use.
 #[derive(Clone, Copy, Debug)]
@@ -73,12 +77,20 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Bytes of memory of the machine, or of the control group that this process is in, if that has less.
+/// Bytes of memory of the machine, or what the control groups that this process is in or its address space (RLIMIT_AS)
+/// leave of it.
 fn available_memory() -> Result<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
-    let group = system.cgroup_limits().map(|limits| limits.total_memory).filter(|total| *total > 0);
-    Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
+    let mut system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
+    let own = sysinfo::get_current_pid().ok().and_then(|pid| {
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, ProcessRefreshKind::nothing());
+        // The least of its group and of those around it.
+        system.process(pid)?.cgroup_limits()
+    });
+    let groups = [own, system.cgroup_limits()].into_iter().flatten().map(|limits| limits.total_memory);
+    let address_space = Resource::AS.get_soft().ok();
+    let limits = groups.chain(address_space).filter(|limit| *limit > 0);
+    Ok(limits.fold(system.total_memory(), u64::min))
 }
 
 /// A session with our formats and stores, no tables yet, that spills into the directory `spill` and gives up planning
@@ -110,11 +122,11 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features(),
     );
     let mut state = tfr_engine::within(corrected, limits.bounds())
-    // In the place of the engine's own, which also read hidden files and take null partitions for text.
-    .with_table_factories(
-        tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
-    )
-    .build();
+        // In the place of the engine's own, which also read hidden files and take null partitions for text.
+        .with_table_factories(
+            tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
+        )
+        .build();
     datafusion_tfrecord::functions::register(&mut state)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))

@@ -296,10 +296,9 @@ fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
         };
         let nanos = match column.array.data_type() {
             // As far as they fit: a range of so many days is refused anyway.
-            DataType::Date32 => column
-                .array
-                .as_primitive::<Date32Type>()
-                .unary(|days| i64::from(days).saturating_mul(NANOS_OF_DAY)),
+            DataType::Date32 => {
+                column.array.as_primitive::<Date32Type>().unary(|days| i64::from(days).saturating_mul(NANOS_OF_DAY))
+            }
             DataType::Timestamp(..) => column.array.as_primitive::<TimestampNanosecondType>().unary(|nanos| nanos),
             _ => column.array.as_primitive::<arrow::datatypes::Int64Type>().clone(),
         };

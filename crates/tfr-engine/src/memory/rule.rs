@@ -86,8 +86,7 @@ fn makes_batches(plan: &dyn ExecutionPlan) -> bool {
         || plan.downcast_ref::<LocalLimitExec>().is_some()
         || plan.downcast_ref::<UnionExec>().is_some()
         || plan.downcast_ref::<InterleaveExec>().is_some();
-    let has_one_row =
-        plan.downcast_ref::<EmptyExec>().is_some() || plan.downcast_ref::<PlaceholderRowExec>().is_some();
+    let has_one_row = plan.downcast_ref::<EmptyExec>().is_some() || plan.downcast_ref::<PlaceholderRowExec>().is_some();
     !hands_on && !has_one_row
 }
 

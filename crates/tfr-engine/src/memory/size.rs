@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray as _, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
 use arrow::compute::take;
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use arrow::error::ArrowError;
@@ -124,7 +122,9 @@ pub(super) fn varies(data_type: &DataType) -> bool {
         DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
         DataType::FixedSizeList(..) => true,
         DataType::Dictionary(_, values) => varies(values),
-        other => !other.is_primitive() && !matches!(other, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_)),
+        other => {
+            !other.is_primitive() && !matches!(other, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
+        }
     }
 }
 
@@ -193,7 +193,8 @@ fn without_unused(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
         DataType::Dictionary(..) => garbage_collect_any_dictionary(array.as_any_dictionary())?,
         data_type if data_type.is_nested() => {
             let data = array.to_data();
-            let children = data.child_data().iter().map(|child| Ok(without_unused(make_array(child.clone()))?.to_data()));
+            let children =
+                data.child_data().iter().map(|child| Ok(without_unused(make_array(child.clone()))?.to_data()));
             let children = children.collect::<Result<Vec<_>, ArrowError>>()?;
             make_array(data.into_builder().child_data(children).build()?)
         }

@@ -12,6 +12,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use csv_core::{ReadRecordResult, Reader};
 use datafusion_common::DataFusionError;
+use datafusion_tfrecord::memory::ReadBounds;
 
 use super::exact;
 use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos};
@@ -31,6 +32,8 @@ pub(super) struct Records {
     reader: Reader,
     /// The length of text at which a batch is handed on.
     batch_len: usize,
+    /// The bytes of a record for which there is memory.
+    record_bound: usize,
     delimiter: u8,
     options: Arc<CsvOptions>,
     /// How many cells a record has to have; `None` before the first.
@@ -79,6 +82,7 @@ impl Records {
         Self {
             reader,
             batch_len: MAX_BATCH_LEN,
+            record_bound: usize::MAX,
             delimiter,
             telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
@@ -99,9 +103,10 @@ impl Records {
         }
     }
 
-    /// Hands batches on at this length of text.
-    pub(super) fn with_batch_len(mut self, batch_len: usize) -> Self {
-        self.batch_len = batch_len.min(MAX_BATCH_LEN);
+    /// Keeps batches and records within what the session may take.
+    pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
+        self.batch_len = bounds.batch.min(MAX_BATCH_LEN);
+        self.record_bound = bounds.record();
         self
     }
 
@@ -247,7 +252,11 @@ impl Records {
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             // The rest of the record need not be read to know that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
-            _ if self.len - self.record.0 > self.options.record_limit => {
+            _ if self.len - self.record.0 > self.record_bound.min(self.options.record_limit) => {
+                if self.record_bound < self.options.record_limit {
+                    let (file, line) = (self.file.to_string(), self.line(self.start_line(None)));
+                    return Err(ErrorKind::LongRecord { file, line, bytes: self.record_bound as u64 }.into());
+                }
                 let limit = self.options.record_limit;
                 return Err(
                     self.unbalanced(&format!("the record is longer than {limit} bytes, as if a quote did not end"))

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use datafusion_tfrecord::memory::ReadBounds;
+
 use super::keys::{Key, Keys};
 use super::number::number_len;
 use super::tape::{Kind, Node, Place, Tape};
@@ -93,6 +95,8 @@ pub(super) struct Parser {
     pub(super) row_len: u64,
     /// The length of text at which a batch ends.
     batch_len: usize,
+    /// The bytes of a row for which there is memory.
+    row_bound: u64,
     rows_read: u64,
     /// Whether the file is one array.
     is_array: bool,
@@ -122,6 +126,7 @@ impl Parser {
             after_byte,
             row_len: 0,
             batch_len: MAX_TAPE_LEN,
+            row_bound: u64::MAX,
             rows_read: 0,
             is_array: false,
             spans_lines: false,
@@ -129,9 +134,10 @@ impl Parser {
         }
     }
 
-    /// Ends batches at this length of text.
-    pub(super) fn with_batch_len(mut self, batch_len: usize) -> Self {
-        self.batch_len = batch_len.min(MAX_TAPE_LEN);
+    /// Keeps batches and rows within what the session may take.
+    pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
+        self.batch_len = bounds.batch.min(MAX_TAPE_LEN);
+        self.row_bound = bounds.record() as u64;
         self
     }
 
@@ -198,8 +204,8 @@ impl Parser {
             };
             at += read;
             self.row_len += read as u64;
-            if self.row_len > MAX_ROW_LEN && !self.is_between_rows() {
-                return Err(self.unexpected("its end within 256 MiB", "more"));
+            if self.row_len > MAX_ROW_LEN.min(self.row_bound) && !self.is_between_rows() {
+                return Err(self.too_long());
             }
         }
         Ok(at)
@@ -565,6 +571,14 @@ impl Parser {
     /// The line of a node of the tape.
     pub(super) fn line_of(&self, node: u32) -> Line {
         self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
+    }
+
+    fn too_long(&self) -> Error {
+        if self.row_bound >= MAX_ROW_LEN {
+            return self.unexpected("its end within 256 MiB", "more");
+        }
+        let (file, line) = (self.file.to_string(), self.line_at(self.row_line));
+        ErrorKind::LongRecord { file, line, bytes: self.row_bound }.into()
     }
 
     fn unexpected(&self, expected: &str, found: &str) -> Error {

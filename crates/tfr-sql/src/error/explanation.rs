@@ -246,8 +246,12 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
-        .or_else(|| error.is::<ResultTooLarge>().then(|| Some("raise --memory-limit, or make shorter values".to_owned())))
-        .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if the file is to be trusted".to_owned())))
+        .or_else(|| {
+            error.is::<ResultTooLarge>().then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
+        })
+        .or_else(|| {
+            error.is::<PageTooLong>().then(|| Some("raise --memory-limit if the file is to be trusted".to_owned()))
+        })
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()

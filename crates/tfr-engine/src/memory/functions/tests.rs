@@ -51,5 +51,10 @@ async fn results_within_the_bound_are_computed_whatever_their_number() {
     assert_eq!(outcome(&format!("SELECT range(10, v, 5), range(v, 10, -5) {rows}")).await, Ok(64));
     // Elsewhere all results of a batch are needed at once.
     let message = outcome(&format!("SELECT max(repeat('x', 65536 + v * 0)) {rows}")).await.expect_err("an error");
-    assert!(message.ends_with("repeat in 64 rows take 4194304 bytes, more than a quarter of the memory limit of 1048576 bytes"), "{message}");
+    assert!(
+        message.ends_with(
+            "repeat in 64 rows take 4194304 bytes, more than a quarter of the memory limit of 1048576 bytes"
+        ),
+        "{message}"
+    );
 }
