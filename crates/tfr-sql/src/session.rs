@@ -11,10 +11,10 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::Findings;
-use datafusion_tfrecord::memory::batch_bytes;
+use datafusion_tfrecord::memory::{ReadBounds, batch_bytes};
 use rlimit::Resource;
 use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
@@ -35,6 +35,9 @@ const WIDE_BATCH_VALUES: usize = 1 << 20;
 
 /// Rows of a batch at least, however wide they are: it takes time to begin one.
 const LEAST_BATCH_ROWS: usize = 256;
+
+/// Rows of a batch at least, however long they are.
+const LEAST_LONG_ROWS: usize = 16;
 
 /// Bytes of stack of the engine's threads, which evaluate expressions by recursion.
 pub const WORKER_STACK: usize = 32 << 20;
@@ -137,15 +140,28 @@ pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
 }
 
-/// The context to execute a plan in. Where its rows are wide, batches have fewer of them.
+/// The context to execute a plan in. Where its rows are wide or long, batches have fewer of them.
 pub fn task_context(context: &SessionContext, plan: &dyn ExecutionPlan) -> Arc<TaskContext> {
     let state = context.state();
-    let rows = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
+    let wide = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
+    let long = (ReadBounds::of(&state).batch / longest(plan).max(1)).max(LEAST_LONG_ROWS);
+    let rows = wide.min(long);
     if rows >= state.config().batch_size() {
         return context.task_ctx();
     }
     let config = state.config().clone().with_batch_size(rows);
     Arc::new(TaskContext::from(&state).with_session_config(config))
+}
+
+/// Bytes of a row of the table whose rows are the longest, as far as files tell: all of their columns, decompressed.
+fn longest(plan: &dyn ExecutionPlan) -> usize {
+    let children = plan.children();
+    if children.is_empty() {
+        let Ok(statistics) = StatisticsContext::new().compute(plan, &StatisticsArgs::new()) else { return 0 };
+        let (bytes, rows) = (statistics.total_byte_size.get_value(), statistics.num_rows.get_value());
+        return bytes.zip(rows).and_then(|(bytes, rows)| bytes.checked_div(*rows)).unwrap_or_default();
+    }
+    children.into_iter().map(|input| longest(input.as_ref())).fold(0, usize::max)
 }
 
 /// The most values that a row of a step of the plan has, lists of any length counted as one.

@@ -288,21 +288,22 @@ fn replaced(texts: &[Column], row: usize) -> u64 {
 
 fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
     let at = |values: Int64Array, is_constant: bool| move |row: usize| values.value(if is_constant { 0 } else { row });
+    // Days are counted as such: in nanoseconds most dates do not fit.
+    let is_date = matches!(args[0].array.data_type(), DataType::Date32 | DataType::Date64);
+    let unit: u128 = if is_date { NANOS_OF_DAY.unsigned_abs().into() } else { 1 };
     let bound = |index: usize| -> Result<_> {
-        let column = match args[index].array.data_type() {
-            DataType::Date32 | DataType::Date64 => args[index].as_type(&DataType::Date32)?,
-            DataType::Timestamp(..) => args[index].as_type(&DataType::Timestamp(TimeUnit::Nanosecond, None))?,
-            _ => args[index].as_type(&DataType::Int64)?,
-        };
-        let nanos = match column.array.data_type() {
-            // As far as they fit: a range of so many days is refused anyway.
-            DataType::Date32 => {
-                column.array.as_primitive::<Date32Type>().unary(|days| i64::from(days).saturating_mul(NANOS_OF_DAY))
+        let numbers = match args[index].array.data_type() {
+            DataType::Date32 | DataType::Date64 => {
+                args[index].as_type(&DataType::Date32)?.array.as_primitive::<Date32Type>().unary(i64::from)
             }
-            DataType::Timestamp(..) => column.array.as_primitive::<TimestampNanosecondType>().unary(|nanos| nanos),
-            _ => column.array.as_primitive::<arrow::datatypes::Int64Type>().clone(),
+            DataType::Timestamp(..) => args[index]
+                .as_type(&DataType::Timestamp(TimeUnit::Nanosecond, None))?
+                .array
+                .as_primitive::<TimestampNanosecondType>()
+                .unary(|nanos| nanos),
+            _ => args[index].numbers()?.0,
         };
-        Ok(at(nanos, column.is_constant))
+        Ok(at(numbers, args[index].is_constant))
     };
     let (start, stop) = (bound(0)?, bound(1)?);
     let step: Box<dyn Fn(usize) -> i64 + 'a> = match args.get(2) {
@@ -327,7 +328,10 @@ fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
         let goes_there = if step < 0 { start >= stop } else { start <= stop };
         // The engine refuses steps of 0.
         match goes_there && step != 0 {
-            true => (start.abs_diff(stop) / step.unsigned_abs()).saturating_add(1).saturating_mul(8),
+            true => {
+                let steps = u128::from(start.abs_diff(stop)) * unit / u128::from(step.unsigned_abs());
+                u64::try_from(steps).unwrap_or(u64::MAX).saturating_add(1).saturating_mul(8)
+            }
             false => 0,
         }
     }))

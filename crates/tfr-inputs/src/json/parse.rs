@@ -1,5 +1,7 @@
 //! [`Parser`]: from pieces of a text to a [`Tape`].
 
+mod errors;
+
 use std::sync::Arc;
 
 use datafusion_tfrecord::memory::ReadBounds;
@@ -7,7 +9,8 @@ use datafusion_tfrecord::memory::ReadBounds;
 use super::keys::{Key, Keys};
 use super::number::number_len;
 use super::tape::{Kind, Node, Place, Tape};
-use crate::error::{Error, ErrorKind, Line, Result};
+use crate::error::{ErrorKind, Line, Result};
+use errors::describe;
 
 /// An object that is longer is taken for one whose end is missing.
 const MAX_ROW_LEN: u64 = 256 << 20;
@@ -571,32 +574,6 @@ impl Parser {
     /// The line of a node of the tape.
     pub(super) fn line_of(&self, node: u32) -> Line {
         self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
-    }
-
-    fn too_long(&self) -> Error {
-        if self.row_bound >= MAX_ROW_LEN {
-            return self.unexpected("its end within 256 MiB", "more");
-        }
-        let (file, line) = (self.file.to_string(), self.line_at(self.row_line));
-        ErrorKind::LongRecord { file, line, bytes: self.row_bound }.into()
-    }
-
-    fn unexpected(&self, expected: &str, found: &str) -> Error {
-        self.unexpected_at(self.here(), expected, found)
-    }
-
-    fn unexpected_at(&self, (line, character): (u64, u64), expected: &str, found: &str) -> Error {
-        let (file, line) = (self.file.to_string(), self.line_at(line));
-        ErrorKind::JsonSyntax { file, line, character, expected: expected.to_owned(), found: found.to_owned() }.into()
-    }
-}
-
-/// A byte for messages.
-fn describe(byte: u8) -> String {
-    match byte {
-        b'\n' | b'\r' => "the end of the line".to_owned(),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("byte 0x{byte:02x}"),
     }
 }
 
