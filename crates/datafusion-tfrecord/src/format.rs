@@ -30,6 +30,7 @@ use tfrecord_framing::Compression;
 
 use crate::directory::{FileNames, GuardedSource};
 use crate::error::ErrorKind;
+use crate::memory::ReadBounds;
 use crate::read::{Inferred, ReadOptions, RecordForm, TfRecordSource, infer};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
 
@@ -196,8 +197,16 @@ impl FileFormat for TfRecordFormat {
         Ok(Statistics::new_unknown(&schema))
     }
 
-    async fn create_physical_plan(&self, _: &dyn Session, config: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
-        let source = GuardedSource::new(Arc::clone(config.file_source()), self.names.clone()).with_all_filters();
+    async fn create_physical_plan(
+        &self,
+        session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let source: Arc<dyn FileSource> = match config.file_source().downcast_ref::<TfRecordSource>() {
+            Some(source) => Arc::new(source.within(ReadBounds::of(session))),
+            None => Arc::clone(config.file_source()),
+        };
+        let source = GuardedSource::new(source, self.names.clone()).with_all_filters();
         let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
         Ok(DataSourceExec::from_data_source(config))
     }

@@ -14,6 +14,7 @@
 //! | to know of doubtful values before they are published | [`Findings`] on the session's configuration |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
 //! | a directory of files as a table | [`directory`] |
+//! | how long batches may be within a memory limit | [`memory`] |
 //! | records, tensors and images in SQL | [`functions`] |
 //!
 //! Shards are staged where no reader looks and published together when the last row is on disk; see
@@ -24,6 +25,7 @@ mod error;
 mod findings;
 mod format;
 pub mod functions;
+pub mod memory;
 pub mod read;
 mod upload_stores;
 pub mod write;

@@ -12,8 +12,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::depth;
 use crate::time_zones::AtTimeZone;
 
 /// The engine's default dialect, with three corrections:
@@ -32,7 +33,29 @@ pub struct SqlDialect;
 /// # Errors
 /// If the text is not SQL.
 pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
-    DFParserBuilder::new(sql).with_dialect(&SqlDialect).build()?.parse_statements()
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+    match tokens {
+        Ok(tokens) => parse_tokens(tokens),
+        // The parser says so.
+        Err(_) => DFParserBuilder::new(sql).with_dialect(&SqlDialect).build()?.parse_statements(),
+    }
+}
+
+/// Parses statements in [`SqlDialect`].
+///
+/// # Errors
+/// If the tokens are not SQL, or nested too deep.
+pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
+    depth::check_brackets(&tokens)?;
+    let mut statements = DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build()?.parse_statements()?;
+    match depth::flatten(&mut statements) {
+        Ok(()) => Ok(statements),
+        Err(error) => {
+            // To drop them would be a recursion as deep as they are.
+            std::mem::forget(statements);
+            Err(error)
+        }
+    }
 }
 
 /// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its corrections.

@@ -6,6 +6,7 @@
 
 mod aggregates;
 mod comparable;
+mod depth;
 mod dialect;
 mod filter_pushdown;
 mod formats;
@@ -16,6 +17,7 @@ mod hidden;
 mod in_lists;
 mod interval_parts;
 mod literals;
+mod memory;
 mod null_equality;
 mod numbers;
 mod outer_joins;
@@ -38,8 +40,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion_expr::ScalarUDF;
 
-pub use dialect::{SqlDialect, parse, parse_all};
+pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
+pub use memory::{Bounds, ResultTooLarge, within};
 
 /// Installs the corrections in a session that has the engine's default features.
 ///

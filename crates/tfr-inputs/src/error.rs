@@ -284,6 +284,16 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
+    /// A record that is longer than the memory limit lets it be.
+    #[error("{file}: {line}: the record is longer than {bytes} bytes, a quarter of the memory limit")]
+    LongRecord {
+        /// The file.
+        file: String,
+        /// Where the record starts.
+        line: Line,
+        /// The most bytes that a record may have.
+        bytes: u64,
+    },
     /// A cell with a line end, though the user promised that there is none.
     #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
     LineEnd {

@@ -47,6 +47,8 @@ pub(crate) struct Part {
     pub(crate) columns: ColumnNames,
     /// How many rows a batch should have.
     pub(crate) batch_size: usize,
+    /// Bytes of records at which a batch is handed on.
+    pub(crate) batch_len: usize,
     /// Counts the bytes read.
     pub(crate) bytes_scanned: Count,
 }
@@ -127,7 +129,8 @@ impl<R: ForwardReader> FileReader for ForwardFiles<R> {
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
         let (wanted, bytes_scanned) = (scan.schema()?, scan.bytes_scanned());
-        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size: scan.batch_size, bytes_scanned }))
+        let (batch_size, batch_len) = (scan.batch_size, scan.bounds.batch);
+        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size, batch_len, bytes_scanned }))
     }
 }
 
@@ -137,6 +140,7 @@ struct ForwardOpener<R> {
     store: Arc<dyn ObjectStore>,
     wanted: SchemaRef,
     batch_size: usize,
+    batch_len: usize,
     bytes_scanned: Count,
 }
 
@@ -150,6 +154,7 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
             wanted: Arc::clone(&wanted),
             columns: self.files.columns.clone(),
             batch_size: size,
+            batch_len: self.batch_len,
             bytes_scanned: self.bytes_scanned.clone(),
         };
         let files = Arc::clone(&self.files);

@@ -57,6 +57,7 @@ pub use files::FilesFunction;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
 pub use options::InputOptions;
+pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use spec::TableSpec;
 pub use used::UsedColumns;

@@ -10,6 +10,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{self, DirectoryTable, Listing, Location, LocationText, OwnedFiles};
+use datafusion_tfrecord::memory::ReadBounds;
 use datafusion_tfrecord::{Findings, ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 
@@ -82,7 +83,9 @@ pub async fn open_locations(
     let format = match found {
         InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
         InputFormat::Csv => {
-            let format = CsvFormat::new(options.csv.clone(), names, columns).with_declared(schema.is_some());
+            let format = CsvFormat::new(options.csv.clone(), names, columns)
+                .within(ReadBounds::of(session))
+                .with_declared(schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,

@@ -11,6 +11,7 @@ mod hint;
 mod index;
 mod locate;
 mod old;
+mod pages;
 mod reader;
 mod rebased;
 mod scan;
@@ -44,6 +45,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
 use datafusion_tfrecord::Findings;
 use datafusion_tfrecord::directory::{self, FileNames, GuardedSource, Listing, ReadAhead, unreadable_field};
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
@@ -65,6 +67,8 @@ use locate::Locator;
 use reader::ReaderFactory;
 use scan::ScanCalendars;
 use units::Units;
+
+pub use pages::PageTooLong;
 
 /// How Parquet files are read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -98,12 +102,13 @@ pub(crate) async fn format(
         (None, Some("s")) => Some(TimeUnit::Second),
         (None, _) => None,
     };
+    let bound = ReadBounds::of(session).value;
     let cache = session.runtime_env().cache_manager.get_file_metadata_cache();
     let size_hint = engine.global.metadata_size_hint;
     let mut format = CheckedParquet {
         inner: ParquetFormat::default().with_options(engine),
         names: listing.names().clone(),
-        footers: Footers::new(cache, size_hint, BTreeSet::new()),
+        footers: Footers::new(cache, size_hint, bound, BTreeSet::new()),
         units: Units::new(asked, declared.clone()),
         columns,
         calendar,

@@ -16,7 +16,7 @@ use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::FileFormat;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
 use datafusion_datasource::source::DataSourceExec;
@@ -28,6 +28,7 @@ use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, Pushe
 use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, apply_expression_roots};
 use datafusion_session::Session;
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::stream::BoxStream;
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -85,6 +86,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) wanted: &'a [usize],
     /// How many rows a batch should have.
     pub(crate) batch_size: usize,
+    /// What batches and values may take.
+    pub(crate) bounds: ReadBounds,
     /// What rows of the table must pass that somebody wants. The scan need not drop any that do not.
     pub(crate) filter: Option<&'a Arc<dyn PhysicalExpr>>,
     /// Whether files are fetched over a network.
@@ -160,18 +163,20 @@ impl FileFormat for ReaderFormat {
 
     async fn create_physical_plan(
         &self,
-        _session: &dyn Session,
+        session: &dyn Session,
         config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if config.file_compression_type.is_compressed() {
             return not_impl_err!("a compression for a whole scan of {} files", self.reader.name());
         }
-        if let Some(source) = config.file_source().downcast_ref::<ReaderSource>() {
-            let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
-            let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
-            self.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
-        }
-        Ok(DataSourceExec::from_data_source(config))
+        let Some(source) = config.file_source().downcast_ref::<ReaderSource>() else {
+            return Ok(DataSourceExec::from_data_source(config));
+        };
+        let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
+        let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
+        self.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
+        let bounded = Arc::new(ReaderSource { bounds: ReadBounds::of(session), ..source.clone() });
+        Ok(DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(bounded).build()))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
@@ -180,6 +185,7 @@ impl FileFormat for ReaderFormat {
             projection: SplitProjection::unprojected(&table_schema),
             table_schema,
             batch_size: DEFAULT_BATCH_SIZE,
+            bounds: ReadBounds::default(),
             filter: None,
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -193,6 +199,7 @@ struct ReaderSource {
     table_schema: TableSchema,
     projection: SplitProjection,
     batch_size: usize,
+    bounds: ReadBounds,
     filter: Option<Arc<dyn PhysicalExpr>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -208,6 +215,7 @@ impl FileSource for ReaderSource {
             table: &self.table_schema,
             wanted: &self.projection.file_indices,
             batch_size: self.batch_size,
+            bounds: self.bounds,
             filter: self.filter.as_ref(),
             is_remote: config.object_store_url != ObjectStoreUrl::local_filesystem(),
             metrics: &self.metrics,

@@ -40,11 +40,12 @@ mod write;
 
 use std::backtrace::Backtrace;
 use std::io::Write as _;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::thread;
 
 use crate::cli::Cli;
-use crate::error::Explanation;
+use crate::error::{Error, Explanation};
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
 use crate::secrets::Secrets;
@@ -53,7 +54,21 @@ use crate::secrets::Secrets;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Bytes of stack of the thread that plans, which goes through plans by recursion. Memory is taken as it is touched; where not
+/// even so many addresses may be had, less has to do.
+const PLANNING_STACKS: [usize; 2] = [256 << 20, 32 << 20];
+
 fn main() -> ExitCode {
+    for bytes in PLANNING_STACKS {
+        if let Ok(thread) = thread::Builder::new().name("main".to_owned()).stack_size(bytes).spawn(command) {
+            // Nothing panics outside of what is caught.
+            return thread.join().unwrap_or(ExitStatus::Failed).into();
+        }
+    }
+    command().into()
+}
+
+fn command() -> ExitStatus {
     let secrets = Secrets::in_arguments(&std::env::args_os().collect::<Vec<_>>());
     let cli = match Cli::from_process() {
         Ok(cli) => cli,
@@ -61,10 +76,10 @@ fn main() -> ExitCode {
             // Help goes to standard output and is no failure; there is nobody to tell when printing fails.
             if !error.use_stderr() {
                 let _ = error.print();
-                return ExitStatus::Done.into();
+                return ExitStatus::Done;
             }
             let _ = write!(anstream::stderr(), "{}", secrets.hide(&error.render().ansi().to_string()));
-            return ExitStatus::Usage.into();
+            return ExitStatus::Usage;
         }
     };
     let printer = Printer::new(&cli.display, secrets);
@@ -73,19 +88,18 @@ fn main() -> ExitCode {
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
     // The shards of `--shards N` are all open until the last row. Where the limit cannot be raised, opening them says so.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    let done = match cli.tool {
+    let done = panic::catch_unwind(AssertUnwindSafe(|| match cli.tool {
         None => run::query(&cli.query, &printer, quit),
         Some(tool) => tool::run(tool, &printer, quit),
-    };
-    let status = match done {
+    }));
+    match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {
         Ok(status) => status,
         Err(error) if error.is_closed_pipe() => ExitStatus::Done,
         Err(error) => {
             printer.error(&Explanation::of(&error));
             if error.is_usage() { ExitStatus::Usage } else { ExitStatus::Failed }
         }
-    };
-    status.into()
+    }
 }
 
 /// Leaves at once, whatever is going on: the second Ctrl-C.

@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 
 use datafusion::error::DataFusionError;
-use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{HiveDelimiter, HiveRowFormat, Value};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use tfr_engine::SqlDialect;
+use tfr_engine::{parse_all, parse_tokens};
 use tfr_inputs::hive_text::HiveColumns;
 
 use crate::error::{Error, Result};
@@ -30,8 +30,8 @@ pub fn parse(text: &str) -> Result<VecDeque<Statement>> {
         Err(_) => (Vec::new(), Vec::new()),
     };
     let mut statements = match clauses.is_empty() {
-        true => DFParserBuilder::new(text).with_dialect(&SqlDialect).build()?.parse_statements()?,
-        false => DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build()?.parse_statements()?,
+        true => parse_all(text)?,
+        false => parse_tokens(tokens)?,
     };
     for Clause { statement, options } in clauses {
         let Some(Statement::CreateExternalTable(table)) = statements.get_mut(statement) else { continue };

@@ -41,6 +41,7 @@ pub fn query(args: &QueryArgs, printer: &Printer, kill: impl Fn(ExitStatus) + Se
     let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
+        .thread_stack_size(session::WORKER_STACK)
         .enable_all()
         .build()
         .map_err(|source| Error::Start { what: "the query's threads", source })?;

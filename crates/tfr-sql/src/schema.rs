@@ -28,6 +28,7 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
+        .thread_stack_size(session::WORKER_STACK)
         .enable_all()
         .build()
         .map_err(|source| Error::Start { what: "the threads that read", source })?;

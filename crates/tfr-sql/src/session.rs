@@ -11,10 +11,13 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::Findings;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use datafusion_tfrecord::memory::{ReadBounds, batch_bytes};
+use rlimit::Resource;
+use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
+use tfr_engine::Bounds;
 use tfr_inputs::FilesFunction;
 use tfr_inputs::stores::{StoreOptions, Stores};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,12 @@ const WIDE_BATCH_VALUES: usize = 1 << 20;
 
 /// Rows of a batch at least, however wide they are: it takes time to begin one.
 const LEAST_BATCH_ROWS: usize = 256;
+
+/// Rows of a batch at least, however long they are.
+const LEAST_LONG_ROWS: usize = 16;
+
+/// Bytes of stack of the engine's threads, which evaluate expressions by recursion.
+pub const WORKER_STACK: usize = 32 << 20;
 
 /// What the query may use.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +62,11 @@ impl Limits {
         Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
     }
 
+    /// What batches and values may take.
+    fn bounds(&self) -> Bounds {
+        Bounds { batch: batch_bytes(self.memory, self.threads.get()), value: self.memory }
+    }
+
     /// Bytes that each thread's part of a sort sets aside for merging what it spilled: all of them together a quarter of
     /// the memory, so that rows find room beside them.
     fn sort_reservation(&self) -> usize {
@@ -66,12 +80,20 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Bytes of memory of the machine, or of the control group that this process is in, if that has less.
+/// Bytes of memory of the machine, or what the control groups that this process is in or its address space (RLIMIT_AS)
+/// leave of it.
 fn available_memory() -> Result<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
-    let group = system.cgroup_limits().map(|limits| limits.total_memory).filter(|total| *total > 0);
-    Ok(group.map_or(system.total_memory(), |group| group.min(system.total_memory())))
+    let mut system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
+    let own = sysinfo::get_current_pid().ok().and_then(|pid| {
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, ProcessRefreshKind::nothing());
+        // The least of its group and of those around it.
+        system.process(pid)?.cgroup_limits()
+    });
+    let groups = [own, system.cgroup_limits()].into_iter().flatten().map(|limits| limits.total_memory);
+    let address_space = Resource::AS.get_soft().ok();
+    let limits = groups.chain(address_space).filter(|limit| *limit > 0);
+    Ok(limits.fold(system.total_memory(), u64::min))
 }
 
 /// A session with our formats and stores, no tables yet, that spills into the directory `spill` and gives up planning
@@ -99,14 +121,15 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         .with_object_store_registry(Arc::new(stores))
         .build_arc()?;
 
-    let mut state = tfr_engine::exact(
+    let corrected = tfr_engine::exact(
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features(),
-    )
-    // In the place of the engine's own, which also read hidden files and take null partitions for text.
-    .with_table_factories(
-        tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
-    )
-    .build();
+    );
+    let mut state = tfr_engine::within(corrected, limits.bounds())
+        // In the place of the engine's own, which also read hidden files and take null partitions for text.
+        .with_table_factories(
+            tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
+        )
+        .build();
     datafusion_tfrecord::functions::register(&mut state)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
@@ -117,15 +140,28 @@ pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
 }
 
-/// The context to execute a plan in. Where its rows are wide, batches have fewer of them.
+/// The context to execute a plan in. Where its rows are wide or long, batches have fewer of them.
 pub fn task_context(context: &SessionContext, plan: &dyn ExecutionPlan) -> Arc<TaskContext> {
     let state = context.state();
-    let rows = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
+    let wide = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
+    let long = (ReadBounds::of(&state).batch / longest(plan).max(1)).max(LEAST_LONG_ROWS);
+    let rows = wide.min(long);
     if rows >= state.config().batch_size() {
         return context.task_ctx();
     }
     let config = state.config().clone().with_batch_size(rows);
     Arc::new(TaskContext::from(&state).with_session_config(config))
+}
+
+/// Bytes of a row of the table whose rows are the longest, as far as files tell: all of their columns, decompressed.
+fn longest(plan: &dyn ExecutionPlan) -> usize {
+    let children = plan.children();
+    if children.is_empty() {
+        let Ok(statistics) = StatisticsContext::new().compute(plan, &StatisticsArgs::new()) else { return 0 };
+        let (bytes, rows) = (statistics.total_byte_size.get_value(), statistics.num_rows.get_value());
+        return bytes.zip(rows).and_then(|(bytes, rows)| bytes.checked_div(*rows)).unwrap_or_default();
+    }
+    children.into_iter().map(|input| longest(input.as_ref())).fold(0, usize::max)
 }
 
 /// The most values that a row of a step of the plan has, lists of any length counted as one.

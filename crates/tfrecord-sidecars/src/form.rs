@@ -43,6 +43,9 @@ pub enum SchemaForm {
     Json,
 }
 
+/// Names beyond this stand out of their column.
+const WIDEST: usize = 255;
+
 impl SchemaForm {
     /// Every form, in the order of the documentation.
     pub const ALL: &'static [Self] =
@@ -173,7 +176,7 @@ impl<'a> TableDescription<'a> {
     fn arrow(&self) -> String {
         let fields = self.mapping.schema().fields();
         let names: Vec<String> = fields.iter().map(|field| printable(field.name())).collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default().min(WIDEST);
         let line = |(name, field): (&String, &arrow_schema::FieldRef)| {
             let not_null = if field.is_nullable() { "" } else { " not null" };
             format!("{name:width$}  {}{not_null}\n", field.data_type())

@@ -28,11 +28,13 @@ impl fmt::Display for LossClass {
 /// The table that `--dry-run` prints: a line for each feature of each column, and how TensorFlow reads it back.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Cells beyond this stand out of their column.
+        const WIDEST: usize = 255;
         const HEADINGS: [&str; 6] = ["column", "type", "feature", "class", "nulls", "read with"];
         let rows: Vec<[String; 6]> = self.columns.iter().flat_map(lines).collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.chain([HEADINGS[column].len()]).max().unwrap_or_default()
+            cells.chain([HEADINGS[column].len()]).max().unwrap_or_default().min(WIDEST)
         };
         let widths: [usize; 6] = std::array::from_fn(width);
         let headings = HEADINGS.map(str::to_owned);

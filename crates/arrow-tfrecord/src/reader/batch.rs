@@ -27,17 +27,27 @@ const FILTER_PARTS: usize = 16;
 
 /// A batch ends early when its records are as long as this together, 256 MiB, or its lists of fixed size are, which take
 /// their room even where they are null.
-const MAX_BATCH_BYTES: usize = 256 << 20;
+pub(super) const MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// Fewer frames than this, and shorter ones, are gathered before they are decoded: it takes time to begin a block.
 const FEW: usize = 32;
 const SHORT: usize = 64 << 10;
+
+/// When a batch ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchSize {
+    /// The most rows.
+    pub(super) rows: usize,
+    /// Bytes of records after which there are no more rows; at most [`MAX_BATCH_BYTES`].
+    pub(super) bytes: usize,
+}
 
 /// Decodes records to batches, of which only the rows that pass a filter are made.
 #[derive(Debug)]
 pub(super) struct BatchDecoder {
     schema: SchemaRef,
     batch_size: usize,
+    batch_bytes: usize,
     step: usize,
     /// Bytes that a row takes at least.
     row_len: usize,
@@ -84,8 +94,9 @@ impl BatchDecoder {
         mapping: &Mapping,
         projection: Option<&[usize]>,
         filter: Option<RowFilter>,
-        batch_size: usize,
+        size: BatchSize,
     ) -> Result<Self> {
+        let BatchSize { rows: batch_size, bytes: batch_bytes } = size;
         check_row_len(mapping)?;
         let columns = mapping.columns().len();
         let projection = projection.map_or_else(|| (0..columns).collect(), <[usize]>::to_vec);
@@ -128,6 +139,7 @@ impl BatchDecoder {
             rest: RowDecoder::try_new(mapping, &rest)?,
             schema: projected(mapping, &projection),
             batch_size,
+            batch_bytes,
             step,
             row_len: sum(read.iter().chain(&rest).map(|column| fixed_len(&mapping.columns()[*column].data_type))),
             stages,
@@ -150,7 +162,7 @@ impl BatchDecoder {
         let room = self.batch_size.saturating_sub(self.rest.len() + self.gathered.len());
         // Which records will pass is not known, and asking about few of them is not worth it.
         let is_too_little = room < self.step && !self.stages.is_empty();
-        if is_too_little || self.bytes() >= MAX_BATCH_BYTES { 0 } else { room }
+        if is_too_little || self.bytes() >= self.batch_bytes { 0 } else { room }
     }
 
     /// Bytes of the records that became rows or may do so.
@@ -160,7 +172,7 @@ impl BatchDecoder {
 
     /// How many records are best appended now.
     pub(super) fn step(&self) -> usize {
-        let fitting = MAX_BATCH_BYTES.saturating_sub(self.bytes()) / self.row_len;
+        let fitting = self.batch_bytes.saturating_sub(self.bytes()) / self.row_len;
         self.capacity().min(self.step).min(fitting.max(1))
     }
 
@@ -176,7 +188,7 @@ impl BatchDecoder {
                 let payload = start + payload.start..start + payload.end;
                 Record { payload, position }
             }));
-            let are_enough = self.gathered.len() >= self.step || self.bytes() >= MAX_BATCH_BYTES;
+            let are_enough = self.gathered.len() >= self.step || self.bytes() >= self.batch_bytes;
             return if are_enough { self.append_gathered() } else { Ok(()) };
         }
         self.append_gathered()?;

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use tfrecord_framing::{Compression, CrcPolicy, RecordDecoder};
 
-use super::batch::BatchDecoder;
+use super::batch::{BatchDecoder, BatchSize, MAX_BATCH_BYTES};
 use super::decoder::Decoder;
 use super::filter::RowFilter;
 use crate::error::Result;
@@ -45,6 +45,7 @@ pub struct ReaderBuilder {
     mapping: MappingOptions,
     projection: Option<Vec<usize>>,
     batch_size: usize,
+    batch_bytes: usize,
     compression: Option<Compression>,
     crc: CrcPolicy,
     filter: Option<RowFilter>,
@@ -59,6 +60,7 @@ impl ReaderBuilder {
             mapping: MappingOptions::default(),
             projection: None,
             batch_size: BATCH_SIZE,
+            batch_bytes: MAX_BATCH_BYTES,
             compression: None,
             crc: CrcPolicy::default(),
             filter: None,
@@ -97,6 +99,13 @@ impl ReaderBuilder {
     #[must_use]
     pub fn with_batch_size(mut self, batch_size: usize) -> Self {
         self.batch_size = batch_size.max(1);
+        self
+    }
+
+    /// Ends a batch when its records are as long as this together: 256 MiB unless told otherwise, which is the most.
+    #[must_use]
+    pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes.clamp(1, MAX_BATCH_BYTES);
         self
     }
 
@@ -141,7 +150,8 @@ impl ReaderBuilder {
     pub fn build_decoder_over(self, framing: RecordDecoder) -> Result<Decoder> {
         // What was lost on the way out is lost; there is nothing to refuse any more.
         let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
-        let batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, self.batch_size)?;
+        let size = BatchSize { rows: self.batch_size, bytes: self.batch_bytes };
+        let batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, size)?;
         Ok(Decoder::new(framing, batches))
     }
 }

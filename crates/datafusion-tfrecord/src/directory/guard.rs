@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
 use async_trait::async_trait;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfig;
@@ -22,7 +22,8 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_execution::object_store::ObjectStoreUrl;
-use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::ScalarFunctionExpr;
+use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
@@ -38,6 +39,9 @@ use super::adapter::UnfitInColumn;
 use super::error::ErrorKind;
 use super::location::FileNames;
 use super::read_ahead::ReadAhead;
+
+/// The function that takes a field of a struct.
+const FIELD_ACCESS: &str = "get_field";
 
 /// Finds out more about a failure to read rows of a file than the reader of its format reports.
 #[async_trait]
@@ -242,6 +246,15 @@ impl FileSource for GuardedSource {
     }
 
     fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let output = match self.inner.projection() {
+            Some(current) => current.project_schema(self.table_schema().table_schema())?,
+            None => self.table_schema().table_schema().as_ref().clone(),
+        };
+        for projected in projection.iter() {
+            if computes_long_values(&projected.expr, &output)? {
+                return Ok(None);
+            }
+        }
         let rewritten = match (self.rewrite, self.inner.projection()) {
             (Some(rewrite), Some(current)) => {
                 let schema = self.table_schema().table_schema();
@@ -259,6 +272,20 @@ impl FileSource for GuardedSource {
     ) -> Result<TreeNodeRecursion> {
         self.inner.apply_expressions(f)
     }
+}
+
+/// Whether an expression computes values of no fixed length, so that its batches are to be cut before: whoever reads a file
+/// shares long values among rows, and makes batches by their number.
+fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<bool> {
+    let mut computes = false;
+    expr.apply(|expr| {
+        let hands_on = expr.is::<Column>()
+            || expr.is::<Literal>()
+            || expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == FIELD_ACCESS);
+        computes |= !hands_on && !expr.data_type(input)?.is_primitive() && expr.data_type(input)? != DataType::Boolean;
+        Ok(if computes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(computes)
 }
 
 /// Whether the filter depends on a column with floating point numbers.

@@ -29,6 +29,7 @@ use super::options::ReadOptions;
 use super::split::divide;
 use super::types::ColumnOrigin;
 use crate::directory::FileNames;
+use crate::memory::ReadBounds;
 
 /// The engine's batch size before it says otherwise.
 const DEFAULT_BATCH_SIZE: usize = 8192;
@@ -47,6 +48,7 @@ pub struct TfRecordSource {
     /// Over `table_schema`. A row that one of them does not let pass is left out.
     filters: Vec<Arc<dyn PhysicalExpr>>,
     batch_size: usize,
+    bounds: ReadBounds,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -93,8 +95,14 @@ impl TfRecordSource {
             table_schema,
             filters: Vec::new(),
             batch_size: DEFAULT_BATCH_SIZE,
+            bounds: ReadBounds::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same source with batches within these bounds.
+    pub(crate) fn within(&self, bounds: ReadBounds) -> Self {
+        Self { bounds, ..self.clone() }
     }
 
     /// How many rows are read at most, where that is how many records are, too.
@@ -123,7 +131,8 @@ impl FileSource for TfRecordSource {
         let mut reader = ReaderBuilder::new(Arc::clone(decoded))
             .with_mapping(mapping.clone())
             .with_projection(self.projection.file_indices.clone())
-            .with_batch_size(batch_size);
+            .with_batch_size(batch_size)
+            .with_batch_bytes(self.bounds.batch);
         if let Some(filter) = row_filter(&self.filters, file_schema)? {
             reader = reader.with_row_filter(filter);
         }

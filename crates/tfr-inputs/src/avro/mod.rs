@@ -50,9 +50,6 @@ use crate::reader::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::promoted;
 
-/// How many bytes of records are made one batch at most.
-const MAX_BATCH_LEN: usize = 64 << 20;
-
 /// How many records that take no bytes are in a block at most.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
@@ -189,7 +186,7 @@ impl Records {
 
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let (mut rows, mut len) = (0, 0);
-        while rows < self.part.batch_size && len < MAX_BATCH_LEN {
+        while rows < self.part.batch_size && len < self.part.batch_len {
             let Some((block, position, left)) = &mut self.block else {
                 let before = self.container.position();
                 if before >= self.part.range.end {

@@ -12,6 +12,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 use csv_core::{ReadRecordResult, Reader};
 use datafusion_common::DataFusionError;
+use datafusion_tfrecord::memory::ReadBounds;
 
 use super::exact;
 use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos};
@@ -19,7 +20,7 @@ use super::options::CsvOptions;
 use super::preamble::Start;
 use crate::error::{Error, ErrorKind, Line, Result};
 
-/// A batch is handed on early when its text reaches this length.
+/// A batch is handed on early when its text reaches this length, unless it is told to be shorter.
 const MAX_BATCH_LEN: usize = 64 << 20;
 
 /// The first characters of a cell that a message shows.
@@ -29,6 +30,10 @@ const SHOWN_CHARS: usize = 60;
 pub(super) struct Records {
     file: Arc<str>,
     reader: Reader,
+    /// The length of text at which a batch is handed on.
+    batch_len: usize,
+    /// The bytes of a record for which there is memory.
+    record_bound: usize,
     delimiter: u8,
     options: Arc<CsvOptions>,
     /// How many cells a record has to have; `None` before the first.
@@ -76,6 +81,8 @@ impl Records {
         reader.set_line(start.lines + 1);
         Self {
             reader,
+            batch_len: MAX_BATCH_LEN,
+            record_bound: usize::MAX,
             delimiter,
             telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
@@ -96,6 +103,13 @@ impl Records {
         }
     }
 
+    /// Keeps batches and records within what the session may take.
+    pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
+        self.batch_len = bounds.batch.min(MAX_BATCH_LEN);
+        self.record_bound = bounds.record();
+        self
+    }
+
     /// How many whole records are held.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
@@ -103,7 +117,7 @@ impl Records {
 
     /// Whether the records held should be taken before more are read.
     pub(super) fn is_full(&self, max_records: usize) -> bool {
-        self.len() >= max_records || self.record.0 >= MAX_BATCH_LEN
+        self.len() >= max_records || self.record.0 >= self.batch_len
     }
 
     /// Reads from `input`, which is not empty, until it is used up or there are `max_records`; returns how much it read.
@@ -238,7 +252,11 @@ impl Records {
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             // The rest of the record need not be read to know that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
-            _ if self.len - self.record.0 > self.options.record_limit => {
+            _ if self.len - self.record.0 > self.record_bound.min(self.options.record_limit) => {
+                if self.record_bound < self.options.record_limit {
+                    let (file, line) = (self.file.to_string(), self.line(self.start_line(None)));
+                    return Err(ErrorKind::LongRecord { file, line, bytes: self.record_bound as u64 }.into());
+                }
                 let limit = self.options.record_limit;
                 return Err(
                     self.unbalanced(&format!("the record is longer than {limit} bytes, as if a quote did not end"))

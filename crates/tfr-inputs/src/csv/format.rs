@@ -10,6 +10,7 @@ use datafusion_common::Result;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::{FileNames, warn_of_names_by_case};
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -31,12 +32,19 @@ pub(crate) struct CsvFormat {
     names: FileNames,
     columns: ColumnNames,
     declared: bool,
+    bounds: ReadBounds,
 }
 
 impl CsvFormat {
     /// Files in this dialect, named in messages as `names` says, whose columns the table calls as `columns` says.
     pub(crate) fn new(options: CsvOptions, names: FileNames, columns: ColumnNames) -> Self {
-        Self { options: Arc::new(options), names, columns, declared: false }
+        Self { options: Arc::new(options), names, columns, declared: false, bounds: ReadBounds::default() }
+    }
+
+    /// Keeps records that show the columns within these bounds.
+    pub(crate) fn within(mut self, bounds: ReadBounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// Whether the user declared the columns. If so, cells are cast to their types; if not, they must be written as
@@ -58,7 +66,7 @@ impl CsvFormat {
         let text = text::text(&name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
         let (text, start) = preamble::start(text, options).await?;
         let mut text = source::trimmed(text, options, options.delimiter_for(&name, start.delimiter));
-        let mut records = Records::new(name, options, None, start);
+        let mut records = Records::new(name, options, None, start).within(self.bounds);
         let mut inference = Inference::new(options);
         while !inference.is_done() {
             match text.try_next().await? {

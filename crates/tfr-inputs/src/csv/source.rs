@@ -11,6 +11,7 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use datafusion_tfrecord::directory::{self, FileNames};
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -38,6 +39,7 @@ pub(super) struct CsvOpener {
     /// The columns wanted, as indices into `file_schema`.
     wanted: Vec<usize>,
     batch_size: usize,
+    bounds: ReadBounds,
     bytes_scanned: Count,
 }
 
@@ -75,6 +77,7 @@ impl CsvOpener {
             path_columns: scan.table.table_partition_cols().to_vec(),
             wanted: scan.wanted.to_vec(),
             batch_size: scan.batch_size,
+            bounds: scan.bounds,
             bytes_scanned: scan.bytes_scanned(),
         }
     }
@@ -92,7 +95,7 @@ impl CsvOpener {
             return Ok(Some(Opened { text, start: Start { after_byte, ..Start::default() }, header: None }));
         }
         // What the file begins with holds for all of its parts.
-        let (header, start) = read_header(&self.store, &file.object_meta, name, options).await?;
+        let (header, start) = read_header(&self.store, &file.object_meta, name, options, self.bounds).await?;
         let start = Start { lines: 0, after_byte, ..start };
         Ok(Some(Opened { text, start, header: options.header.then_some(header) }))
     }
@@ -108,7 +111,7 @@ impl CsvOpener {
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());
         let mut batches = Batches {
-            records: Records::new(Arc::clone(&file), &self.options, width, start),
+            records: Records::new(Arc::clone(&file), &self.options, width, start).within(self.bounds),
             text: trimmed(text, &self.options, self.options.delimiter_for(&file, start.delimiter)),
             file,
             opener: self.clone(),
@@ -254,12 +257,13 @@ async fn read_header(
     meta: &ObjectMeta,
     name: &str,
     options: &Arc<CsvOptions>,
+    bounds: ReadBounds,
 ) -> Result<(Vec<String>, Start), Error> {
     let bytes = text::bytes(store, meta, name, 0..meta.size).await?;
     let text = text::text(name, InputFormat::Csv, bytes, options.compression, options.encoding).await?;
     let (text, start) = preamble::start(text, options).await?;
     let mut text = trimmed(text, options, options.delimiter_for(name, start.delimiter));
-    let mut records = Records::new(name.into(), options, None, start);
+    let mut records = Records::new(name.into(), options, None, start).within(bounds);
     while records.len() == 0 {
         match text.try_next().await? {
             Some(piece) if piece.is_empty() => {}

@@ -38,6 +38,7 @@ impl Error {
             ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are no text") => Some(
                 "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
             ),
+            ErrorKind::LongRecord { .. } => Some("raise --memory-limit".to_owned()),
             ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
             ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
             | ErrorKind::JsonValue { column, expected, found, declared: true, .. }

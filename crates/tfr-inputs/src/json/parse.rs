@@ -1,11 +1,16 @@
 //! [`Parser`]: from pieces of a text to a [`Tape`].
 
+mod errors;
+
 use std::sync::Arc;
+
+use datafusion_tfrecord::memory::ReadBounds;
 
 use super::keys::{Key, Keys};
 use super::number::number_len;
 use super::tape::{Kind, Node, Place, Tape};
-use crate::error::{Error, ErrorKind, Line, Result};
+use crate::error::{ErrorKind, Line, Result};
+use errors::describe;
 
 /// An object that is longer is taken for one whose end is missing.
 const MAX_ROW_LEN: u64 = 256 << 20;
@@ -91,6 +96,10 @@ pub(super) struct Parser {
     after_byte: Option<u64>,
     /// Bytes of the row being read.
     pub(super) row_len: u64,
+    /// The length of text at which a batch ends.
+    batch_len: usize,
+    /// The bytes of a row for which there is memory.
+    row_bound: u64,
     rows_read: u64,
     /// Whether the file is one array.
     is_array: bool,
@@ -119,11 +128,20 @@ impl Parser {
             tape_line: 1,
             after_byte,
             row_len: 0,
+            batch_len: MAX_TAPE_LEN,
+            row_bound: u64::MAX,
             rows_read: 0,
             is_array: false,
             spans_lines: false,
             row_line: 0,
         }
+    }
+
+    /// Keeps batches and rows within what the session may take.
+    pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
+        self.batch_len = bounds.batch.min(MAX_TAPE_LEN);
+        self.row_bound = bounds.record() as u64;
+        self
     }
 
     /// The rows held.
@@ -144,7 +162,8 @@ impl Parser {
     /// Whether so many rows are held, or as much text as is good for one batch.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         let tape = &self.tape;
-        let is_long = tape.text.len() >= MAX_TAPE_LEN || tape.nodes.len() >= MAX_TAPE_VALUES;
+        let values = self.batch_len.div_ceil(MAX_TAPE_LEN / MAX_TAPE_VALUES);
+        let is_long = tape.text.len() >= self.batch_len || tape.nodes.len() >= values;
         self.is_between_rows() && (tape.rows.len() >= rows || is_long)
     }
 
@@ -188,8 +207,8 @@ impl Parser {
             };
             at += read;
             self.row_len += read as u64;
-            if self.row_len > MAX_ROW_LEN && !self.is_between_rows() {
-                return Err(self.unexpected("its end within 256 MiB", "more"));
+            if self.row_len > MAX_ROW_LEN.min(self.row_bound) && !self.is_between_rows() {
+                return Err(self.too_long());
             }
         }
         Ok(at)
@@ -555,24 +574,6 @@ impl Parser {
     /// The line of a node of the tape.
     pub(super) fn line_of(&self, node: u32) -> Line {
         self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
-    }
-
-    fn unexpected(&self, expected: &str, found: &str) -> Error {
-        self.unexpected_at(self.here(), expected, found)
-    }
-
-    fn unexpected_at(&self, (line, character): (u64, u64), expected: &str, found: &str) -> Error {
-        let (file, line) = (self.file.to_string(), self.line_at(line));
-        ErrorKind::JsonSyntax { file, line, character, expected: expected.to_owned(), found: found.to_owned() }.into()
-    }
-}
-
-/// A byte for messages.
-fn describe(byte: u8) -> String {
-    match byte {
-        b'\n' | b'\r' => "the end of the line".to_owned(),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("byte 0x{byte:02x}"),
     }
 }
 

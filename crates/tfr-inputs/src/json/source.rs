@@ -10,6 +10,7 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
@@ -48,6 +49,7 @@ pub(super) struct JsonOpener {
     /// The columns wanted.
     schema: SchemaRef,
     batch_size: usize,
+    bounds: ReadBounds,
     bytes_scanned: Count,
 }
 
@@ -74,6 +76,7 @@ impl JsonOpener {
             keys: Arc::new(Keys::new(&columns, scan.wanted, in_path, declared, column_names.clone())),
             schema,
             batch_size: scan.batch_size.min(MAX_BATCH_VALUES / values.max(1)).max(1),
+            bounds: scan.bounds,
             bytes_scanned: scan.bytes_scanned(),
         })
     }
@@ -91,7 +94,7 @@ impl FileOpener for JsonOpener {
             // The first part of several, too, must end where an object does.
             let is_first = file.range.as_ref().is_some_and(|range| (range.end as u64) < file.object_meta.size);
             let after_byte = part.after_byte.or(is_first.then_some(0));
-            let parser = Parser::new(name, Some(Arc::clone(&opener.keys)), after_byte);
+            let parser = Parser::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
             let batches = Batches { opener, parser, text: part.text, piece: Bytes::new() };
             let batches = futures::stream::try_unfold(Some(batches), |batches| async {
                 let Some(mut batches) = batches else { return Ok(None) };

@@ -25,6 +25,7 @@ use parquet::file::metadata::{
 use super::hint::with_hint;
 use super::index::with_index;
 use super::old::{with_dictionary_headers, with_possible_dictionaries};
+use super::pages::PageSizes;
 use super::schema::{Layout, Leaf};
 use super::statistics::without_meaningless;
 use super::thrift;
@@ -44,6 +45,16 @@ pub(super) struct Footer {
     pub(super) unreadable: HashMap<String, String>,
     /// The names of all columns in their order, also of those without leaves.
     pub(super) columns: Vec<String>,
+    /// What is checked of pages before they are decompressed.
+    pages: PageSizes,
+}
+
+impl Footer {
+    /// Bytes that were fetched from `start` on, unless a page in them is too long.
+    pub(super) fn checked(&self, start: u64, bytes: Bytes) -> Result<Bytes> {
+        self.pages.check(&self.metadata, start, &bytes)?;
+        Ok(bytes)
+    }
 }
 
 impl FileMetadata for Footer {
@@ -65,6 +76,8 @@ impl FileMetadata for Footer {
 pub(super) struct Footers {
     cache: Arc<FileMetadataCache>,
     size_hint: Option<usize>,
+    /// Bytes of a page at most.
+    page_bound: u64,
     /// The columns, as the files name them, whose texts are handed out as bytes.
     as_bytes: Arc<BTreeSet<String>>,
 }
@@ -87,8 +100,13 @@ impl FileMetadata for Cached {
 }
 
 impl Footers {
-    pub(super) fn new(cache: Arc<FileMetadataCache>, size_hint: Option<usize>, as_bytes: BTreeSet<String>) -> Self {
-        Self { cache, size_hint, as_bytes: Arc::new(as_bytes) }
+    pub(super) fn new(
+        cache: Arc<FileMetadataCache>,
+        size_hint: Option<usize>,
+        page_bound: u64,
+        as_bytes: BTreeSet<String>,
+    ) -> Self {
+        Self { cache, size_hint, page_bound, as_bytes: Arc::new(as_bytes) }
     }
 
     /// The same files with texts of these columns as bytes.
@@ -143,6 +161,7 @@ impl Footers {
         let mut unreadable = layout.unreadable;
         let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
         Ok(Footer {
+            pages: PageSizes::new(&metadata, self.page_bound),
             metadata: Arc::new(metadata),
             schema,
             leaves: layout.leaves,

@@ -54,11 +54,23 @@ struct ScanReader {
 
 impl AsyncFileReader for ScanReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        self.inner.get_bytes(range)
+        async move {
+            let start = range.start;
+            let bytes = self.inner.get_bytes(range).await?;
+            let footer = self.footers.get(self.store.as_ref(), &self.meta).await?;
+            footer.checked(start, bytes)
+        }
+        .boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
-        self.inner.get_byte_ranges(ranges)
+        async move {
+            let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+            let pieces = self.inner.get_byte_ranges(ranges).await?;
+            let footer = self.footers.get(self.store.as_ref(), &self.meta).await?;
+            starts.into_iter().zip(pieces).map(|(start, bytes)| footer.checked(start, bytes)).collect()
+        }
+        .boxed()
     }
 
     fn get_metadata<'a>(
@@ -78,13 +90,22 @@ struct FileReader {
 
 impl AsyncFileReader for FileReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        let read = async move { self.store.get_range(&self.meta.location, range).await };
-        read.map(|read| read.map_err(|error| ParquetError::External(error.into()))).boxed()
+        async move {
+            let start = range.start;
+            let read = self.store.get_range(&self.meta.location, range).await;
+            self.footer.checked(start, read.map_err(|error| ParquetError::External(error.into()))?)
+        }
+        .boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
-        let read = async move { self.store.get_ranges(&self.meta.location, &ranges).await };
-        read.map(|read| read.map_err(|error| ParquetError::External(error.into()))).boxed()
+        async move {
+            let read = self.store.get_ranges(&self.meta.location, &ranges).await;
+            let pieces = read.map_err(|error| ParquetError::External(error.into()))?;
+            let starts = ranges.iter().map(|range| range.start);
+            starts.zip(pieces).map(|(start, bytes)| self.footer.checked(start, bytes)).collect()
+        }
+        .boxed()
     }
 
     fn get_metadata<'a>(

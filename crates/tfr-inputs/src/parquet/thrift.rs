@@ -86,6 +86,36 @@ pub(super) fn header_length(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len() - reader.bytes.len())
 }
 
+/// The header of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageHeader {
+    /// Bytes of the header itself.
+    pub(super) length: usize,
+    /// Bytes of the page as they are stored.
+    pub(super) stored: u64,
+    /// Bytes of the page once it is decompressed.
+    pub(super) decompressed: u64,
+}
+
+/// The header of the page that begins with `bytes`.
+pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
+    let mut reader = Reader { bytes };
+    let (mut stored, mut decompressed) = (None, None);
+    let mut last = 0;
+    while let Some((id, kind)) = reader.field(&mut last)? {
+        match (id, kind) {
+            (2, I32) => decompressed = Some(reader.number()?),
+            (3, I32) => stored = Some(reader.number()?),
+            (_, kind) => reader.skip(kind, 0)?,
+        }
+    }
+    Some(PageHeader {
+        length: bytes.len() - reader.bytes.len(),
+        stored: u64::try_from(stored?).ok()?,
+        decompressed: u64::try_from(decompressed?).ok()?,
+    })
+}
+
 /// A footer with this schema and without rows.
 pub(super) fn footer_of(elements: &[Element]) -> Vec<u8> {
     let mut writer = Writer::default();

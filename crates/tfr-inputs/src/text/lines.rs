@@ -15,12 +15,20 @@ pub(crate) struct Lines {
     /// The last line ended with CR, which may be the first half of CR LF.
     after_cr: bool,
     next: Line,
+    /// The bytes of a line for which there is memory.
+    bound: usize,
 }
 
 impl Lines {
     /// Lines of `file` from its start or from the first one after `after_byte`.
     pub(crate) fn new(file: Arc<str>, after_byte: Option<u64>) -> Self {
-        Self { file, rest: Vec::new(), after_cr: false, next: Line { number: 1, after_byte } }
+        Self { file, rest: Vec::new(), after_cr: false, next: Line { number: 1, after_byte }, bound: usize::MAX }
+    }
+
+    /// Refuses lines of more bytes.
+    pub(crate) fn within(mut self, bound: usize) -> Self {
+        self.bound = bound;
+        self
     }
 
     /// Hands the lines that end in `piece` to `take`, without their ends, until it answers that it has enough. Returns
@@ -37,7 +45,16 @@ impl Lines {
                 continue;
             }
             let end = memchr::memchr2(b'\n', b'\r', next);
-            if self.rest.len() + end.unwrap_or(next.len()) > MAX_LINE_LEN {
+            let len = self.rest.len() + end.unwrap_or(next.len());
+            if len > self.bound {
+                return Err(ErrorKind::LongRecord {
+                    file: self.file.to_string(),
+                    line: self.next,
+                    bytes: self.bound as u64,
+                }
+                .into());
+            }
+            if len > MAX_LINE_LEN {
                 let reason = "the line is longer than 256 MiB".to_owned();
                 let (file, line) = (self.file.to_string(), self.next);
                 return Err(ErrorKind::Malformed { file, line, byte: None, reason }.into());

@@ -14,6 +14,7 @@ use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use datafusion_tfrecord::directory::FileNames;
+use datafusion_tfrecord::memory::ReadBounds;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -22,9 +23,6 @@ use super::part::{Layout, part};
 use super::{TextStream, bytes, text};
 use crate::error::{Error, Line};
 use crate::reader::{FileReader, Scan};
-
-/// A batch is handed on early when it holds about this much.
-const MAX_BATCH_LEN: usize = 64 << 20;
 
 /// A format that has a row a line.
 pub(crate) trait LineFormat: fmt::Debug + Send + Sync + 'static {
@@ -92,13 +90,18 @@ impl LineFiles {
         Self { format: Arc::new(format), names }
     }
 
-    async fn infer_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<SchemaRef, Error> {
+    async fn infer_file(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        file: &ObjectMeta,
+        bound: usize,
+    ) -> Result<SchemaRef, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let Layout { format, compression, encoding, .. } = self.format.layout();
         let bytes = bytes(store, file, &name, 0..file.size).await?;
         let mut text = text(&name, format, bytes, compression, encoding).await?;
         let mut inference = self.format.inference(Arc::clone(&name));
-        let mut lines = Lines::new(name, None);
+        let mut lines = Lines::new(name, None).within(bound);
         let mut header = self.format.margins().header;
         let mut wants_more = true;
         let mut look = |line: &[u8], at| {
@@ -137,12 +140,12 @@ impl FileReader for LineFiles {
     /// The columns of the first file: a table asks for one file after the other.
     async fn schema(
         &self,
-        _session: &dyn Session,
+        session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         match files.first() {
-            Some(file) => Ok(self.infer_file(store, file).await?),
+            Some(file) => Ok(self.infer_file(store, file, ReadBounds::of(session).record()).await?),
             None => Ok(self.format.inference("".into()).schema()?),
         }
     }
@@ -155,6 +158,7 @@ impl FileReader for LineFiles {
             table_schema: scan.table.clone(),
             wanted: scan.wanted.to_vec(),
             batch_size: scan.batch_size,
+            bounds: scan.bounds,
             bytes_scanned: scan.bytes_scanned(),
             odd_cells: scan.counter("odd_cells"),
         }))
@@ -171,6 +175,7 @@ struct LineOpener {
     /// The columns wanted, as indices into those of the files.
     wanted: Vec<usize>,
     batch_size: usize,
+    bounds: ReadBounds,
     bytes_scanned: Count,
     odd_cells: Count,
 }
@@ -189,8 +194,13 @@ impl FileOpener for LineOpener {
                         &opener.wanted,
                         opener.odd_cells.clone(),
                     )?;
-                    let lines = Lines::new(name, part.after_byte);
-                    let feed = Feed { rows, margins: opener.format.margins(), held: VecDeque::new() };
+                    let lines = Lines::new(name, part.after_byte).within(opener.bounds.record());
+                    let feed = Feed {
+                        rows,
+                        margins: opener.format.margins(),
+                        held: VecDeque::new(),
+                        batch_len: opener.bounds.batch,
+                    };
                     let batches =
                         Batches { text: part.text, piece: Bytes::new(), lines, feed, batch_size: opener.batch_size };
                     Ok(batches.stream().boxed())
@@ -251,6 +261,8 @@ struct Feed {
     margins: Margins,
     /// The last lines so far, which may be those at the end.
     held: VecDeque<(Vec<u8>, Line)>,
+    /// A batch is handed on early when it holds about this much.
+    batch_len: usize,
 }
 
 impl Feed {
@@ -274,6 +286,6 @@ impl Feed {
     }
 
     fn is_full(&self, batch_size: usize) -> bool {
-        self.rows.len() >= batch_size || self.rows.size() >= MAX_BATCH_LEN
+        self.rows.len() >= batch_size || self.rows.size() >= self.batch_len
     }
 }

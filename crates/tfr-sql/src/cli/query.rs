@@ -271,7 +271,9 @@ pub struct Resources {
     ///
     /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash joins
     /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At least
-    /// 8MiB; big sorts over several files want 32MiB for each thread.
+    /// 8MiB; big sorts over several files want 32MiB for each thread. Batches are cut so that they stay within it, and single
+    /// values that cannot are an error. The default is a share of the least of the machine's memory, what the control
+    /// groups allow, and RLIMIT_AS.
     #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     pub memory_limit: Option<NonZeroU64>,
 

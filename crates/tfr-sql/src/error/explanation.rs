@@ -16,7 +16,8 @@ use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::{directory, functions};
-use tfr_inputs::stores;
+use tfr_engine::ResultTooLarge;
+use tfr_inputs::{PageTooLong, stores};
 
 use super::table_formats::way_out;
 use super::{Error, foreign, listed, quoted};
@@ -245,6 +246,12 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
+        .or_else(|| {
+            error.is::<ResultTooLarge>().then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
+        })
+        .or_else(|| {
+            error.is::<PageTooLong>().then(|| Some("raise --memory-limit if the file is to be trusted".to_owned()))
+        })
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()

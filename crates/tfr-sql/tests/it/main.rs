@@ -8,6 +8,7 @@ mod feature_names;
 mod help;
 mod limits;
 mod mapping;
+mod memory;
 mod names;
 mod print;
 mod read;

@@ -1,0 +1,234 @@
+//! How deep a statement may be nested.
+//!
+//! The parser reads a chain of operators in a loop, to a tree as deep as the chain is long. All that comes after goes through it by
+//! recursion, and computes types of operands again at every level. Chains of AND and OR, which programs write with thousands of
+//! terms, become trees that are as deep as their logarithm. Everything else has a limit.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Value, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Levels of expressions, terms of a set operation, and joins of a query.
+const MAX_DEPTH: usize = 1_000;
+
+/// Levels of parentheses, brackets and types. The parser has a limit of its own for expressions, which is lower.
+const MAX_BRACKETS: usize = 250;
+
+/// A chain of AND or OR is made a balanced tree from this length on.
+const LONG_CHAIN: usize = 16;
+
+/// Refuses tokens that the parser would go through by recursion without a limit: those of nested types.
+pub fn check_brackets(tokens: &[TokenWithSpan]) -> Result<()> {
+    let (mut depth, mut types) = (0_usize, 0_usize);
+    let mut before = Keyword::NoKeyword;
+    for TokenWithSpan { token, .. } in tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))) {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+            Token::Lt if matches!(before, Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP) => types += 1,
+            Token::Gt => types = types.saturating_sub(1),
+            Token::ShiftRight => types = types.saturating_sub(2),
+            Token::SemiColon => (depth, types) = (0, 0),
+            _ => {}
+        }
+        before = if let Token::Word(word) = token { word.keyword } else { Keyword::NoKeyword };
+        if depth + types > MAX_BRACKETS {
+            let what = if types > depth { "types" } else { "parentheses" };
+            return Err(too_deep(&format!("{what} are nested"), MAX_BRACKETS));
+        }
+    }
+    Ok(())
+}
+
+/// Makes long chains of AND and OR balanced trees, and refuses other statements that are nested too deep.
+pub fn flatten(statements: &mut VecDeque<Statement>) -> Result<()> {
+    let mut flattening = Flattening::default();
+    for statement in statements {
+        if let ControlFlow::Break(what) = visit(statement, &mut flattening) {
+            return Err(too_deep(what, MAX_DEPTH));
+        }
+    }
+    Ok(())
+}
+
+fn too_deep(what: &str, limit: usize) -> DataFusionError {
+    DataFusionError::Plan(format!("the query is too long: {what} more than {limit} levels deep"))
+}
+
+fn visit(statement: &mut Statement, flattening: &mut Flattening) -> ControlFlow<&'static str> {
+    match statement {
+        Statement::Statement(statement) => statement.visit(flattening),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(flattening),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => visit(&mut explain.statement, flattening),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+#[derive(Default)]
+struct Flattening {
+    depth: usize,
+}
+
+impl VisitorMut for Flattening {
+    type Break = &'static str;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        let mut body = query.body.as_ref();
+        let mut terms = 0;
+        while let SetExpr::SetOperation { left, .. } = body {
+            body = left.as_ref();
+            terms += 1;
+        }
+        if terms > MAX_DEPTH {
+            return ControlFlow::Break("set operations such as UNION ALL are nested");
+        }
+        let joins = |select: &SetExpr| match select {
+            SetExpr::Select(select) => select.from.iter().map(|from| from.joins.len() + 1).sum(),
+            _ => 0,
+        };
+        match joins(body) > MAX_DEPTH {
+            true => ControlFlow::Break("joins are nested"),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Self::Break> {
+        match table {
+            TableFactor::NestedJoin { table_with_joins, .. } if table_with_joins.joins.len() > MAX_DEPTH => {
+                ControlFlow::Break("joins are nested")
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        balance(expr);
+        self.depth += 1;
+        match self.depth > MAX_DEPTH {
+            true => ControlFlow::Break("expressions are nested"),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<Self::Break> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Makes a long chain of AND or OR a tree with the same terms in the same order.
+fn balance(expr: &mut Expr) {
+    let Expr::BinaryOp { op, .. } = expr else { return };
+    let chain = op.clone();
+    if !matches!(chain, BinaryOperator::And | BinaryOperator::Or) || length(expr, &chain) < LONG_CHAIN {
+        return;
+    }
+    // From the last term to the first.
+    let mut terms = Vec::new();
+    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
+    loop {
+        match rest {
+            Expr::BinaryOp { left, op, right } if op == chain => {
+                terms.push(*right);
+                rest = *left;
+            }
+            first => {
+                terms.push(first);
+                break;
+            }
+        }
+    }
+    while terms.len() > 1 {
+        let mut pairs = Vec::with_capacity(terms.len().div_ceil(2));
+        while let Some(left) = terms.pop() {
+            pairs.push(match terms.pop() {
+                Some(right) => Expr::BinaryOp { left: Box::new(left), op: chain.clone(), right: Box::new(right) },
+                None => left,
+            });
+        }
+        pairs.reverse();
+        terms = pairs;
+    }
+    if let Some(tree) = terms.pop() {
+        *expr = tree;
+    }
+}
+
+/// The operators of a chain, as far as it is no tree yet.
+fn length(expr: &Expr, chain: &BinaryOperator) -> usize {
+    let (mut length, mut rest) = (0, expr);
+    while let Expr::BinaryOp { left, op, .. } = rest
+        && op == chain
+    {
+        length += 1;
+        rest = left.as_ref();
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn outcome(sql: &str) -> String {
+        match parse(sql) {
+            Ok(statement) => statement.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn chains_of_and_and_or_may_be_long_and_keep_their_text() {
+        for op in ["OR", "AND"] {
+            for terms in [2, 17, 18, 31, 100, 20_000] {
+                let chain: Vec<_> = (0..terms).map(|term| format!("a = {term}")).collect();
+                let sql = format!("SELECT * FROM t WHERE {}", chain.join(&format!(" {op} ")));
+                assert_eq!(outcome(&sql), sql);
+            }
+        }
+        let sql = "SELECT a AND b OR c AND NOT d OR (e OR f) AND g FROM t";
+        assert_eq!(outcome(sql), sql);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused() {
+        let chain = |term: &str, op: &str, terms| vec![term; terms].join(op);
+        for (sql, what) in [
+            (format!("SELECT {}", chain("a", " || ", 100_000)), "expressions are nested more than 1000"),
+            (format!("SELECT {}", chain("1", " + ", 100_000)), "expressions are nested more than 1000"),
+            (chain("SELECT 1", " UNION ALL ", 20_000), "set operations such as UNION ALL are nested more than 1000"),
+            (format!("SELECT * FROM {}", chain("t", " JOIN ", 20_000)), "joins are nested more than 1000"),
+            (
+                format!(
+                    "CREATE EXTERNAL TABLE t (a {}INT{}) STORED AS PARQUET LOCATION 'x'",
+                    "ARRAY<".repeat(20_000),
+                    ">".repeat(20_000)
+                ),
+                "types are nested more than 250",
+            ),
+            (
+                format!(
+                    "CREATE EXTERNAL TABLE t (a {}INT{}) STORED AS PARQUET LOCATION 'x'",
+                    "STRUCT<a ".repeat(20_000),
+                    ">".repeat(20_000)
+                ),
+                "types are nested more than 250",
+            ),
+            (format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000)), "parentheses are nested more than 250"),
+        ] {
+            let message = outcome(&sql);
+            assert_eq!(message, format!("Error during planning: the query is too long: {what} levels deep"));
+        }
+        let sql = format!("SELECT {}", chain("a", " || ", 900));
+        assert_eq!(outcome(&sql), sql);
+    }
+}

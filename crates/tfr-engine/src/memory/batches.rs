@@ -1,0 +1,133 @@
+//! [`BoundedBatchesExec`]: cuts batches by bytes, and compacts those that are held.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, Statistics, StatisticsArgs,
+};
+use datafusion_common::internal_err;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::size::{compacted, cut};
+
+/// Hands on the rows of its input in batches of at most so many bytes.
+#[derive(Debug)]
+pub struct BoundedBatchesExec {
+    input: Arc<dyn ExecutionPlan>,
+    bytes: u64,
+    /// Whether the reader of the batches holds them, so that they should hold no memory but what their rows need.
+    compact: bool,
+}
+
+impl BoundedBatchesExec {
+    pub fn new(input: Arc<dyn ExecutionPlan>, bytes: u64, compact: bool) -> Self {
+        Self { input, bytes, compact }
+    }
+}
+
+impl DisplayAs for BoundedBatchesExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BoundedBatchesExec: bytes={}, compact={}", self.bytes, self.compact)
+    }
+}
+
+impl ExecutionPlan for BoundedBatchesExec {
+    fn name(&self) -> &'static str {
+        "BoundedBatchesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.bytes, self.compact))),
+            _ => internal_err!("BoundedBatchesExec has one input"),
+        }
+    }
+
+    fn repartitioned(&self, partitions: usize, config: &ConfigOptions) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let input = self.input.repartitioned(partitions, config)?;
+        Ok(input.map(|input| Arc::new(Self::new(input, self.bytes, self.compact)) as _))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let (schema, bytes, compact) = (input.schema(), self.bytes, self.compact);
+        let batches = input
+            .map_ok(move |batch| {
+                let pieces = cut(batch, bytes).into_iter();
+                stream::iter(pieces.map(move |piece| Ok(if compact { compacted(piece)? } else { piece })))
+            })
+            .try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("BoundedBatchesExec has one input"),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _phase: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(parent_filters, &self.children())
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        Ok(FilterPushdownPropagation::if_all(child_pushdown_result))
+    }
+}

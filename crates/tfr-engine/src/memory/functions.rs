@@ -1,0 +1,341 @@
+//! [`BoundedFunction`]: functions whose results may be far longer than their arguments, with a bound on them.
+//!
+//! `repeat('x', 2100000000)` took 8 GB, also where it was a constant that planning computes.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
+use arrow_schema::FieldRef;
+use datafusion::functions::{string, unicode};
+use datafusion::functions_nested::{range, repeat, resize};
+use datafusion_common::{DataFusionError, Result};
+use datafusion_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+use super::size::RowSizes;
+
+const NANOS_OF_DAY: i64 = 86_400_000_000_000;
+
+/// A month has so many days at least.
+const DAYS_OF_MONTH: i64 = 28;
+
+/// The functions, with results of at most `bound` bytes in a row and a quarter of that in a batch.
+pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
+    [
+        (string::repeat(), Growth::Repeat),
+        (string::replace(), Growth::Replace),
+        (unicode::lpad(), Growth::Pad),
+        (unicode::rpad(), Growth::Pad),
+        (repeat::array_repeat_udf(), Growth::RepeatItem),
+        (resize::array_resize_udf(), Growth::Resize),
+        (range::range_udf(), Growth::Series),
+        (range::gen_series_udf(), Growth::Series),
+    ]
+    .into_iter()
+    .map(|(function, growth)| Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, bound })))
+    .collect()
+}
+
+/// A result that was refused before it was allocated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultTooLarge {
+    function: String,
+    /// The row of the batch whose result alone is too long; none if all of them together are.
+    row: Option<usize>,
+    rows: usize,
+    bytes: u64,
+    bound: u64,
+}
+
+impl std::fmt::Display for ResultTooLarge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { function, row, rows, bytes, bound } = self;
+        match row {
+            Some(row) => write!(
+                f,
+                "the result of {function} in row {row} takes {bytes} bytes, more than the memory limit of {bound} bytes"
+            ),
+            None => write!(
+                f,
+                "the results of {function} in {rows} rows take {bytes} bytes, more than a quarter of the memory limit of \
+                 {bound} bytes"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ResultTooLarge {}
+
+/// How the length of a result follows from the arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Growth {
+    /// The first argument, as often as the second says.
+    Repeat,
+    /// A list of the first argument, as often as the second says.
+    RepeatItem,
+    /// The first argument with the third in the place of the second.
+    Replace,
+    /// As many characters as the second argument says.
+    Pad,
+    /// As many items as the second argument says.
+    Resize,
+    /// The numbers or times from the first argument to the second, by steps of the third.
+    Series,
+}
+
+impl Growth {
+    /// Whether the result in a row is null.
+    fn is_null(self, args: &[Column], row: usize) -> bool {
+        match self {
+            Self::RepeatItem | Self::Resize => args.get(1).is_some_and(|count| count.is_null(row)),
+            Self::Repeat | Self::Replace | Self::Pad | Self::Series => args.iter().any(|arg| arg.is_null(row)),
+        }
+    }
+}
+
+/// A function of the engine that refuses results beyond a bound.
+#[derive(Debug)]
+pub struct BoundedFunction {
+    function: Arc<ScalarUDF>,
+    growth: Growth,
+    bound: u64,
+}
+
+impl PartialEq for BoundedFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.function == other.function && self.bound == other.bound
+    }
+}
+
+impl Eq for BoundedFunction {}
+
+impl Hash for BoundedFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.function.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for BoundedFunction {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.function.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.function.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.function.return_type(arg_types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.function.return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.function.is_strict()
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.function.coerce_types(arg_types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.function.documentation()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.check(&args)?;
+        self.function.invoke_with_args(args)
+    }
+}
+
+impl BoundedFunction {
+    fn check(&self, args: &ScalarFunctionArgs) -> Result<()> {
+        let columns = args.args.iter().map(Column::of).collect::<Result<Vec<_>>>()?;
+        // Of constants alone the result is computed once.
+        let is_constant = columns.iter().all(|column| column.is_constant);
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let lengths = Lengths::try_new(self.growth, &columns)?;
+        let mut total = 0_u64;
+        let refuse = |row, bytes| {
+            let function = self.name().to_owned();
+            let refused = ResultTooLarge { function, row, rows, bytes, bound: self.bound };
+            Err(DataFusionError::External(Box::new(refused)))
+        };
+        for row in 0..rows {
+            if self.growth.is_null(&columns, row) {
+                continue;
+            }
+            let bytes = lengths.row(row);
+            if bytes > self.bound {
+                return refuse(Some(row), bytes);
+            }
+            total = total.saturating_add(bytes);
+        }
+        if rows > 1 && total > self.bound / 4 { refuse(None, total) } else { Ok(()) }
+    }
+}
+
+/// An argument.
+struct Column {
+    array: ArrayRef,
+    is_constant: bool,
+}
+
+impl Column {
+    fn of(value: &ColumnarValue) -> Result<Self> {
+        Ok(match value {
+            ColumnarValue::Array(array) => Self { array: Arc::clone(array), is_constant: false },
+            ColumnarValue::Scalar(scalar) => Self { array: scalar.to_array()?, is_constant: true },
+        })
+    }
+
+    fn at(&self, row: usize) -> usize {
+        if self.is_constant { 0 } else { row }
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(self.at(row))
+    }
+
+    fn as_type(&self, data_type: &DataType) -> Result<Self> {
+        Ok(Self { array: cast(&self.array, data_type)?, is_constant: self.is_constant })
+    }
+
+    fn numbers(&self) -> Result<(Int64Array, bool)> {
+        let cast = self.as_type(&DataType::Int64)?;
+        Ok((cast.array.as_primitive::<arrow::datatypes::Int64Type>().clone(), self.is_constant))
+    }
+}
+
+/// How long results are.
+struct Lengths<'a>(Box<dyn Fn(usize) -> u64 + 'a>);
+
+impl<'a> Lengths<'a> {
+    fn try_new(growth: Growth, args: &'a [Column]) -> Result<Self> {
+        let sizes = |index: usize| {
+            let column: &'a Column = &args[index];
+            let sizes = RowSizes::of(column.array.as_ref());
+            move |row: usize| sizes.row(column.at(row))
+        };
+        let count = |index: usize| -> Result<_> {
+            let (numbers, is_constant) = args[index].numbers()?;
+            Ok(move |row: usize| u64::try_from(numbers.value(if is_constant { 0 } else { row })).unwrap_or_default())
+        };
+        Ok(Self(match (growth, args.len()) {
+            (Growth::Repeat, 2..) => {
+                let (size, count) = (sizes(0), count(1)?);
+                Box::new(move |row| size(row).saturating_mul(count(row)))
+            }
+            (Growth::RepeatItem, 2..) => {
+                let (size, count) = (sizes(0), count(1)?);
+                Box::new(move |row| size(row).max(1).saturating_mul(count(row)))
+            }
+            (Growth::Pad, 2..) => {
+                let count = count(1)?;
+                let width = match args.get(2) {
+                    // A character has at most as many bytes as the whole of what is filled in.
+                    Some(_) => Some(sizes(2)),
+                    None => None,
+                };
+                Box::new(move |row| {
+                    let width = width.as_ref().map_or(1, |width| width(row).clamp(1, 4));
+                    count(row).saturating_mul(width)
+                })
+            }
+            (Growth::Resize, 2..) => {
+                let count = count(1)?;
+                let item = args.get(2).map(|_| sizes(2));
+                Box::new(move |row| count(row).saturating_mul(item.as_ref().map_or(1, |item| item(row).max(1))))
+            }
+            (Growth::Replace, 3..) => {
+                let texts = args.iter().map(|arg| arg.as_type(&DataType::LargeUtf8)).collect::<Result<Vec<_>>>()?;
+                Box::new(move |row| replaced(&texts, row))
+            }
+            (Growth::Series, 2..) => series(args)?,
+            (Growth::Series, 1) => {
+                let count = count(0)?;
+                Box::new(move |row| count(row).saturating_mul(8))
+            }
+            // The engine says what is wrong with the call.
+            _ => Box::new(|_| 0),
+        }))
+    }
+
+    fn row(&self, row: usize) -> u64 {
+        (self.0)(row)
+    }
+}
+
+fn replaced(texts: &[Column], row: usize) -> u64 {
+    let text = |index: usize| texts[index].array.as_string::<i64>().value(texts[index].at(row));
+    let (text, from, to) = (text(0), text(1), text(2));
+    let most = (text.len() / from.len().max(1) + 1) as u64;
+    let added = (to.len() as u64).saturating_sub(from.len() as u64);
+    // To count costs about as much as to replace.
+    let times = if most.saturating_mul(added) < 1 << 20 { most } else { text.matches(from).count() as u64 };
+    (text.len() as u64).saturating_add(times.saturating_mul(added))
+}
+
+fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
+    let at = |values: Int64Array, is_constant: bool| move |row: usize| values.value(if is_constant { 0 } else { row });
+    // Days are counted as such: in nanoseconds most dates do not fit.
+    let is_date = matches!(args[0].array.data_type(), DataType::Date32 | DataType::Date64);
+    let unit: u128 = if is_date { NANOS_OF_DAY.unsigned_abs().into() } else { 1 };
+    let bound = |index: usize| -> Result<_> {
+        let numbers = match args[index].array.data_type() {
+            DataType::Date32 | DataType::Date64 => {
+                args[index].as_type(&DataType::Date32)?.array.as_primitive::<Date32Type>().unary(i64::from)
+            }
+            DataType::Timestamp(..) => args[index]
+                .as_type(&DataType::Timestamp(TimeUnit::Nanosecond, None))?
+                .array
+                .as_primitive::<TimestampNanosecondType>()
+                .unary(|nanos| nanos),
+            _ => args[index].numbers()?.0,
+        };
+        Ok(at(numbers, args[index].is_constant))
+    };
+    let (start, stop) = (bound(0)?, bound(1)?);
+    let step: Box<dyn Fn(usize) -> i64 + 'a> = match args.get(2) {
+        None => Box::new(|_| 1),
+        Some(step) => match step.array.data_type() {
+            DataType::Interval(_) => {
+                let intervals = step.array.as_primitive::<IntervalMonthDayNanoType>().clone();
+                let step = intervals.unary::<_, arrow::datatypes::Int64Type>(|step| {
+                    let days = i64::from(step.months) * DAYS_OF_MONTH + i64::from(step.days);
+                    days.saturating_mul(NANOS_OF_DAY).saturating_add(step.nanoseconds)
+                });
+                Box::new(at(step, args[2].is_constant))
+            }
+            _ => {
+                let (step, is_constant) = step.numbers()?;
+                Box::new(at(step, is_constant))
+            }
+        },
+    };
+    Ok(Box::new(move |row| {
+        let (start, stop, step) = (start(row), stop(row), step(row));
+        let goes_there = if step < 0 { start >= stop } else { start <= stop };
+        // The engine refuses steps of 0.
+        match goes_there && step != 0 {
+            true => {
+                let steps = u128::from(start.abs_diff(stop)) * unit / u128::from(step.unsigned_abs());
+                u64::try_from(steps).unwrap_or(u64::MAX).saturating_add(1).saturating_mul(8)
+            }
+            false => 0,
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests;

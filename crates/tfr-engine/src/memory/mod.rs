@@ -1,0 +1,40 @@
+//! Bounds on the memory that operators take without reserving it.
+//!
+//! The engine counts rows: a batch has 8192 of them, however long they are, and 3000 rows that share a text of 1 MB are 3 GB
+//! once a function has computed a text for each. [`within`] installs rules that cut batches by bytes and compact those that
+//! are held, and functions that refuse results beyond a bound before they allocate them.
+
+mod batches;
+mod functions;
+mod projection;
+mod rule;
+mod size;
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+pub use functions::ResultTooLarge;
+
+/// What batches and values may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of a batch between operators. A row that is longer is a batch of its own.
+    pub batch: u64,
+    /// Bytes of the result of a function for one row. For a batch they are a quarter of it.
+    pub value: u64,
+}
+
+/// Installs the bounds in a session that has the corrections of [`exact`](crate::exact).
+pub fn within(mut builder: SessionStateBuilder, bounds: Bounds) -> SessionStateBuilder {
+    let mut rules = match builder.physical_optimizers().take() {
+        Some(optimizer) => optimizer.rules,
+        None => PhysicalOptimizer::new().rules,
+    };
+    // Behind all that rearrange plans, but before that which gives operators references to each other.
+    let last = rules.iter().position(|rule| rule.name() == "FilterPushdown(Post)").unwrap_or(rules.len());
+    rules.insert(last, Arc::new(rule::BoundBatches(bounds)));
+    builder.scalar_functions().get_or_insert_default().extend(functions::bounded(bounds.value));
+    builder.with_physical_optimizer_rules(rules)
+}

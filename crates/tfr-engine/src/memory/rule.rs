@@ -1,0 +1,118 @@
+//! [`BoundBatches`]: puts [`BoundedBatchesExec`] where batches are made, and where they are held.
+
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
+};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
+
+use super::Bounds;
+use super::batches::BoundedBatchesExec;
+use super::functions::BoundedFunction;
+use super::projection::HalvingProjectionExec;
+use super::size::varies;
+
+/// Bounds the batches of a plan.
+#[derive(Debug)]
+pub struct BoundBatches(pub Bounds);
+
+impl PhysicalOptimizerRule for BoundBatches {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self.below(plan)?;
+        Ok(self.bounded(plan, false))
+    }
+
+    fn name(&self) -> &str {
+        "bound_batches"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl BoundBatches {
+    /// The operator with bounded inputs.
+    fn below(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let holds = holds_batches(plan.as_ref());
+        let children = plan.children();
+        if children.is_empty() {
+            return Ok(plan);
+        }
+        let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, holds)));
+        let bounded = bounded.collect::<Result<Vec<_>>>()?;
+        let plan = replace_children_if_necessary(plan, bounded)?;
+        match plan.downcast_ref::<ProjectionExec>() {
+            Some(projection) if calls_bounded_function(projection)? => {
+                Ok(Arc::new(HalvingProjectionExec::new(projection.clone())))
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    /// The input of an operator that `holds` its batches, or not.
+    fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool) -> Arc<dyn ExecutionPlan> {
+        let varies = input.schema().fields().iter().any(|field| varies(field.data_type()));
+        match varies && (holds || makes_batches(input.as_ref())) {
+            true => Arc::new(BoundedBatchesExec::new(input, self.0.batch, holds)),
+            false => input,
+        }
+    }
+}
+
+/// Whether an operator makes batches, and does not only hand on those of its inputs.
+fn makes_batches(plan: &dyn ExecutionPlan) -> bool {
+    let hands_on = plan.downcast_ref::<CoalescePartitionsExec>().is_some()
+        || plan.downcast_ref::<CooperativeExec>().is_some()
+        || plan.downcast_ref::<GlobalLimitExec>().is_some()
+        || plan.downcast_ref::<LocalLimitExec>().is_some()
+        || plan.downcast_ref::<UnionExec>().is_some()
+        || plan.downcast_ref::<InterleaveExec>().is_some();
+    let has_one_row = plan.downcast_ref::<EmptyExec>().is_some() || plan.downcast_ref::<PlaceholderRowExec>().is_some();
+    !hands_on && !has_one_row
+}
+
+/// Whether an operator keeps batches of its inputs and reserves memory for all that they hold.
+fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
+    plan.downcast_ref::<SortExec>().is_some()
+        || plan.downcast_ref::<PartialSortExec>().is_some()
+        || plan.downcast_ref::<SortPreservingMergeExec>().is_some()
+        || plan.downcast_ref::<HashJoinExec>().is_some()
+        || plan.downcast_ref::<SymmetricHashJoinExec>().is_some()
+        || plan.downcast_ref::<SortMergeJoinExec>().is_some()
+        || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
+        || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+        || plan.downcast_ref::<CrossJoinExec>().is_some()
+        || plan.downcast_ref::<WindowAggExec>().is_some()
+        || plan.downcast_ref::<BoundedWindowAggExec>().is_some()
+}
+
+fn calls_bounded_function(projection: &ProjectionExec) -> Result<bool> {
+    let mut found = false;
+    for expr in projection.expr() {
+        expr.expr.apply(|expr: &Arc<dyn PhysicalExpr>| {
+            let call = expr.downcast_ref::<ScalarFunctionExpr>();
+            found |= call.is_some_and(|call| call.fun().inner().is::<BoundedFunction>());
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+    }
+    Ok(found)
+}

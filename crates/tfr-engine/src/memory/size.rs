@@ -1,0 +1,203 @@
+//! How many bytes rows have once each has its own values.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
+use arrow::compute::take;
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use arrow::error::ArrowError;
+use arrow_select::dictionary::garbage_collect_any_dictionary;
+
+/// Memory that a batch may hold beyond twice what its rows need before it is copied: to copy less is not worth it.
+const SLACK: usize = 64 << 10;
+
+/// Bytes of the rows of an array.
+pub(super) enum RowSizes<'a> {
+    /// All have so many.
+    Fixed(u64),
+    /// That of a row.
+    Each(Box<dyn Fn(usize) -> u64 + 'a>),
+}
+
+impl<'a> RowSizes<'a> {
+    /// Those of `array`. Bitmaps and offsets are not counted, texts of views and dictionaries are counted for each row.
+    pub(super) fn of(array: &'a dyn Array) -> Self {
+        match array.data_type() {
+            DataType::Utf8 => Self::ranges(array.as_string::<i32>().value_offsets(), Self::Fixed(1)),
+            DataType::LargeUtf8 => Self::ranges(array.as_string::<i64>().value_offsets(), Self::Fixed(1)),
+            DataType::Binary => Self::ranges(array.as_binary::<i32>().value_offsets(), Self::Fixed(1)),
+            DataType::LargeBinary => Self::ranges(array.as_binary::<i64>().value_offsets(), Self::Fixed(1)),
+            DataType::Utf8View => Self::views::<StringViewType>(array),
+            DataType::BinaryView => Self::views::<BinaryViewType>(array),
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                Self::ranges(list.value_offsets(), Self::of(list.values().as_ref()))
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                Self::ranges(list.value_offsets(), Self::of(list.values().as_ref()))
+            }
+            DataType::Map(..) => {
+                let map = array.as_map();
+                Self::ranges(map.value_offsets(), Self::of(map.entries()))
+            }
+            DataType::FixedSizeList(_, len) => {
+                let len = usize::try_from(*len).unwrap_or_default();
+                match Self::of(array.as_fixed_size_list().values().as_ref()) {
+                    Self::Fixed(size) => Self::Fixed(size.saturating_mul(len as u64)),
+                    Self::Each(size) => Self::Each(Box::new(move |row| (row * len..(row + 1) * len).map(&size).sum())),
+                }
+            }
+            DataType::Struct(_) => {
+                let mut fixed = 0;
+                let mut each = Vec::new();
+                for column in array.as_struct().columns() {
+                    match Self::of(column.as_ref()) {
+                        Self::Fixed(size) => fixed += size,
+                        Self::Each(size) => each.push(size),
+                    }
+                }
+                match each.is_empty() {
+                    true => Self::Fixed(fixed),
+                    false => Self::Each(Box::new(move |row| fixed + each.iter().map(|size| size(row)).sum::<u64>())),
+                }
+            }
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                match Self::of(dictionary.values().as_ref()) {
+                    Self::Fixed(size) => Self::Fixed(size),
+                    Self::Each(size) => {
+                        let (keys, len) = (dictionary.normalized_keys(), dictionary.values().len());
+                        let keys_of = dictionary.keys();
+                        // The keys of nulls may point anywhere.
+                        Self::Each(Box::new(move |row| match keys_of.is_valid(row) && keys[row] < len {
+                            true => size(keys[row]),
+                            false => 0,
+                        }))
+                    }
+                }
+            }
+            DataType::FixedSizeBinary(width) => Self::Fixed(u64::try_from(*width).unwrap_or_default()),
+            other => Self::Fixed(other.primitive_width().unwrap_or(size_of::<u64>()) as u64),
+        }
+    }
+
+    fn ranges<O: Copy + TryInto<usize>>(offsets: &'a [O], items: Self) -> Self {
+        let range = move |row: usize| {
+            let at = |index: usize| offsets[index].try_into().unwrap_or_default();
+            at(row)..at(row + 1)
+        };
+        match items {
+            Self::Fixed(size) => Self::Each(Box::new(move |row| range(row).len() as u64 * size)),
+            Self::Each(size) => Self::Each(Box::new(move |row| range(row).map(&size).sum())),
+        }
+    }
+
+    fn views<T: ByteViewType>(array: &'a dyn Array) -> Self {
+        let views = array.as_byte_view::<T>().views();
+        // The low half of a view begins with its length.
+        Self::Each(Box::new(move |row| u64::from(views[row] as u32)))
+    }
+
+    /// Bytes of one row.
+    pub(super) fn row(&self, row: usize) -> u64 {
+        match self {
+            Self::Fixed(size) => *size,
+            Self::Each(size) => size(row),
+        }
+    }
+
+    /// Bytes of so many rows from the first on.
+    fn total(&self, rows: usize) -> u64 {
+        match self {
+            Self::Fixed(size) => size.saturating_mul(rows as u64),
+            Self::Each(size) => (0..rows).map(size).fold(0, u64::saturating_add),
+        }
+    }
+}
+
+/// Whether rows of a type may differ in length, or share memory.
+pub(super) fn varies(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
+        DataType::FixedSizeList(..) => true,
+        DataType::Dictionary(_, values) => varies(values),
+        other => {
+            !other.is_primitive() && !matches!(other, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
+        }
+    }
+}
+
+/// The batch in pieces of at most `bound` bytes, or of one row.
+pub(super) fn cut(batch: RecordBatch, bound: u64) -> Vec<RecordBatch> {
+    let ends = ends(&batch, bound);
+    if ends.len() <= 1 {
+        return vec![batch];
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| batch.slice(start, end - start)).collect()
+}
+
+/// Where the pieces of the batch end.
+fn ends(batch: &RecordBatch, bound: u64) -> Vec<usize> {
+    let rows = batch.num_rows();
+    let sizes: Vec<RowSizes<'_>> = batch.columns().iter().map(|column| RowSizes::of(column.as_ref())).collect();
+    let total = sizes.iter().map(|sizes| sizes.total(rows)).fold(0, u64::saturating_add);
+    if total <= bound || rows <= 1 {
+        return vec![rows];
+    }
+    let mut ends = Vec::new();
+    let (mut first, mut piece) = (0, 0_u64);
+    for row in 0..rows {
+        let size = sizes.iter().map(|sizes| sizes.row(row)).fold(0, u64::saturating_add);
+        if row > first && piece.saturating_add(size) > bound {
+            ends.push(row);
+            (first, piece) = (row, 0);
+        }
+        piece = piece.saturating_add(size);
+    }
+    ends.push(rows);
+    ends
+}
+
+/// The batch without memory that other rows need: copies columns that hold more than twice what their rows need.
+///
+/// Batches are often slices, or views of the pages of a file. One that is held keeps all of that, and is counted with all
+/// of it.
+pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let rows = batch.num_rows();
+    let wastes = |column: &ArrayRef| {
+        let needed = RowSizes::of(column.as_ref()).total(rows).saturating_add(16 * rows as u64);
+        let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+        column.get_buffer_memory_size() > needed.saturating_mul(2).saturating_add(SLACK)
+    };
+    let wasteful: Vec<bool> = batch.columns().iter().map(wastes).collect();
+    if !wasteful.contains(&true) {
+        return Ok(batch);
+    }
+    let all = UInt32Array::from_iter_values(0..u32::try_from(rows).unwrap_or(u32::MAX));
+    let columns = batch.columns().iter().zip(&wasteful).map(|(column, wasteful)| match wasteful {
+        true => without_unused(take(column.as_ref(), &all, None)?),
+        false => Ok(ArrayRef::clone(column)),
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(batch.schema(), columns, &options)
+}
+
+/// The array with views and dictionaries of the values that it has. Other arrays have been copied.
+fn without_unused(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        DataType::Dictionary(..) => garbage_collect_any_dictionary(array.as_any_dictionary())?,
+        data_type if data_type.is_nested() => {
+            let data = array.to_data();
+            let children =
+                data.child_data().iter().map(|child| Ok(without_unused(make_array(child.clone()))?.to_data()));
+            let children = children.collect::<Result<Vec<_>, ArrowError>>()?;
+            make_array(data.into_builder().child_data(children).build()?)
+        }
+        _ => array,
+    })
+}

@@ -1,0 +1,79 @@
+//! What would take gigabytes without a bound, in a process that may not have them.
+
+use std::fs::File;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::Int32Type;
+use datafusion::parquet::arrow::ArrowWriter;
+
+use crate::workbench::{Workbench, tell};
+
+/// Runs the command in a shell that lets a process have 2,500,000 KiB of addresses, a tenth of them as memory.
+fn run(bench: &Workbench, arguments: &[&str]) -> Output {
+    let plain = bench.command(arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 2500000 && exec \"$0\" \"$@\" --memory-limit 256MiB --threads 2 --quiet"]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    if let Some(directory) = plain.get_current_dir() {
+        command.current_dir(directory);
+    }
+    command.output().unwrap()
+}
+
+/// 3,000 rows of 1 MB that share one text.
+fn shared_text(bench: &Workbench) {
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(1_000_000)]));
+    let keys = Int32Array::from(vec![0; 3000]);
+    let column: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::try_new(keys, text).unwrap());
+    let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+    let file = File::create(bench.path().join("shared.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn rows_that_share_a_text_are_computed_a_few_at_a_time() {
+    let bench = Workbench::new();
+    shared_text(&bench);
+    let query = "SELECT count(*) AS n, max(octet_length(concat(a, 'y'))) AS length FROM 'shared.parquet'";
+    assert_eq!(tell(&run(&bench, &[query, "--format", "csv"])), "exit 0\n-- stdout\nn,length\n3000,1000001\n");
+}
+
+#[test]
+fn results_beyond_the_limit_are_refused() {
+    let bench = Workbench::new();
+    assert_eq!(
+        tell(&run(&bench, &["SELECT repeat('x', 2100000000)"])),
+        "exit 1\n-- stderr\nerror: the result of repeat in row 0 takes 2100000000 bytes, more than the memory limit of 268435456 \
+         bytes\n\nhint: raise --memory-limit, or make shorter values\n"
+    );
+}
+
+#[test]
+fn long_names_are_described() {
+    let bench = Workbench::new();
+    let name = "n".repeat(70_000);
+    let output = run(&bench, &[&format!("SELECT 1 AS {name}, 2 AS b"), "--out", "long/"]);
+    assert_eq!(tell(&output), "exit 0\n");
+    let output = bench.command(&["schema", "long/", "--quiet"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("{name}  Int64")), "{}", text.len());
+    let output = run(&bench, &["SELECT * FROM 'long/'", "--out", "again/", "--dry-run"]);
+    assert!(output.status.success() && output.stdout.len() > 140_000);
+}
+
+#[test]
+fn long_queries_are_planned_or_refused() {
+    let bench = Workbench::new();
+    let terms: Vec<String> = (0..3000).map(|term| format!("value = {term}")).collect();
+    let query = format!("SELECT count(*) AS n FROM generate_series(0, 9999) WHERE {}", terms.join(" OR "));
+    assert_eq!(tell(&run(&bench, &[&query, "--format", "csv"])), "exit 0\n-- stdout\nn\n3000\n");
+    let query = format!("SELECT {}", vec!["'a'"; 10_000].join(" || "));
+    assert_eq!(
+        tell(&run(&bench, &[&query])),
+        "exit 1\n-- stderr\nerror: the query is too long: expressions are nested more than 1000 levels deep\n"
+    );
+}
