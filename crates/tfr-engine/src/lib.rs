@@ -6,6 +6,7 @@
 
 mod aggregates;
 mod comparable;
+mod constants;
 mod dialect;
 mod filter_pushdown;
 mod formats;
@@ -18,7 +19,6 @@ mod interval_parts;
 mod literals;
 mod null_equality;
 mod numbers;
-mod outer_joins;
 mod overflow;
 mod sample;
 mod set_operations;
@@ -139,6 +139,6 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
         }
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
-    rules.insert(1, Arc::new(outer_joins::NoConstantsOfOuterJoins::default()));
+    rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
     rules
 }
