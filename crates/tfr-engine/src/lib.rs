@@ -6,6 +6,7 @@
 
 mod aggregates;
 mod comparable;
+mod constants;
 mod depth;
 mod dialect;
 mod filter_pushdown;
@@ -20,7 +21,6 @@ mod literals;
 mod memory;
 mod null_equality;
 mod numbers;
-mod outer_joins;
 mod overflow;
 mod sample;
 mod set_operations;
@@ -145,6 +145,6 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
         }
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
-    rules.insert(1, Arc::new(outer_joins::NoConstantsOfOuterJoins::default()));
+    rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
     rules
 }
