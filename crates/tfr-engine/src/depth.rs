@@ -176,7 +176,6 @@ fn length(expr: &Expr, chain: &BinaryOperator) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::parse;
 
     fn outcome(sql: &str) -> String {

@@ -242,11 +242,8 @@ impl<'a> Lengths<'a> {
             }
             (Growth::Pad, 2..) => {
                 let count = count(1)?;
-                let width = match args.get(2) {
-                    // A character has at most as many bytes as the whole of what is filled in.
-                    Some(_) => Some(sizes(2)),
-                    None => None,
-                };
+                // A character has at most as many bytes as the whole of what is filled in.
+                let width = args.get(2).map(|_| sizes(2));
                 Box::new(move |row| {
                     let width = width.as_ref().map_or(1, |width| width(row).clamp(1, 4));
                     count(row).saturating_mul(width)
