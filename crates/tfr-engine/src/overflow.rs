@@ -67,7 +67,10 @@ impl AnalyzerRule for CheckedIntegers {
 
 impl CheckedIntegers {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+        // The engine names a function at each level to tell its type, which takes the square of a long sum's terms.
+        let is_ours = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if self.functions().contains(&call.func));
+        let is_integer =
+            |expr: &Expr| is_ours(expr) || expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
         Ok(match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_integer(&left) && is_integer(&right) => {
                 let function = match op {
