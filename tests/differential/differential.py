@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import random
+import re
 import sys
 import threading
 
@@ -101,6 +102,10 @@ def compare(ours, judge, sql, ordered):
     found, error = ours.rows(explained.ours(sql))
     if error is not None:
         return "error", error
+    # DuckDB 2.0 may return more rows than the LIMIT of a query that is sorted by constants.
+    limit = re.search(r" LIMIT (\d+)(?: OFFSET \d+)?$", sql)
+    if limit and len(expected) > int(limit[1]) >= len(found):
+        return "judge refuses", "more rows than the LIMIT"
     difference = canonical.difference(expected, found, ordered)
     return ("differs", difference) if difference else ("same", "")
 
@@ -111,7 +116,7 @@ def kind_of_error(error):
         return error
     # The cause, where there is one.
     line = [line for line in error.splitlines() if line.strip()][-1]
-    for word in ("not implemented", "Schema error", "Error during planning", "Physical input schema", "SanityCheck", "panicked"):
+    for word in ("not implemented", "Schema error", "Error during planning", "Physical input schema", "Input field name", "SanityCheck", "panicked"):
         line = next((other for other in error.splitlines() if word in other), line)
     return explained.kind_of_error(line)
 

@@ -42,6 +42,10 @@ REFUSALS = [
     (r"attempt to (add|subtract|multiply) with overflow", "the engine computes what is under NULLs (checked in dev builds only)"),
     (r"SanityCheckPlan", "an order that the engine's own check of plans misses"),
     (r"Physical input schema should be the same", "the engine's plans do not agree"),
+    (r"Input field name .* does not match", "the engine's plans do not agree"),
+    (r"Expects PARTITION BY expression to be ordered", "an order that the engine's windows miss"),
+    (r"Projections require unique expression names", "two expressions that differ by a cast or a table alone"),
+    (r"Cannot infer common argument type for comparison operation Int64 .?.? ?Interval", "a number of days compared with an interval"),
 ]
 
 
