@@ -83,9 +83,9 @@ impl WriteTable<'_> {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
             })
-            .map(Place::Here),
+            .map(|commit| Place::Here(Box::new(commit))),
             Some(location) => tokio::select! {
-                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(Place::Store),
+                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(Box::new(upload))),
                 status = interrupt.received() => return Ok(Err(status)),
             },
         };
@@ -224,9 +224,9 @@ impl WriteTable<'_> {
 /// Where the files of a table lie until they are whole.
 enum Place {
     /// Beside the target.
-    Here(TableCommit),
+    Here(Box<TableCommit>),
     /// Here, while the target is elsewhere.
-    Store(TableUpload),
+    Store(Box<TableUpload>),
 }
 
 impl Place {

@@ -159,7 +159,7 @@ fn a_directory_that_cannot_be_synced() {
         let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups"];
         let failed = match is_root {
             true => run(wrap(Command::new("setpriv").args(arguments), &write)),
-            false => run(&mut Command::new(write.get_program()).args(write.get_args()).current_dir(repository())),
+            false => run(Command::new(write.get_program()).args(write.get_args()).current_dir(repository())),
         };
         if failed.stderr.contains("setpriv:") {
             println!("skipped: {}", failed.stderr.trim());
