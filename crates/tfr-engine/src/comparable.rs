@@ -16,14 +16,14 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{Column, DFSchema, JoinConstraint, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::{grouping_set_to_exprlist, merge_schema};
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{
     Aggregate, Between, BinaryExpr, Case, Distinct, DistinctOn, Expr, ExprSchemable as _, LogicalPlan,
     LogicalPlanBuilder, Operator, RecursiveQuery, ScalarUDF, Sort,
 };
 
 use crate::aggregates::exact_min;
+use crate::expressions::{columns_of, is_comparison, rewrite_expressions};
 use crate::group_keys::{ComputedKey, with_computed_keys};
 use values::comparable;
 pub use values::{Comparable, comparable_array, length};
@@ -47,16 +47,8 @@ impl AnalyzerRule for ComparableValues {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-            }
-            let names = NamePreserver::new(&plan);
-            let plan = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| self.rewrite(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })?;
+            let schema = columns_of(&plan)?;
+            let plan = rewrite_expressions(plan, |expr| self.rewrite(expr, &schema))?;
             plan.transform_data(|plan| match plan {
                 LogicalPlan::Sort(Sort { expr, input, fetch }) => {
                     let (expr, changed) = self.sorted(expr, &schema);
@@ -355,11 +347,6 @@ pub(crate) fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
         other => Ok(Transformed::no(other)),
     });
     qualified.map_or(unchanged, |qualified| qualified.data)
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// Whether the engine may compare the values of an expression by other rules than SQL.

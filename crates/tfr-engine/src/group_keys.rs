@@ -97,28 +97,28 @@ pub fn with_computed_keys(aggregate: Aggregate, keys: Vec<ComputedKey>) -> Resul
     let grouped = Aggregate::try_new(Arc::new(projected), group_expr, aggr_expr)?;
 
     let inner = grouped.schema.columns();
-    let names = schema.iter().zip(inner).enumerate().filter_map(|(index, ((relation, field), column))| {
-        let name = |expr: Expr| Some(expr.alias_qualified(relation.cloned(), field.name()));
+    let mut names = Vec::with_capacity(inner.len());
+    for (index, ((relation, field), column)) in schema.iter().zip(inner).enumerate() {
+        let name = |expr: Expr| expr.alias_qualified(relation.cloned(), field.name());
         if index >= all_keys.len() {
             // The aggregates come last.
             let is_number = index < schema.fields().len() - aggregates;
-            return match (is_number, column.name == *field.name()) {
-                (true, _) if has_grouping => None,
-                (_, true) if column.relation.as_ref() == relation => Some(Expr::Column(column)),
-                _ => name(Expr::Column(column)),
-            };
+            match (is_number, column.name == *field.name()) {
+                (true, _) if has_grouping => {}
+                (_, true) if column.relation.as_ref() == relation => names.push(Expr::Column(column)),
+                _ => names.push(name(Expr::Column(column))),
+            }
+            continue;
         }
-        match all_keys.get(index).and_then(position) {
-            None => Some(Expr::Column(column)),
+        names.push(match all_keys.get(index).and_then(position) {
+            None => Expr::Column(column),
             Some(number) if keys.get(number).is_some_and(|key| key.shown.is_some()) => {
                 let shown = Expr::Column(shown_column(number));
-                let shown = datafusion_expr::when(Expr::Column(column).is_not_null(), shown).end();
-                shown.ok().and_then(name)
+                name(datafusion_expr::when(Expr::Column(column).is_not_null(), shown).end()?)
             }
             Some(_) => name(Expr::Column(column)),
-        }
-    });
-    let names: Vec<Expr> = names.collect();
+        });
+    }
     let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(grouped)).project(names)?.build()?;
     Ok(Transformed::yes(plan))
 }

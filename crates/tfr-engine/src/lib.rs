@@ -9,6 +9,7 @@ mod comparable;
 mod constants;
 mod depth;
 mod dialect;
+mod expressions;
 mod filter_pushdown;
 mod formats;
 mod global_aggregates;

@@ -3,12 +3,12 @@
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::InList;
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, cast};
+
+use crate::expressions::rewrite_types;
 
 /// Casts operands before the engine's coercion does:
 ///
@@ -24,27 +24,7 @@ impl AnalyzerRule for ExactOperands {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut changed = false;
-        let plan = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-            }
-            let names = NamePreserver::new(&plan);
-            let plan = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| with_exact_operands(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })?;
-            changed |= plan.transformed;
-            // A type may have changed.
-            if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
-                plan.map_data(LogicalPlan::recompute_schema)
-            } else {
-                Ok(plan)
-            }
-        })?;
-        Ok(plan.data)
+        rewrite_types(plan, with_exact_operands)
     }
 }
 

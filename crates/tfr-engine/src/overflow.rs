@@ -8,15 +8,15 @@ use arrow_schema::{DataType, Field, FieldRef};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
-use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, DataFusionError, Result, exec_err, plan_err};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::expressions::{columns_of, rewrite_expressions};
 
 /// Calls [`CheckedArithmetic`] where integers are added, subtracted, multiplied or negated.
 #[derive(Debug)]
@@ -50,16 +50,8 @@ impl AnalyzerRule for CheckedIntegers {
             if matches!(plan, LogicalPlan::Limit(_)) {
                 return Ok(Transformed::no(plan));
             }
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-            }
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| self.rewrite(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
+            let columns = columns_of(&plan)?;
+            rewrite_expressions(plan, |expr| self.rewrite(expr, &columns))
         })?;
         Ok(plan.data)
     }

@@ -259,3 +259,8 @@ fn for_each_value(values: &ArrayRef, add: impl FnMut(usize, i128) -> Result<()>)
 fn added(sum: i128, value: i128) -> Result<i128> {
     sum.checked_add(value).ok_or_else(|| out_of_range(sum, &STATE))
 }
+
+/// A sum without one of its values.
+fn without(sum: i128, value: i128) -> Result<i128> {
+    sum.checked_sub(value).ok_or_else(|| out_of_range(sum, &STATE))
+}

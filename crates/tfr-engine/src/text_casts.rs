@@ -14,17 +14,17 @@ use arrow_schema::{DataType, FieldRef};
 use arrow_tfrecord::text::{find_without_text, may_lack_text};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::utils::take_function_args;
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue, internal_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
+
+use crate::expressions::{columns_of, rewrite_expressions};
 
 /// The functions that make text of their first argument, whatever its type.
 const TEXT_FUNCTIONS: [&str; 2] = ["to_char", "array_to_string"];
@@ -51,18 +51,8 @@ pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
 
 impl CheckTextCasts {
     fn rewrite_plan(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let mut schema = merge_schema(&plan.inputs());
-        if let LogicalPlan::TableScan(scan) = &plan {
-            schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-        }
-        // The sort keys of an aggregate are in its name as they are displayed.
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let rewritten = expr.transform_up(|expr| self.rewrite_expr(expr, &schema))?;
-            Ok(rewritten.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)
+        let columns = columns_of(&plan)?;
+        rewrite_expressions(plan, |expr| self.rewrite_expr(expr, &columns))?.map_data(LogicalPlan::recompute_schema)
     }
 
     fn rewrite_expr(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

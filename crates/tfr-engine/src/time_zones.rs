@@ -17,15 +17,15 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{DataType as SqlDataType, TimezoneInfo};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::datatype::DataTypeExt as _;
-use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, ScalarValue, exec_err, plan_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::expressions::{columns_of, rewrite_expressions};
 
 /// The zone of `TIMESTAMP WITH TIME ZONE` in a session that names none.
 const DEFAULT_ZONE: &str = "UTC";
@@ -76,16 +76,8 @@ impl AnalyzerRule for LocalTimes {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-            }
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| Ok(self.rewrite(expr, &schema)))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
+            let columns = columns_of(&plan)?;
+            rewrite_expressions(plan, |expr| Ok(self.rewrite(expr, &columns)))
         })?;
         Ok(plan.data)
     }

@@ -83,9 +83,9 @@ impl WriteTable<'_> {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
             })
-            .map(|commit| Place::Here(Box::new(commit))),
+            .map(|commit| Place::Here(commit.into())),
             Some(location) => tokio::select! {
-                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(Box::new(upload))),
+                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(upload.into())),
                 status = interrupt.received() => return Ok(Err(status)),
             },
         };

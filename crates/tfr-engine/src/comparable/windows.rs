@@ -35,8 +35,8 @@ impl AnalyzerRule for NoRangesOfIntervals {
                             && function.params.order_by.iter().any(|key| is_length(&key.expr, &schema)) =>
                     {
                         plan_err!(
-                            "a window with ORDER BY an interval or a difference of timestamps is not supported: order by extract(epoch FROM x), or \
-                             give the frame in ROWS"
+                            "a window with ORDER BY an interval or a difference of timestamps is not supported: order by \
+                             extract(epoch FROM x), or give the frame in ROWS"
                         )
                     }
                     _ => Ok(TreeNodeRecursion::Continue),

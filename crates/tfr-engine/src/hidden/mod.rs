@@ -19,17 +19,17 @@ use datafusion::functions_nested::flatten::Flatten;
 use datafusion::functions_nested::map_extract::MapExtract;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result, plan_datafusion_err};
 use datafusion_expr::expr::{Cast, HigherOrderFunction, ScalarFunction, TryCast};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF, Unnest, cast, lit};
 
 pub use arrays::{visible, visible_batch};
 use field::ExactField;
 use map_extract::ExactMapExtract;
 use visible::Visible;
+
+use crate::expressions::{columns_of, rewrite_expressions};
 
 /// The functions that [`HideValues`] calls.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 3] {
@@ -55,17 +55,9 @@ fn hide_in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Unnest(unnest) if !unnest.struct_type_columns.is_empty() => unnest_structs_by_field(unnest)?,
         plan => plan,
     };
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let hidden = expr.transform_up(|expr| {
-            hide_in_expr(expr, &schema).transform_data(|expr| Ok(with_null_keys(expr, &schema)))
-        })?;
-        Ok(hidden.update_data(|expr| name.restore(expr)))
+    let columns = columns_of(&plan)?;
+    rewrite_expressions(plan, |expr| {
+        hide_in_expr(expr, &columns).transform_data(|expr| Ok(with_null_keys(expr, &columns)))
     })?
     .map_data(LogicalPlan::recompute_schema)
 }

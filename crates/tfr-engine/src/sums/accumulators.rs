@@ -10,7 +10,7 @@ use datafusion_common::utils::take_function_args;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use super::{STATE, SumType, added, for_each_value};
+use super::{STATE, SumType, added, for_each_value, without};
 
 /// The sum of all rows.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Accumulator for Sum {
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let [values] = take_function_args("sum", values)?;
         for_each_value(values, |_, value| {
-            self.sum = added(self.sum, -value)?;
+            self.sum = without(self.sum, value)?;
             self.count -= 1;
             Ok(())
         })

@@ -18,14 +18,11 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{Cast, InList, ScalarFunction, TryCast};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::simplify::SimplifyContext;
-use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
-};
+use datafusion_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, cast, lit};
 
 use crate::comparable::qualified;
+use crate::expressions::{is_comparison, rewrite_types};
 use instant::Instant;
 
 /// The functions that return the time of the query.
@@ -61,27 +58,7 @@ impl AnalyzerRule for ExactTimestamps {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut changed = false;
-        let plan = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-            }
-            let names = NamePreserver::new(&plan);
-            let plan = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| self.rewrite(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })?;
-            changed |= plan.transformed;
-            // A type may have changed.
-            if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
-                plan.map_data(LogicalPlan::recompute_schema)
-            } else {
-                Ok(plan)
-            }
-        })?;
-        Ok(plan.data)
+        rewrite_types(plan, |expr, columns| self.rewrite(expr, columns))
     }
 }
 
@@ -192,11 +169,6 @@ impl ExactTimestamps {
 enum Use {
     Compared,
     Returned,
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn is_date(data_type: &DataType) -> bool {

@@ -1,0 +1,54 @@
+//! Expressions of plans, rewritten where the types of their parts are known.
+
+use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, LogicalPlan, Operator};
+
+/// The columns that the expressions of a plan may name: those of its inputs, and of the table that it scans.
+pub fn columns_of(plan: &LogicalPlan) -> Result<DFSchema> {
+    let mut columns = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = plan {
+        columns.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    Ok(columns)
+}
+
+/// Rewrites the expressions of a plan, but not of its inputs, each from its leaves up. Columns keep their names.
+pub fn rewrite_expressions(
+    plan: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(&mut rewrite)?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })
+}
+
+/// Rewrites the expressions of a plan, of its inputs and of its subqueries, which may change their types.
+pub fn rewrite_types(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up_with_subqueries(|plan| {
+        let columns = columns_of(&plan)?;
+        let plan = rewrite_expressions(plan, |expr| rewrite(expr, &columns))?;
+        changed |= plan.transformed;
+        if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
+            plan.map_data(LogicalPlan::recompute_schema)
+        } else {
+            Ok(plan)
+        }
+    })?;
+    Ok(plan.data)
+}
+
+/// Whether an operator compares its operands as they are ordered.
+pub fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
