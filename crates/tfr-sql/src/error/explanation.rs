@@ -249,9 +249,7 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| {
             error.is::<ResultTooLarge>().then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
         })
-        .or_else(|| {
-            error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned()))
-        })
+        .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned())))
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
         .flatten()
