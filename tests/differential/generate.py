@@ -189,8 +189,26 @@ class Generator:
                 if self.chance(0.5):
                     query.limit = self.random.choice([0, 1, 3, 5])
             return query, [(f"o{n}", kind) for n, kind in enumerate(query.kinds)]
+        if self.chance(0.08):
+            return self.layers()
         name = self.random.choice(list(self.tables))
         return name, self.tables[name]
+
+    def layers(self):
+        """Queries in queries whose columns have the names of those that they are computed from."""
+        table = self.random.choice(list(self.tables))
+        columns = self.random.sample(self.tables[table], min(len(self.tables[table]), self.random.randint(1, 3)))
+        scope = [(f"x{n}", kind) for n, (_, kind) in enumerate(columns)]
+        text = f"(SELECT {', '.join(f'{column} AS x{n}' for n, (column, _) in enumerate(columns))} FROM {table})"
+        budget, self.budget = self.budget, 0
+        items = None
+        for _ in range(self.random.randint(2, 4)):
+            if items is None or self.chance(0.4):
+                # Values that are computed again and again must not grow without end.
+                items = [self.value(kind, scope, 0 if kind in ("int", "text", "decimal") and self.chance(0.5) else 1) for _, kind in columns]
+            text = f"(SELECT {', '.join(f'{item} AS {name}' for item, (name, _) in zip(items, scope))} FROM {text})"
+        self.budget = budget
+        return text, scope
 
     def on(self, scope, here):
         """A condition of a join: mostly of keys that are equal, mostly with more."""

@@ -23,6 +23,7 @@ mod memory;
 mod null_equality;
 mod numbers;
 mod overflow;
+mod projections;
 mod sample;
 mod set_operations;
 mod subqueries;
@@ -43,7 +44,7 @@ use datafusion_expr::ScalarUDF;
 
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
-pub use memory::{Bounds, ResultTooLarge, within};
+pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 
 /// Installs the corrections in a session that has the engine's default features.
 ///
@@ -120,6 +121,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             "extract_equijoin_predicate" => *rule = Arc::new(null_equality::KeysOfOneKind::default()),
             "push_down_filter" => *rule = Arc::new(global_aggregates::FiltersAboveGlobalAggregates::default()),
             "eliminate_cross_join" => *rule = Arc::new(null_equality::CrossJoinsOfOneKind::default()),
+            "optimize_projections" => *rule = Arc::new(projections::UnequalProjections::default()),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
@@ -19,26 +19,30 @@ use datafusion_common::internal_err;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::size::{compacted, cut};
+use super::size::{Most, compacted, cut};
 
-/// Hands on the rows of its input in batches of at most so many bytes.
+/// Hands on the rows of its input in batches that hold no more than they may.
 #[derive(Debug)]
 pub struct BoundedBatchesExec {
     input: Arc<dyn ExecutionPlan>,
-    bytes: u64,
+    most: Most,
     /// Whether the reader of the batches holds them, so that they should hold no memory but what their rows need.
     compact: bool,
 }
 
 impl BoundedBatchesExec {
-    pub fn new(input: Arc<dyn ExecutionPlan>, bytes: u64, compact: bool) -> Self {
-        Self { input, bytes, compact }
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, most: Most, compact: bool) -> Self {
+        Self { input, most, compact }
     }
 }
 
 impl DisplayAs for BoundedBatchesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BoundedBatchesExec: bytes={}, compact={}", self.bytes, self.compact)
+        write!(f, "BoundedBatchesExec: bytes={}, ", self.most.bytes)?;
+        if self.most.rows < usize::MAX {
+            write!(f, "rows={}, ", self.most.rows)?;
+        }
+        write!(f, "compact={}", self.compact)
     }
 }
 
@@ -72,23 +76,24 @@ impl ExecutionPlan for BoundedBatchesExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.bytes, self.compact))),
+            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.most, self.compact))),
             _ => internal_err!("BoundedBatchesExec has one input"),
         }
     }
 
     fn repartitioned(&self, partitions: usize, config: &ConfigOptions) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let input = self.input.repartitioned(partitions, config)?;
-        Ok(input.map(|input| Arc::new(Self::new(input, self.bytes, self.compact)) as _))
+        Ok(input.map(|input| Arc::new(Self::new(input, self.most, self.compact)) as _))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let (schema, bytes, compact) = (input.schema(), self.bytes, self.compact);
+        let (schema, most, compact) = (input.schema(), self.most, self.compact);
         let batches = input
-            .map_ok(move |batch| {
-                let pieces = cut(batch, bytes).into_iter();
-                stream::iter(pieces.map(move |piece| Ok(if compact { compacted(piece)? } else { piece })))
+            .map(move |batch| -> Result<_> {
+                let pieces = cut(batch?, most).map_err(|error| DataFusionError::External(Box::new(error)))?;
+                let pieces = pieces.into_iter();
+                Ok(stream::iter(pieces.map(move |piece| Ok(if compact { compacted(piece)? } else { piece }))))
             })
             .try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))

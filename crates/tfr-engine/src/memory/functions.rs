@@ -2,14 +2,16 @@
 //!
 //! `repeat('x', 2100000000)` took 8 GB, also where it was a constant that planning computes.
 
+use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use ::regex::Regex;
 use arrow::array::{Array as _, ArrayRef, AsArray as _, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
 use arrow_schema::FieldRef;
-use datafusion::functions::{string, unicode};
+use datafusion::functions::{regex, string, unicode};
 use datafusion::functions_nested::{range, repeat, resize};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_expr::{
@@ -20,6 +22,9 @@ use super::size::RowSizes;
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
+/// Bytes up to which a result is estimated: to count what will be replaced costs about as much as to replace it.
+const NOT_COUNTED: u64 = 1 << 20;
+
 /// A month has so many days at least.
 const DAYS_OF_MONTH: i64 = 28;
 
@@ -28,6 +33,7 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
     [
         (string::repeat(), Growth::Repeat),
         (string::replace(), Growth::Replace),
+        (regex::regexp_replace(), Growth::ReplaceMatches),
         (unicode::lpad(), Growth::Pad),
         (unicode::rpad(), Growth::Pad),
         (repeat::array_repeat_udf(), Growth::RepeatItem),
@@ -79,6 +85,8 @@ enum Growth {
     RepeatItem,
     /// The first argument with the third in the place of the second.
     Replace,
+    /// The first argument with the third in the place of what the second matches.
+    ReplaceMatches,
     /// As many characters as the second argument says.
     Pad,
     /// As many items as the second argument says.
@@ -92,7 +100,9 @@ impl Growth {
     fn is_null(self, args: &[Column], row: usize) -> bool {
         match self {
             Self::RepeatItem | Self::Resize => args.get(1).is_some_and(|count| count.is_null(row)),
-            Self::Repeat | Self::Replace | Self::Pad | Self::Series => args.iter().any(|arg| arg.is_null(row)),
+            Self::Repeat | Self::Replace | Self::ReplaceMatches | Self::Pad | Self::Series => {
+                args.iter().any(|arg| arg.is_null(row))
+            }
         }
     }
 }
@@ -258,6 +268,11 @@ impl<'a> Lengths<'a> {
                 let texts = args.iter().map(|arg| arg.as_type(&DataType::LargeUtf8)).collect::<Result<Vec<_>>>()?;
                 Box::new(move |row| replaced(&texts, row))
             }
+            (Growth::ReplaceMatches, 3..) => {
+                let texts = args.iter().map(|arg| arg.as_type(&DataType::LargeUtf8)).collect::<Result<Vec<_>>>()?;
+                let patterns = Patterns::default();
+                Box::new(move |row| patterns.replaced(&texts, row))
+            }
             (Growth::Series, 2..) => series(args)?,
             (Growth::Series, 1) => {
                 let count = count(0)?;
@@ -273,14 +288,51 @@ impl<'a> Lengths<'a> {
     }
 }
 
+/// The text of an argument in a row.
+fn text_at(texts: &[Column], index: usize, row: usize) -> &str {
+    texts[index].array.as_string::<i64>().value(texts[index].at(row))
+}
+
 fn replaced(texts: &[Column], row: usize) -> u64 {
-    let text = |index: usize| texts[index].array.as_string::<i64>().value(texts[index].at(row));
-    let (text, from, to) = (text(0), text(1), text(2));
+    let [text, from, to] = [0, 1, 2].map(|index| text_at(texts, index, row));
     let most = (text.len() / from.len().max(1) + 1) as u64;
     let added = (to.len() as u64).saturating_sub(from.len() as u64);
-    // To count costs about as much as to replace.
-    let times = if most.saturating_mul(added) < 1 << 20 { most } else { text.matches(from).count() as u64 };
+    let times = if most.saturating_mul(added) < NOT_COUNTED { most } else { text.matches(from).count() as u64 };
     (text.len() as u64).saturating_add(times.saturating_mul(added))
+}
+
+/// The pattern of the last row that was asked for: it is mostly that of all rows.
+#[derive(Default)]
+struct Patterns(RefCell<Option<(String, Option<Regex>)>>);
+
+impl Patterns {
+    /// Bytes at most of the text with its matches replaced.
+    fn replaced(&self, texts: &[Column], row: usize) -> u64 {
+        let [text, pattern, to] = [0, 1, 2].map(|index| text_at(texts, index, row));
+        let flags = if texts.len() > 3 { text_at(texts, 3, row) } else { "" };
+        let (text_len, to_len) = (text.len() as u64, to.len() as u64);
+        let most = if flags.contains('g') { text_len + 1 } else { 1 };
+        let times =
+            if most.saturating_mul(to_len) < NOT_COUNTED { most } else { self.matches(text, pattern, flags).min(most) };
+        // What a group has matched is part of the text, and no two matches have the same part.
+        let groups = to.bytes().filter(|byte| matches!(byte, b'\\' | b'$')).count() as u64;
+        text_len.saturating_mul(groups + 1).saturating_add(times.saturating_mul(to_len))
+    }
+
+    fn matches(&self, text: &str, pattern: &str, flags: &str) -> u64 {
+        let flags: String = flags.chars().filter(|flag| *flag != 'g').collect();
+        let pattern = if flags.is_empty() { pattern.to_owned() } else { format!("(?{flags}){pattern}") };
+        let mut last = self.0.borrow_mut();
+        let (_, regex) = match last.take() {
+            Some(known) if known.0 == pattern => last.insert(known),
+            _ => {
+                let regex = Regex::new(&pattern).ok();
+                last.insert((pattern, regex))
+            }
+        };
+        // The engine says what is wrong with a pattern.
+        regex.as_ref().map_or(0, |regex| regex.find_iter(text).count() as u64)
+    }
 }
 
 fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {

@@ -16,13 +16,14 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub use functions::ResultTooLarge;
+pub use size::RowTooLong;
 
 /// What batches and values may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of a batch between operators. A row that is longer is a batch of its own.
     pub batch: u64,
-    /// Bytes of the result of a function for one row. For a batch they are a quarter of it.
+    /// Bytes of a row, and of the result of a function for one row. For a batch they are a quarter of it.
     pub value: u64,
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -28,7 +29,7 @@ use super::Bounds;
 use super::batches::BoundedBatchesExec;
 use super::functions::BoundedFunction;
 use super::projection::HalvingProjectionExec;
-use super::size::varies;
+use super::size::{Most, varies};
 
 /// Bounds the batches of a plan.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct BoundBatches(pub Bounds);
 impl PhysicalOptimizerRule for BoundBatches {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.below(plan)?;
-        Ok(self.bounded(plan, false))
+        Ok(self.bounded(plan, false, usize::MAX))
     }
 
     fn name(&self) -> &str {
@@ -57,7 +58,8 @@ impl BoundBatches {
         if children.is_empty() {
             return Ok(plan);
         }
-        let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, holds)));
+        let rows = self.rows_beside(constant_bytes(plan.as_ref())?);
+        let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, holds, rows)));
         let bounded = bounded.collect::<Result<Vec<_>>>()?;
         let plan = replace_children_if_necessary(plan, bounded)?;
         match plan.downcast_ref::<ProjectionExec>() {
@@ -68,14 +70,44 @@ impl BoundBatches {
         }
     }
 
-    /// The input of an operator that `holds` its batches, or not.
-    fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool) -> Arc<dyn ExecutionPlan> {
+    /// How many rows a batch may have where an operator makes so many bytes of constants for each.
+    fn rows_beside(&self, constants: u64) -> usize {
+        match constants {
+            0 => usize::MAX,
+            bytes => usize::try_from(self.0.batch / bytes).unwrap_or(usize::MAX).max(1),
+        }
+    }
+
+    /// The input of an operator that `holds` its batches, or not, and is to be given so many `rows` at once.
+    fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool, rows: usize) -> Arc<dyn ExecutionPlan> {
         let varies = input.schema().fields().iter().any(|field| varies(field.data_type()));
-        match varies && (holds || makes_batches(input.as_ref())) {
-            true => Arc::new(BoundedBatchesExec::new(input, self.0.batch, holds)),
+        match rows < usize::MAX || varies && (holds || makes_batches(input.as_ref())) {
+            true => {
+                let most = Most { bytes: self.0.batch, rows, row_bytes: self.0.value };
+                Arc::new(BoundedBatchesExec::new(input, most, holds))
+            }
             false => input,
         }
     }
+}
+
+/// Constants that count: shorter ones are many in long lists and CASE, and rarely copied for each row.
+const LONG_CONSTANT: usize = 1 << 10;
+
+/// Bytes of the long constants of an operator, which may be copied for each row: as a column, or in results.
+fn constant_bytes(plan: &dyn ExecutionPlan) -> Result<u64> {
+    let mut bytes = 0_u64;
+    plan.apply_expressions(&mut |expr| {
+        expr.apply(|expr: &Arc<dyn PhysicalExpr>| {
+            let literal = expr.downcast_ref::<Literal>();
+            let size = literal.map_or(0, |literal| literal.value().size());
+            if size > LONG_CONSTANT {
+                bytes = bytes.saturating_add(size as u64);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(bytes)
 }
 
 /// Whether an operator makes batches, and does not only hand on those of its inputs.

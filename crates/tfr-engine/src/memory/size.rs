@@ -1,5 +1,6 @@
 //! How many bytes rows have once each has its own values.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
@@ -128,36 +129,79 @@ pub(super) fn varies(data_type: &DataType) -> bool {
     }
 }
 
-/// The batch in pieces of at most `bound` bytes, or of one row.
-pub(super) fn cut(batch: RecordBatch, bound: u64) -> Vec<RecordBatch> {
-    let ends = ends(&batch, bound);
-    if ends.len() <= 1 {
-        return vec![batch];
-    }
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    starts.zip(&ends).map(|(start, end)| batch.slice(start, end - start)).collect()
+/// How much a batch may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Most {
+    /// Bytes, unless one row has more.
+    pub bytes: u64,
+    pub rows: usize,
+    /// Bytes of a row: one that is longer is an error.
+    pub row_bytes: u64,
 }
 
+/// The batch in pieces that hold no more than `most`.
+pub(super) fn cut(batch: RecordBatch, most: Most) -> Result<Vec<RecordBatch>, RowTooLong> {
+    let ends = ends(&batch, most)?;
+    if ends.len() <= 1 {
+        return Ok(vec![batch]);
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    Ok(starts.zip(&ends).map(|(start, end)| batch.slice(start, end - start)).collect())
+}
+
+/// A row that is longer than the limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowTooLong {
+    /// The column that takes the most, and its bytes.
+    column: String,
+    column_bytes: u64,
+    bytes: u64,
+    limit: u64,
+}
+
+impl fmt::Display for RowTooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { column, column_bytes, bytes, limit } = self;
+        write!(
+            f,
+            "a row takes {bytes} bytes, {column_bytes} of them in column {column:?}, more than the memory limit of {limit} bytes"
+        )
+    }
+}
+
+impl std::error::Error for RowTooLong {}
+
 /// Where the pieces of the batch end.
-fn ends(batch: &RecordBatch, bound: u64) -> Vec<usize> {
+fn ends(batch: &RecordBatch, most: Most) -> Result<Vec<usize>, RowTooLong> {
     let rows = batch.num_rows();
     let sizes: Vec<RowSizes<'_>> = batch.columns().iter().map(|column| RowSizes::of(column.as_ref())).collect();
     let total = sizes.iter().map(|sizes| sizes.total(rows)).fold(0, u64::saturating_add);
-    if total <= bound || rows <= 1 {
-        return vec![rows];
+    if total <= most.bytes.min(most.row_bytes) && rows <= most.rows {
+        return Ok(vec![rows]);
     }
     let mut ends = Vec::new();
     let (mut first, mut piece) = (0, 0_u64);
     for row in 0..rows {
         let size = sizes.iter().map(|sizes| sizes.row(row)).fold(0, u64::saturating_add);
-        if row > first && piece.saturating_add(size) > bound {
+        if size > most.row_bytes {
+            return Err(too_long(batch, &sizes, row, size, most.row_bytes));
+        }
+        if row > first && (piece.saturating_add(size) > most.bytes || row - first >= most.rows) {
             ends.push(row);
             (first, piece) = (row, 0);
         }
         piece = piece.saturating_add(size);
     }
     ends.push(rows);
-    ends
+    Ok(ends)
+}
+
+fn too_long(batch: &RecordBatch, sizes: &[RowSizes<'_>], row: usize, bytes: u64, limit: u64) -> RowTooLong {
+    let schema = batch.schema_ref();
+    let columns = schema.fields().iter().zip(sizes.iter().map(|sizes| sizes.row(row)));
+    let longest = columns.max_by_key(|(_, bytes)| *bytes);
+    let (column, column_bytes) = longest.map(|(field, bytes)| (field.name().clone(), bytes)).unwrap_or_default();
+    RowTooLong { column, column_bytes, bytes, limit }
 }
 
 /// The batch without memory that other rows need: copies columns that hold more than twice what their rows need.

@@ -16,7 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::{directory, functions};
-use tfr_engine::ResultTooLarge;
+use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_inputs::{PageTooLong, stores};
 
 use super::table_formats::way_out;
@@ -247,7 +247,8 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
         .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
         .or_else(|| {
-            error.is::<ResultTooLarge>().then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
+            (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())
+                .then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
         })
         .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned())))
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))

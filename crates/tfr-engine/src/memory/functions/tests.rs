@@ -34,6 +34,8 @@ async fn results_beyond_the_bound_are_refused_before_they_are_made() {
         ("range(v, 0, -2)", "8000000008"),
         ("generate_series(DATE '0001-01-01', DATE '9999-12-31', INTERVAL '1 day')", "29216472"),
         ("replace(repeat('a', 1000000), 'a', 'bcde')", "4000000"),
+        ("regexp_replace(repeat('ab', 1000), 'B', repeat('c', 1000000), 'gi')", "1000002000"),
+        ("regexp_replace(repeat('ab', 200000), '(.)', '\\1\\1\\1', 'g')", "4000000"),
     ] {
         let sql = format!("SELECT {call} FROM (VALUES (2000000000)) t(v)");
         let message = outcome(&sql).await.expect_err(call);
@@ -56,5 +58,23 @@ async fn results_within_the_bound_are_computed_whatever_their_number() {
             "repeat in 64 rows take 4194304 bytes, more than a quarter of the memory limit of 1048576 bytes"
         ),
         "{message}"
+    );
+}
+
+/// Constants are copied for each row: 2.2 GB at once, more than a column can hold, if all rows of the batch were taken.
+#[tokio::test]
+async fn operators_with_long_constants_take_few_rows_at_a_time() {
+    let rows = "FROM (SELECT unnest(range(2200)) AS v)";
+    assert_eq!(outcome(&format!("SELECT max(repeat('x', 1000000) || v) {rows}")).await, Ok(1));
+    assert_eq!(outcome(&format!("SELECT v {rows} WHERE repeat('x', 1000000) || v > 'y'")).await, Ok(0));
+}
+
+#[tokio::test]
+async fn rows_beyond_the_bound_are_refused() {
+    let doubled = "SELECT s || s AS s, v FROM (SELECT s || s AS s, v FROM (SELECT repeat('x', 300000 + v) AS s, v \
+                   FROM (SELECT unnest(range(3)) AS v)))";
+    assert_eq!(
+        outcome(doubled).await.expect_err("an error"),
+        "External error: a row takes 1200008 bytes, 1200000 of them in column \"s\", more than the memory limit of 1048576 bytes"
     );
 }
