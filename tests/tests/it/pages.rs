@@ -128,7 +128,7 @@ fn examples_run() {
                 _ => continue,
             };
             for (command, output) in shown {
-                let finished = run(&mut shell(&command, &scratch.join(""))).success();
+                let finished = run(&mut shell(&command, scratch.path())).success();
                 commands += 1;
                 if let Some(output) = output {
                     assert_eq!(finished.stdout, output, "{}: {command}", page.display());
