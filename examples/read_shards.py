@@ -3,6 +3,7 @@
     python examples/read_shards.py shards/
 """
 
+import os
 import sys
 
 import tensorflow as tf
@@ -20,7 +21,7 @@ FEATURES = {
 
 
 def dataset(directory, batch_size=256):
-    shards = tf.data.Dataset.list_files(f"{directory}/*.tfrecord", shuffle=True, seed=1)
+    shards = tf.data.Dataset.list_files(os.path.join(directory, "*.tfrecord"), shuffle=True, seed=1)
     records = shards.interleave(tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)
     return records.batch(batch_size).map(lambda batch: tf.io.parse_example(batch, FEATURES)).prefetch(tf.data.AUTOTUNE)
 

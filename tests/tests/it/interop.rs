@@ -215,7 +215,7 @@ fn read_shards_example() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     run(convert(&trips_path(), &out).args(["--shards", "4"])).success();
-    let Some(read) = with_tensorflow("examples/read_shards.py", |command| command.arg(&out)) else { return };
+    let Some(read) = with_tensorflow("examples/read_shards.py", |command| command.arg(out.join(""))) else { return };
     assert_eq!(read.stdout.trim(), "2000 trips, 2929 stops, 60589 in fares");
 }
 
