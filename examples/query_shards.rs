@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // With the answers of the engine corrected where they are known to be wrong.
     let mut state = tfr_engine::exact(SessionStateBuilder::new().with_default_features()).build();
-    state.table_factories_mut().insert("TFRECORD".to_owned(), tfr_inputs::table_factory());
+    state.table_factories_mut().insert("TFRECORD".to_owned(), tfr_formats::table_factory());
     let ctx = SessionContext::new_with_state(state);
 
     ctx.sql(&format!("CREATE EXTERNAL TABLE trips STORED AS TFRECORD LOCATION '{shards}'")).await?;

@@ -198,15 +198,6 @@ pub enum ErrorKind {
         /// Which and why. What is below it is the source of this error.
         error: arrow_tfrecord::Error,
     },
-    /// A file that is not the one that was planned to be read.
-    #[error("{file}: the file changed while it was read")]
-    Changed {
-        /// The file.
-        file: String,
-        /// What the store says.
-        #[source]
-        source: Option<object_store::Error>,
-    },
     /// Sound records that end elsewhere than they should.
     #[error("{file}: the records end before {found}, expected {expected}")]
     End {
@@ -379,7 +370,6 @@ impl Error {
                  times and decimals are numbers"
                     .to_owned(),
             ),
-            ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
             ErrorKind::End { .. } => {
                 Some("the file is not the one that was written: write it again, or verify the set".to_owned())
             }

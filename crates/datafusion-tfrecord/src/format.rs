@@ -28,11 +28,11 @@ use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
 
-use crate::directory::{FileNames, GuardedSource};
 use crate::error::ErrorKind;
-use crate::memory::ReadBounds;
 use crate::read::{Inferred, ReadOptions, RecordForm, TfRecordSource, infer};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
+use tfr_files::memory::ReadBounds;
+use tfr_files::{FileNames, GuardedSource};
 
 /// What names of the format end with, and its word in SQL.
 const EXTENSION: &str = "tfrecord";

@@ -9,35 +9,26 @@
 //! |---|---|
 //! | TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
 //! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
-//! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`] |
+//! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`](tfr_files::stores::UploadStores) |
 //! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
-//! | to know of doubtful values before they are published | [`Findings`] on the session's configuration |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
-//! | a directory of files as a table | [`directory`] |
-//! | how long batches may be within a memory limit | [`memory`] |
 //! | records, tensors and images in SQL | [`functions`] |
 //!
 //! Shards are staged where no reader looks and published together when the last row is on disk; see
 //! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard, [`mod@read`] how files become tables.
 
-pub mod directory;
 mod error;
-mod findings;
 mod format;
 pub mod functions;
-pub mod memory;
 pub mod read;
-mod upload_stores;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
-pub use findings::{Finding, Findings};
 pub use format::{
     DEFAULT_SEED, TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, parse_split_shards,
     set_mapping_option,
 };
 pub use read::{ReadOptions, TfRecordSource};
-pub use upload_stores::UploadStores;
 pub use write::{
     DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
 };

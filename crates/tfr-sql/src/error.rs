@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use datafusion_tfrecord::directory::{LocationText, Owner};
+use tfr_files::{LocationText, Owner};
 use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
@@ -371,7 +371,7 @@ impl Error {
                 Some(format!("a column whose name is a word of SQL stands in double quotes: {}", quoted.join(", ")))
             }
             Self::UnsupportedFormat(_) => {
-                Some(format!("the formats are STORED AS {}", tfr_inputs::STORED_AS.join(", ")))
+                Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
             }
             Self::OutputExists { .. } => {
                 Some("choose another name, or replace what is there with --mode overwrite".to_owned())

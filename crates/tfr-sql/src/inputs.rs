@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use datafusion_tfrecord::directory::LocationText;
+use tfr_files::LocationText;
 use tfrecord_shards::Input;
 
 use crate::cli::{StoreArgs, is_remote};

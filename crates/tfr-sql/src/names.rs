@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement,
     TableFactor, Value, VisitMut, VisitorMut, visit_expressions_mut,
 };
-use tfr_inputs::FilesFunction;
+use tfr_files::FilesFunction;
 
 use crate::error::{Error, Result};
 use crate::feature_names;

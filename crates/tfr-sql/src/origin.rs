@@ -1,8 +1,8 @@
 //! What told the columns of TFRecord files, in words.
 
 use datafusion_tfrecord::TfRecordFormat;
-use datafusion_tfrecord::directory::DirectoryTable;
 use datafusion_tfrecord::read::{ColumnOrigin, RecordForm};
+use tfr_files::DirectoryTable;
 
 use crate::printer::counted;
 

@@ -163,7 +163,7 @@ impl Printer {
         });
         for target in [
             "tfr_sql",
-            "tfr_inputs",
+            "tfr_formats",
             "datafusion_tfrecord",
             "tfrecord_shards",
             "tfrecord_sidecars",

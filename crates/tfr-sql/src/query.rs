@@ -13,9 +13,9 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use datafusion_tfrecord::directory::{DirectoryTable, LocationText, Owner, redacted};
 use serde_json::Value;
-use tfr_inputs::{InputOptions, TableSpec, open_locations, open_table};
+use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
+use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
 
 use crate::cli::{InferenceArgs, QueryArgs, QuerySource};
 use crate::error::{Error, Result};

@@ -3,9 +3,9 @@
 use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
-use datafusion_tfrecord::directory::LocationText;
 use serde_json::{Map, Value, json};
-use tfr_inputs::{InputFormat, TableSpec};
+use tfr_files::LocationText;
+use tfr_formats::{InputFormat, TableSpec};
 
 use crate::secrets::Secrets;
 
@@ -26,7 +26,7 @@ pub fn statement(statement: &Statement) -> String {
 
 /// The locations and the dialect of a table: the options of `--table` that say something else than is the default.
 pub fn table(spec: &TableSpec) -> Value {
-    let (csv, usual) = (&spec.options.csv, tfr_inputs::csv::CsvOptions::default());
+    let (csv, usual) = (&spec.options.csv, tfr_formats::csv::CsvOptions::default());
     let (records, unsaid) = (&spec.options.tfrecord, ReadOptions::default());
     let character = |byte: Option<u8>| byte.map_or_else(|| json!("none"), |byte| json!(char::from(byte).to_string()));
     let word = |value: &dyn std::fmt::Debug| json!(format!("{value:?}").to_lowercase());

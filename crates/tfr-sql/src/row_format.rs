@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use tfr_engine::{parse_all, parse_tokens};
-use tfr_inputs::hive_text::HiveColumns;
+use tfr_formats::hive_text::HiveColumns;
 
 use crate::error::{Error, Result};
 

@@ -3,8 +3,8 @@
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
-use datafusion_tfrecord::directory::{LocationText, unreadable};
-use tfr_inputs::open_locations;
+use tfr_files::{LocationText, unreadable};
+use tfr_formats::open_locations;
 use tfrecord_sidecars::TableDescription;
 use tokio::runtime;
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use datafusion_tfrecord::directory::redacted;
+use tfr_files::redacted;
 
 /// Values that no message may show, whoever words it: those of options whose names speak of keys, passwords and tokens. The
 /// secrets of URLs are hidden as well.

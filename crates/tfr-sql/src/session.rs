@@ -13,13 +13,13 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tfrecord::Findings;
-use datafusion_tfrecord::memory::{ReadBounds, batch_bytes};
 use rlimit::Resource;
 use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
-use tfr_inputs::FilesFunction;
-use tfr_inputs::stores::{StoreOptions, Stores};
+use tfr_files::FilesFunction;
+use tfr_files::Findings;
+use tfr_files::memory::{ReadBounds, batch_bytes};
+use tfr_files::stores::{StoreOptions, Stores};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Resources;
@@ -127,7 +127,7 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     let mut state = tfr_engine::within(corrected, limits.bounds())
         // In the place of the engine's own, which also read hidden files and take null partitions for text.
         .with_table_factories(
-            tfr_inputs::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_inputs::table_factory())).collect(),
+            tfr_formats::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_formats::table_factory())).collect(),
         )
         .build();
     datafusion_tfrecord::functions::register(&mut state)?;

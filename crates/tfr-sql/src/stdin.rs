@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use datafusion_tfrecord::directory::LocationText;
+use tfr_files::LocationText;
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use tfr_inputs::UsedColumns;
+use tfr_formats::UsedColumns;
 
 /// The columns to which the statements in `text` may refer, or `None` if that may be all of a table: there is a `*`, a
 /// NATURAL join, or no SELECT.

@@ -3,7 +3,7 @@ files as old and as later writers leave them, which no library writes today.
 
     python make_parquet.py
 
-What pyarrow 26 and DuckDB 2.0 read of them is in crates/tfr-inputs/tests/it/parquet_types.rs.
+What pyarrow 26 and DuckDB 2.0 read of them is in crates/tfr-formats/tests/it/parquet_types.rs.
 """
 
 import struct

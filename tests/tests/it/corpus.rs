@@ -55,7 +55,7 @@ const REFUSALS: [&str; 3] = [
     "occurs more than once",
 ];
 
-/// Formats whose values `tfr-inputs` compares with the expectations: what was read of them comes back.
+/// Formats whose values `tfr-formats` compares with the expectations: what was read of them comes back.
 #[test]
 fn other_formats() {
     let Some(corpus) = Corpus::find() else { return };

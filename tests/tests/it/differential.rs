@@ -81,8 +81,8 @@ async fn open(request: &Value) -> Result<SessionContext> {
     let context = session::open_in(config, runtime.build_arc()?);
     let paths: BTreeMap<String, String> = serde_json::from_value(request["tables"].clone()).unwrap();
     for (name, path) in paths {
-        let options = tfr_inputs::InputOptions::default();
-        let table = tfr_inputs::open_locations(&context.state(), &[path.into()], &options, None).await?;
+        let options = tfr_formats::InputOptions::default();
+        let table = tfr_formats::open_locations(&context.state(), &[path.into()], &options, None).await?;
         if request["in_memory"] == true {
             let held = context.read_table(table)?.cache().await?;
             context.register_table(name, held.into_view())?;

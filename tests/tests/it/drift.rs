@@ -9,8 +9,8 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray,
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::directory::{self, ErrorKind};
-use tfr_inputs::TableSpec;
+use tfr_files::ErrorKind;
+use tfr_formats::TableSpec;
 use tfr_tests::{Scratch, repository, run, tfr_sql};
 
 use self::topics::{TOPICS, Topic};
@@ -128,14 +128,14 @@ fn texts(values: &[&str]) -> RecordBatch {
 
 async fn of_table(context: &SessionContext, name: &str, spec: &str) -> Result<()> {
     let spec: TableSpec = spec.parse().map_err(DataFusionError::from)?;
-    let table = tfr_inputs::open_table(&context.state(), &spec).await?;
+    let table = tfr_formats::open_table(&context.state(), &spec).await?;
     context.register_table(name, table).map(drop)
 }
 
 /// The kind of an error of the module `directory`.
 fn kind(error: &DataFusionError) -> &ErrorKind {
     match error.find_root() {
-        DataFusionError::External(source) => source.downcast_ref::<directory::Error>().expect("an error").kind(),
+        DataFusionError::External(source) => source.downcast_ref::<tfr_files::Error>().expect("an error").kind(),
         other => panic!("{other}"),
     }
 }
@@ -156,7 +156,7 @@ async fn what_would_lose_is_refused_with_a_type_that_reads_it() -> Result<()> {
         let ErrorKind::SchemaConflict { column, .. } = kind(&refused) else { panic!("{refused}") };
         assert_eq!(column, "x");
         let DataFusionError::External(source) = refused.find_root() else { panic!("{refused}") };
-        let hint = source.downcast_ref::<directory::Error>().and_then(directory::Error::hint).unwrap_or_default();
+        let hint = source.downcast_ref::<tfr_files::Error>().and_then(tfr_files::Error::hint).unwrap_or_default();
         assert!(hint.contains(option), "{hint}");
         of_table(&context, name, &format!("{name}={}/,{option}", table.display())).await?;
         assert_eq!(rows(&context, &format!("SELECT x FROM {name} ORDER BY x")).await?, expected);

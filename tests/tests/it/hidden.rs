@@ -43,7 +43,7 @@ fn sorted_rows(batches: &[RecordBatch]) -> Vec<String> {
 async fn table(config: SessionConfig, file: &Path) -> SessionContext {
     let context = session::open(config);
     let locations = [file.display().to_string().into()];
-    let table = tfr_inputs::open_locations(&context.state(), &locations, &Default::default(), None).await.unwrap();
+    let table = tfr_formats::open_locations(&context.state(), &locations, &Default::default(), None).await.unwrap();
     context.register_table("t", table).unwrap();
     context
 }

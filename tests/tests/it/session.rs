@@ -11,7 +11,8 @@ use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use tfr_inputs::{FilesFunction, InputOptions, TableSpec};
+use tfr_files::FilesFunction;
+use tfr_formats::{InputOptions, TableSpec};
 
 /// A session in which a path in quotes is a table.
 pub fn open(config: SessionConfig) -> SessionContext {
@@ -28,14 +29,14 @@ pub fn open_in(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContex
     )
     .build();
     state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
-    for format in tfr_inputs::STORED_AS {
-        state.table_factories_mut().insert((*format).to_owned(), tfr_inputs::table_factory());
+    for format in tfr_formats::STORED_AS {
+        state.table_factories_mut().insert((*format).to_owned(), tfr_formats::table_factory());
     }
     datafusion_tfrecord::functions::register(&mut state).unwrap();
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
     let context = SessionContext::new_with_state(state);
     let state = context.state_weak_ref();
-    let catalogs = tfr_inputs::paths_as_tables(
+    let catalogs = tfr_formats::paths_as_tables(
         Arc::clone(context.state().catalog_list()),
         Arc::new(move || state.upgrade().map(|state| Arc::new(state.read().clone()) as Arc<dyn Session>)),
     );
@@ -58,7 +59,7 @@ pub fn settings(threads: usize) -> SessionConfig {
 /// `SELECT *` from a file or directory.
 pub async fn select_all(context: &SessionContext, location: &Path) -> Result<RecordBatch> {
     let locations = [location.display().to_string().into()];
-    let table = tfr_inputs::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
+    let table = tfr_formats::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
     rows(context, table).await
 }
 
@@ -66,13 +67,13 @@ pub async fn select_all(context: &SessionContext, location: &Path) -> Result<Rec
 pub async fn select_declared(context: &SessionContext, location: &Path, columns: SchemaRef) -> Result<RecordBatch> {
     let locations = [location.display().to_string().into()];
     let options = InputOptions::default();
-    rows(context, tfr_inputs::open_locations(&context.state(), &locations, &options, Some(columns)).await?).await
+    rows(context, tfr_formats::open_locations(&context.state(), &locations, &options, Some(columns)).await?).await
 }
 
 /// `SELECT *` from what `--table` names.
 pub async fn select_all_of(context: &SessionContext, table: &str) -> Result<RecordBatch> {
     let spec: TableSpec = table.parse().map_err(datafusion::common::DataFusionError::from)?;
-    rows(context, tfr_inputs::open_table(&context.state(), &spec).await?).await
+    rows(context, tfr_formats::open_table(&context.state(), &spec).await?).await
 }
 
 async fn rows(context: &SessionContext, table: Arc<dyn TableProvider>) -> Result<RecordBatch> {

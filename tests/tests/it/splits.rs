@@ -10,7 +10,7 @@ use arrow::datatypes::Int64Type;
 use arrow_tfrecord::WriterBuilder;
 use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
-use tfr_inputs::InputOptions;
+use tfr_formats::InputOptions;
 use tfr_tests::{Scratch, run, shard_files, tfr_sql};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, masked_crc32c};
 
@@ -25,7 +25,7 @@ async fn try_rows(location: &Path, threads: usize) -> Result<(RecordBatch, usize
     // However short the file is.
     let context = session::open(session::settings(threads).with_repartition_file_min_size(1));
     let locations = [location.display().to_string().into()];
-    let table = tfr_inputs::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
+    let table = tfr_formats::open_locations(&context.state(), &locations, &InputOptions::default(), None).await?;
     let rows = context.read_table(table)?;
     let schema = Arc::clone(rows.schema().inner());
     let plan: Arc<dyn ExecutionPlan> = rows.create_physical_plan().await?;

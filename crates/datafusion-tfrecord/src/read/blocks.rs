@@ -12,7 +12,6 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 
-use crate::error::ErrorKind;
 
 /// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;
@@ -74,7 +73,8 @@ impl Blocks {
             }
         };
         if block.len() as u64 != range.end - range.start {
-            return Err(ErrorKind::Changed { file: self.name.to_string(), source: None }.into());
+            let kind = tfr_files::ErrorKind::Changed { file: self.name.to_string(), source: None };
+            return Err(tfr_files::Error::from(kind).into());
         }
         if !is_first {
             self.ahead = self.request();
@@ -121,7 +121,9 @@ impl Blocks {
     fn read_error(&self, error: object_store::Error) -> DataFusionError {
         let file = self.name.to_string();
         match error {
-            error @ object_store::Error::Precondition { .. } => ErrorKind::Changed { file, source: Some(error) }.into(),
+            error @ object_store::Error::Precondition { .. } => {
+                tfr_files::Error::from(tfr_files::ErrorKind::Changed { file, source: Some(error) }).into()
+            }
             error => error.into(),
         }
     }

@@ -12,8 +12,8 @@ use tfrecord_framing::{Compression, Position};
 use super::look::{Looked, Observer, look};
 use super::masks;
 use super::options::ReadOptions;
-use crate::directory::FileNames;
 use crate::error::ErrorKind;
+use tfr_files::FileNames;
 
 /// What was learned of the files.
 pub(crate) struct Inferred {

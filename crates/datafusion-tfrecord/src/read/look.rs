@@ -13,8 +13,8 @@ use tfrecord_framing::{Compression, Position, RecordDecoder, Records};
 
 use super::blocks::Blocks;
 use super::options::ReadOptions;
-use crate::directory::FileNames;
 use crate::error::ErrorKind;
+use tfr_files::FileNames;
 
 /// Records looked at in one go.
 const STEP: usize = 64;

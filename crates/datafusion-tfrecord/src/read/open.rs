@@ -14,15 +14,15 @@ use super::known::KnownFile;
 use super::options::ReadOptions;
 use super::source::RecordForm;
 use super::{sets, types};
-use crate::directory::{DirectoryTable, Location};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
+use tfr_files::{DirectoryTable, Location};
 
 /// Opens the TFRecord files at `locations` as one table.
 ///
 /// ```
 /// # use datafusion::prelude::SessionContext;
-/// use datafusion_tfrecord::directory::Location;
+/// use tfr_files::Location;
 /// use datafusion_tfrecord::{ReadOptions, read};
 ///
 /// # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
@@ -39,8 +39,8 @@ use crate::format::TfRecordFormat;
 /// counted.
 ///
 /// # Errors
-/// - Those of [`Listing::list`](crate::directory::Listing::list) and of
-///   [`Listing::with_partition_types`](crate::directory::Listing::with_partition_types).
+/// - Those of [`Listing::list`](tfr_files::Listing::list) and of
+///   [`Listing::with_partition_types`](tfr_files::Listing::with_partition_types).
 /// - A set of shards is not whole: [`ErrorKind::IncompleteSet`].
 /// - Records that were to tell the columns are damaged or contradict each other, or there are none.
 /// - A file that no manifest lists beside files that one does: [`ErrorKind::StrayFile`].

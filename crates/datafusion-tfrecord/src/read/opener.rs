@@ -19,8 +19,8 @@ use super::blocks::Blocks;
 use super::known::KnownFile;
 use super::narrow::narrowed;
 use super::survey::Survey;
-use crate::directory::FileNames;
 use crate::error::{Error, ErrorKind, encode_error};
+use tfr_files::FileNames;
 
 /// Opens one file or a part of one as batches of the columns that are read from it.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, CrcPolicy};
 
-use crate::directory::{LocationText, OwnedFiles};
+use tfr_files::{LocationText, OwnedFiles};
 
 /// What [`open`](super::open()) may be told about the files. All of it can be left out.
 ///

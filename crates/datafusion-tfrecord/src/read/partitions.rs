@@ -7,8 +7,8 @@ use datafusion_common::Result;
 use tfrecord_shards::SchemaDescription;
 
 use super::sets::Set;
-use crate::directory::{Listing, PartitionColumns};
 use crate::error::shards_error;
+use tfr_files::{Listing, PartitionColumns};
 
 /// Gives the columns in the paths of `listing` the types that the manifests tell, if all files are of `sets` that agree
 /// about them. Also gives the names of those that are in the records, too.

@@ -12,10 +12,10 @@ use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME};
 
 use super::known::KnownFile;
 use super::partitions;
-use crate::directory::listing::store_of;
-use crate::directory::walk::{Walked, walk};
-use crate::directory::{Listing, Location, OwnedFiles};
 use crate::error::{ErrorKind, shards_error};
+use tfr_files::store_of;
+use tfr_files::{Listing, Location, OwnedFiles};
+use tfr_files::{Walked, walk};
 
 /// A set of shards of which files of the table are a part, or all of it.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ fn around_partitions(directory: &Path) -> Option<Path> {
 pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<bool> {
     let (_, store) = store_of(session, locations)?;
     for location in locations.iter().filter(|location| !location.is_pattern()) {
-        let directory = location.prefix.clone();
+        let directory = location.prefix().clone();
         if read_manifest(&store, location, directory).await?.is_some() {
             return Ok(true);
         }
@@ -153,7 +153,7 @@ async fn manifests(
 ) -> Result<Vec<Set>> {
     let mut directories: Vec<Path> =
         walked.passed.keys().filter(|path| path.filename() == Some(MANIFEST_NAME)).filter_map(Path::parent).collect();
-    let mut others: Vec<_> = around_partitions(&location.prefix).into_iter().collect();
+    let mut others: Vec<_> = around_partitions(location.prefix()).into_iter().collect();
     if location.ends_in_name() {
         let spelled_out = files.iter().filter(|file| location.depth() == Some(file.location.parts_count()));
         let beside: BTreeSet<_> = spelled_out.filter_map(|file| file.location.parent()).collect();

@@ -28,8 +28,8 @@ use super::opener::RecordOpener;
 use super::options::ReadOptions;
 use super::split::divide;
 use super::types::ColumnOrigin;
-use crate::directory::FileNames;
-use crate::memory::ReadBounds;
+use tfr_files::FileNames;
+use tfr_files::memory::ReadBounds;
 
 /// The engine's batch size before it says otherwise.
 const DEFAULT_BATCH_SIZE: usize = 8192;

@@ -17,9 +17,9 @@ use super::manifest_check;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
 use super::written::Written;
-use crate::directory::listing::store_of;
-use crate::directory::{self, Location, LocationText, schema};
 use crate::error::ErrorKind;
+use tfr_files::store_of;
+use tfr_files::{Location, LocationText, schema};
 
 /// What TensorFlow's tools call the schema of a data set when it lies beside it.
 const SCHEMA_NAME: &str = "schema.pbtxt";
@@ -169,7 +169,7 @@ async fn beside(
     directories.dedup();
     let directory = match (directories.as_slice(), locations) {
         ([directory], _) => directory.clone(),
-        (_, [location]) if !location.is_pattern() => location.prefix.clone(),
+        (_, [location]) if !location.is_pattern() => location.prefix().clone(),
         _ => return Ok(None),
     };
     let path = directory.join(SCHEMA_NAME);
@@ -184,9 +184,9 @@ async fn beside(
 async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::Bytes> {
     let location = Location::parse(file.with_secrets())?;
     let (_, store) = store_of(session, std::slice::from_ref(&location))?;
-    match store.get(&location.literal).await {
+    match store.get(location.key()).await {
         Err(object_store::Error::NotFound { .. }) => {
-            Err(directory::Error::from(directory::ErrorKind::NotFound { location: file.to_string() }).into())
+            Err(tfr_files::Error::from(tfr_files::ErrorKind::NotFound { location: file.to_string() }).into())
         }
         got => Ok(got?.bytes().await?),
     }

@@ -12,9 +12,9 @@ use tfrecord_shards::MANIFEST_NAME;
 
 use super::compare::{decoded, fits, is_nested, is_same_shape, union, unknown_field};
 use super::sets::{Set, TableFiles};
-use crate::directory::FileNames;
-use crate::directory::schema::{self, Joining};
 use crate::error::{ErrorKind, shards_error};
+use tfr_files::FileNames;
+use tfr_files::schema::{self, Joining};
 
 /// What the manifests say.
 pub(super) struct Written {

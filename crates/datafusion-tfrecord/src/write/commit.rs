@@ -42,7 +42,7 @@ use super::staging::Staging;
 use super::target::WriteTarget;
 use super::upload::{BegunUploads, Place, UploadSet};
 use crate::error::shards_error;
-use crate::findings::Findings;
+use tfr_files::Findings;
 
 /// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
 /// the number of records.

@@ -26,7 +26,7 @@
 //! # Object stores
 //! Where the target is a prefix of an object store, shards are multipart uploads to their final keys, which are completed
 //! when all rows are in them: what is decided then is told at [`tfrecord_shards::objects`]. The store must be one of the
-//! session's [`UploadStores`](crate::UploadStores). Parts are 8 MiB, and those that are being filled take up to a quarter of the
+//! session's [`UploadStores`](tfr_files::stores::UploadStores). Parts are 8 MiB, and those that are being filled take up to a quarter of the
 //! engine's memory, 1 GiB at most; past that they wait in its temporary files. An upload that a killed process has left, or
 //! whose beginning was never answered, cannot be found through `object_store`: a lifecycle rule of the bucket removes it (on
 //! S3 `AbortIncompleteMultipartUpload`; Azure does so by itself).

@@ -34,8 +34,8 @@ use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
 use super::target::WriteTarget;
 use super::upload::Place;
-use crate::directory::{GuardedSource, Location};
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
+use tfr_files::{GuardedSource, Location};
 
 /// Plans to write the rows of `input` as one set of shards.
 ///
@@ -271,7 +271,7 @@ pub fn local_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Vec<Pat
 /// Refuses a target in an object store that a plan reads from, or that lies in what one of `inputs` reads as a whole, now
 /// and in later runs.
 fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Result<()> {
-    let target = &out.literal;
+    let target = out.key();
     let overlap = |input: String| -> DataFusionError {
         shards_error(tfrecord_shards::ErrorKind::Overlap { path: out.to_string().into(), input: input.into() }.into())
     };
@@ -279,7 +279,7 @@ fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[Strin
         let Ok(location) = Location::parse(input) else { continue };
         let takes_all = !location.is_pattern() || location.depth().is_none();
         let is_same_store = location.object_store() == out.object_store();
-        let prefix = &location.prefix;
+        let prefix = location.prefix();
         if is_same_store && takes_all && (target.prefix_matches(prefix) || prefix.prefix_matches(target)) {
             return Err(overlap(location.to_string()));
         }
@@ -303,7 +303,7 @@ fn input_directory(input: &str) -> Option<PathBuf> {
     let location = Location::parse(input).ok()?;
     let is_local = *location.object_store() == ObjectStoreUrl::local_filesystem();
     let takes_all = !location.is_pattern() || location.depth().is_none();
-    let directory = local_path(&location.prefix);
+    let directory = local_path(location.prefix());
     (is_local && takes_all && directory.is_dir()).then_some(directory)
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use datafusion_execution::object_store::ObjectStoreUrl;
 
-use crate::directory::{Error, Location};
+use tfr_files::{Error, Location};
 
 /// Where a set goes: a local directory, or a prefix of the keys of an object store.
 ///
@@ -16,7 +16,7 @@ use crate::directory::{Error, Location};
 /// assert!(matches!(target, WriteTarget::Store(_)));
 /// assert_eq!(target.to_string(), "s3://bucket/train/");
 /// assert!(WriteTarget::parse("shards/")?.local().is_some());
-/// # Ok::<(), datafusion_tfrecord::directory::Error>(())
+/// # Ok::<(), tfr_files::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
@@ -24,7 +24,7 @@ pub enum WriteTarget {
     /// A local directory.
     Local(PathBuf),
     /// What a URL names; patterns are taken literally. The store must be one of the session's
-    /// [`UploadStores`](crate::UploadStores).
+    /// [`UploadStores`](tfr_files::stores::UploadStores).
     Store(Location),
 }
 
@@ -39,7 +39,7 @@ impl WriteTarget {
         }
         let location = Location::parse(text)?;
         if *location.object_store() == ObjectStoreUrl::local_filesystem() {
-            return Ok(Self::Local(PathBuf::from(format!("/{}", location.literal))));
+            return Ok(Self::Local(PathBuf::from(format!("/{}", location.key()))));
         }
         Ok(Self::Store(location))
     }

@@ -17,11 +17,12 @@ use datafusion::object_store::path::Path;
 use datafusion::object_store::{ObjectStoreExt, PutPayload};
 use datafusion::physical_plan::{collect, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::write::{WriteOutcome, WriteTarget};
-use datafusion_tfrecord::{ReadOptions, SplitOptions, UploadStores, WriteOptions, read};
+use datafusion_tfrecord::{ReadOptions, SplitOptions, WriteOptions, read};
 use futures::StreamExt;
 use tempfile::tempdir;
+use tfr_files::Location;
+use tfr_files::stores::UploadStores;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{Manifest, SaveMode, Sharding};
 

@@ -9,7 +9,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use datafusion_tfrecord::parse_rule;
 use datafusion_tfrecord::write::WriteTarget;
-use tfr_inputs::TableSpec;
+use tfr_formats::TableSpec;
 use tfrecord_shards::SaveMode;
 
 use super::arrangement::ArrangementArgs;

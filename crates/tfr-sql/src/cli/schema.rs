@@ -1,7 +1,7 @@
 //! `schema`: the columns of a table, and how many records are looked at to tell them.
 
 use clap::Args;
-use datafusion_tfrecord::directory::LocationText;
+use tfr_files::LocationText;
 use tfrecord_sidecars::SchemaForm;
 
 use super::stores::StoreArgs;

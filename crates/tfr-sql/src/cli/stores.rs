@@ -1,7 +1,7 @@
 //! Where tables lie that are not on this machine.
 
 use clap::Args;
-use tfr_inputs::stores::StoreOptions;
+use tfr_files::stores::StoreOptions;
 
 const S3_ENDPOINT_HELP: &str = "\
 Where s3:// is, if not at AWS: a URL such as http://host:9000 [default: as AWS_ENDPOINT_URL says]

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::write::WriteTarget;
+use tfr_files::Location;
 
 use super::Misuse;
 

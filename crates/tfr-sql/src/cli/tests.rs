@@ -79,7 +79,7 @@ fn a_prefix_is_the_start_of_a_visible_file_name() {
 
 #[test]
 fn every_key_of_a_table_is_in_the_help() {
-    let error = "t=a.csv,no_such_key=1".parse::<tfr_inputs::TableSpec>().unwrap_err().to_string();
+    let error = "t=a.csv,no_such_key=1".parse::<tfr_formats::TableSpec>().unwrap_err().to_string();
     let (_, known) = error.split_once("known are ").unwrap();
     for key in known.split([',', ' ']).filter(|key| !key.is_empty() && *key != "and") {
         assert!(TABLE_HELP.contains(&format!("\n  {key} ")), "{key}");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use datafusion_tfrecord::write::WriteTarget;
 use datafusion_tfrecord::{parse_columns, parse_split_shards};
-use tfr_inputs::InputOptions;
+use tfr_formats::InputOptions;
 use tfrecord_framing::Level;
 use tfrecord_shards::check_prefix;
 use url::Url;

@@ -15,9 +15,10 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
-use datafusion_tfrecord::{directory, functions};
+use datafusion_tfrecord::functions;
 use tfr_engine::{ResultTooLarge, RowTooLong};
-use tfr_inputs::{PageTooLong, stores};
+use tfr_files::stores;
+use tfr_formats::PageTooLong;
 
 use super::table_formats::way_out;
 use super::{Error, foreign, listed, quoted};
@@ -243,9 +244,9 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(error.hint())))
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
-        .or_else(|| error.downcast_ref::<directory::Error>().map(directory_hint))
+        .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files_hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
-        .or_else(|| error.downcast_ref::<tfr_inputs::Error>().map(tfr_inputs::Error::hint))
+        .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(tfr_formats::Error::hint))
         .or_else(|| {
             (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())
                 .then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
@@ -256,9 +257,9 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .flatten()
 }
 
-fn directory_hint(error: &directory::Error) -> Option<String> {
+fn files_hint(error: &tfr_files::Error) -> Option<String> {
     match error.kind() {
-        directory::ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
+        tfr_files::ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         _ => error.hint(),
     }
 }

@@ -1,6 +1,6 @@
 //! What to do instead of reading the files of a table format as they are.
 
-use datafusion_tfrecord::directory::{Owner, TableFormat};
+use tfr_files::{Owner, TableFormat};
 
 /// Writes what a Python reader of record batches `r` has to standard output, for the query of the same line.
 const PIPE: &str = "w = pa.ipc.new_stream(sys.stdout.buffer, r.schema); [w.write_batch(b) for b in r]; w.close()\" \

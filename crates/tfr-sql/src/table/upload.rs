@@ -18,9 +18,10 @@ use datafusion::object_store::{
     self, MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
 };
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::directory::Location;
-use datafusion_tfrecord::{ErrorKind, UploadStores};
+use datafusion_tfrecord::ErrorKind;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tfr_files::Location;
+use tfr_files::stores::UploadStores;
 use tfrecord_shards::{RunId, SaveMode};
 use tokio::task::spawn_blocking;
 

@@ -36,8 +36,8 @@ use self::buffer::PartBuffers;
 use self::place::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::run::Running;
-use crate::directory::Location;
 use crate::error::shards_error;
+use tfr_files::Location;
 
 pub(crate) use self::place::Place;
 pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};

@@ -15,9 +15,9 @@ use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions
 use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixSurvey, StoredManifest};
 use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME, SaveMode, StagedUpload};
 
-use crate::UploadStores;
-use crate::directory::Location;
 use crate::error::{ErrorKind, shards_error};
+use tfr_files::Location;
+use tfr_files::stores::UploadStores;
 
 /// Most uploads that are completed, or aborted, at the same time.
 pub(super) const MOST_AT_ONCE: usize = 16;
@@ -58,7 +58,7 @@ impl Place {
     /// # Errors
     /// When it has parts that no key has.
     pub(super) fn key(&self, path: &str) -> tfrecord_shards::Result<Path> {
-        let prefix = &self.location.literal;
+        let prefix = self.location.key();
         let separator = if prefix.as_ref().is_empty() { "" } else { "/" };
         Path::parse(format!("{prefix}{separator}{path}")).map_err(|error| {
             let (action, path) = ("name", self.out().join(path));
@@ -76,7 +76,7 @@ impl Place {
         let needs_manifest = matches!(mode, SaveMode::Overwrite | SaveMode::Append);
         let manifest = if needs_manifest { self.manifest().await? } else { None };
         let mut survey = PrefixSurvey::new(mode, manifest.as_ref());
-        let prefix = &self.location.literal;
+        let prefix = self.location.key();
         let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
         while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
             let Some(parts) = file.location.prefix_match(prefix) else { continue };
@@ -221,7 +221,7 @@ impl Place {
             match key {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) if result.is_ok() => {
-                    result = Err(self.error("remove files under", &self.location.literal, error).into());
+                    result = Err(self.error("remove files under", self.location.key(), error).into());
                 }
                 Err(_) => {}
             }

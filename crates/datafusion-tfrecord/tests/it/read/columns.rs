@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::Result;
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::read::{self, ColumnOrigin};
 use datafusion_tfrecord::{ReadOptions, TfRecordFormat};
 use tempfile::tempdir;
+use tfr_files::Location;
 
 use super::support::{
     example, examples, external, floats, int64s, rows, session, shown, shown_with, texts, write_records,

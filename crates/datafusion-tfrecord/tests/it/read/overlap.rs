@@ -6,9 +6,9 @@ use std::path::Path;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::{ReadOptions, TfRecordFormatFactory, read};
 use tempfile::tempdir;
+use tfr_files::Location;
 
 use super::support::{examples, explained, external, write_records};
 

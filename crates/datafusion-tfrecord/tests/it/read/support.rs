@@ -9,9 +9,9 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::{ReadOptions, read, reproducible};
 use prost::Message;
+use tfr_files::Location;
 use tfr_proto::tensorflow::feature::Kind;
 use tfr_proto::tensorflow::{
     BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, SequenceExample,
@@ -171,8 +171,8 @@ pub(super) fn explained(error: &DataFusionError) -> String {
             text.push_str(&error.to_string());
         }
         let own = error.downcast_ref::<datafusion_tfrecord::Error>().and_then(datafusion_tfrecord::Error::hint);
-        let of_listing = error.downcast_ref::<datafusion_tfrecord::directory::Error>();
-        hint = own.or_else(|| of_listing.and_then(datafusion_tfrecord::directory::Error::hint)).or(hint);
+        let of_listing = error.downcast_ref::<tfr_files::Error>();
+        hint = own.or_else(|| of_listing.and_then(tfr_files::Error::hint)).or(hint);
         next = error.source();
     }
     match hint {

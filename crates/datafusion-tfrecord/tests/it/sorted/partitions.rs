@@ -7,9 +7,9 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::directory::Location;
 use datafusion_tfrecord::{ReadOptions, WriteOptions, read};
 use tempfile::tempdir;
+use tfr_files::Location;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{SetState, Sharding, check};
 

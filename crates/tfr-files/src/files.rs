@@ -1,0 +1,275 @@
+//! `files('images/**/*.jpg')`: files as rows, and their bytes as a value.
+//!
+//! | column | type | of a file |
+//! |---|---|---|
+//! | `path` | VARCHAR | its name, as messages have it: relative where the pattern was |
+//! | `size` | BIGINT | its length in bytes |
+//! | `modified` | TIMESTAMP | when it was written, to the microsecond |
+//! | `content` | BINARY | its bytes |
+//!
+//! Columns of `key=value` directories come behind these. Files are found as those of any table are, by
+//! [`Listing`]; what can be told from the listing (a filter over all but the content, a `LIMIT`, a `count(*)`) reads no
+//! file. [`FilesFunction`] is the function, [`FilesTable`] what it gives, [`FilesSource`] how that is scanned.
+
+mod read;
+mod source;
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::{Listing, Location, OwnedFiles};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use async_trait::async_trait;
+use datafusion_catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion_common::stats::Precision;
+use datafusion_common::{DFSchema, Result, Statistics, internal_datafusion_err, plan_err, project_schema};
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::empty::EmptyExec;
+use datafusion_session::Session;
+use tokio::runtime;
+use tokio_util::sync::CancellationToken;
+
+pub use source::FilesSource;
+
+use read::{Place, Run};
+
+use crate::error::{Error, ErrorKind};
+
+/// The position of the bytes among the columns.
+const CONTENT: usize = 3;
+
+/// What a file costs to open, in bytes that could be read meanwhile: so much is added to its size where work is divided.
+const OPEN_COST: u64 = 64 << 10;
+
+/// The table function `files('location', ...)`.
+///
+/// Register it with a session under [its name](Self::NAME).
+///
+/// ```
+/// # use std::sync::Arc;
+/// use datafusion::prelude::SessionContext;
+/// use tfr_files::FilesFunction;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let ctx = SessionContext::new();
+/// ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
+/// let sources = ctx.sql("SELECT path, size FROM files('src/**/*.rs') WHERE size > 0").await?;
+/// assert!(sources.count().await? > 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct FilesFunction {
+    stop: CancellationToken,
+}
+
+impl FilesFunction {
+    /// The name of the function.
+    pub const NAME: &'static str = "files";
+
+    /// The function for a session that is to end once `stop` is cancelled: it gives up listing then. The query is planned
+    /// on the thread that lists, so that nothing else can interrupt it.
+    pub fn until(stop: CancellationToken) -> Self {
+        Self { stop }
+    }
+}
+
+impl TableFunctionImpl for FilesFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let text = |argument: &Expr| match argument {
+            Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_owned),
+            _ => None,
+        };
+        let Some(texts) = args.exprs().iter().map(text).collect::<Option<Vec<_>>>().filter(|texts| !texts.is_empty())
+        else {
+            return plan_err!("files takes paths, URLs or patterns in quotes: files('images/**/*.jpg')");
+        };
+        let locations = texts.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        // Files, not rows: whoever owns them, these are the files.
+        let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
+        let listing = wait(listed, &self.stop)??;
+        Ok(Arc::new(FilesTable::try_new(listing)?))
+    }
+}
+
+/// Waits for a future where nothing can be awaited: a table function is called while the query is planned.
+///
+/// The future gets a thread and a runtime of its own. A thread of the runtime that may be around cannot wait for what
+/// this runtime does, least of all if it is the only one.
+fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToken) -> Result<T> {
+    let run = || -> Result<T> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let done = runtime.block_on(async {
+            tokio::select! {
+                done = future => Ok(done),
+                () = stop.cancelled() => Err(Error::from(ErrorKind::Stopped)),
+            }
+        });
+        // A system call that still runs is not waited for.
+        runtime.shutdown_background();
+        Ok(done?)
+    };
+    thread::scope(|scope| {
+        let waiting = thread::Builder::new().name("list files".to_owned()).spawn_scoped(scope, run)?;
+        waiting.join().map_err(|_| internal_datafusion_err!("the listing of files panicked"))?
+    })
+}
+
+/// The files of a [`Listing`], a row each.
+///
+/// A scan that reads their bytes has as many partitions as the session asks for, each a range of the files in the order
+/// of the listing, of about as many bytes as any other: the same files and settings give the same partitions.
+#[derive(Debug)]
+pub struct FilesTable {
+    listing: Arc<Listing>,
+    schema: TableSchema,
+}
+
+impl FilesTable {
+    /// A table of these files.
+    ///
+    /// # Errors
+    /// A `key=value` directory is named like a column of the table.
+    pub fn try_new(listing: Listing) -> Result<Self, Error> {
+        let modified = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let fields = vec![
+            Field::new("path", DataType::Utf8, false),
+            Field::new("size", DataType::Int64, false),
+            Field::new("modified", modified, false),
+            Field::new("content", DataType::Binary, false),
+        ];
+        let of_path = listing.partitions().fields().to_vec();
+        if let Some(twice) = of_path.iter().find(|of_path| fields.iter().any(|field| field.name() == of_path.name())) {
+            let file = listing.file_names().next().unwrap_or_default();
+            return Err(ErrorKind::ColumnInPath { file, column: twice.name().clone() }.into());
+        }
+        let schema = TableSchema::builder(Arc::new(Schema::new(fields))).with_table_partition_cols(of_path).build();
+        Ok(Self { listing: Arc::new(listing), schema })
+    }
+
+    /// The files.
+    pub fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
+    /// Whether the listing alone answers the filter.
+    fn is_of_listing(&self, filter: &Expr) -> bool {
+        let columns = filter.column_refs();
+        let content = self.schema.table_schema().field(CONTENT).name();
+        !columns.is_empty() && !filter.is_volatile() && columns.iter().all(|column| column.name() != content)
+    }
+
+    /// The positions in the listing of the files that pass.
+    fn passing(&self, session: &dyn Session, filters: &[Expr]) -> Result<Vec<usize>> {
+        let all = Run::all(Arc::clone(&self.listing));
+        if filters.is_empty() {
+            return Ok((0..all.len()).collect());
+        }
+        let known: Vec<_> =
+            (0..self.schema.table_schema().fields().len()).filter(|column| *column != CONTENT).collect();
+        let schema = Arc::new(self.schema.table_schema().project(&known)?);
+        let columns = known.iter().map(|column| all.column(*column, 0..all.len(), self.listing.names()));
+        let listed = RecordBatch::try_new(Arc::clone(&schema), columns.collect::<Result<_>>()?)?;
+        let schema = DFSchema::try_from(schema)?;
+        let mut keep = vec![true; all.len()];
+        for filter in filters {
+            let passes = session.create_physical_expr(filter.clone(), &schema)?.evaluate(&listed)?;
+            let passes = passes.into_array(all.len())?;
+            for (keep, passes) in keep.iter_mut().zip(passes.as_boolean()) {
+                *keep &= passes.unwrap_or(false);
+            }
+        }
+        Ok((0..all.len()).filter(|file| keep[*file]).collect())
+    }
+
+    /// Contiguous groups of about as many bytes each.
+    fn divided(&self, files: &[usize], groups: usize) -> Vec<Vec<usize>> {
+        let cost = |file: &usize| self.listing.files()[*file].size.saturating_add(OPEN_COST);
+        let total: u128 = files.iter().map(|file| u128::from(cost(file))).sum();
+        let mut divided = vec![Vec::new(); groups.max(1)];
+        let mut before: u128 = 0;
+        for file in files {
+            let group = before * divided.len() as u128 / total.max(1);
+            divided[group as usize].push(*file);
+            before += u128::from(cost(file));
+        }
+        divided.retain(|group| !group.is_empty());
+        divided
+    }
+
+    /// The files of one partition, which are read as one run.
+    fn group(&self, files: Vec<usize>) -> FileGroup {
+        let statistics = Arc::new(self.statistics(&files));
+        let first = files.first().copied();
+        let run = Arc::new(Run::Listed(Arc::clone(&self.listing), files.clone()));
+        let files = files.into_iter().map(|file| {
+            let place = if Some(file) == first { Place::First(Arc::clone(&run)) } else { Place::Later };
+            PartitionedFile::new_from_meta(self.listing.files()[file].clone())
+                .with_partition_values(self.listing.partitions().values(file).to_vec())
+                .with_extension(place)
+        });
+        FileGroup::new(files.collect()).with_statistics(statistics)
+    }
+
+    fn statistics(&self, files: &[usize]) -> Statistics {
+        let bytes = files.iter().fold(0, |bytes: u64, file| bytes.saturating_add(self.listing.files()[*file].size));
+        Statistics {
+            num_rows: Precision::Exact(files.len()),
+            total_byte_size: usize::try_from(bytes).map_or(Precision::Absent, Precision::Inexact),
+            ..Statistics::new_unknown(self.schema.table_schema())
+        }
+    }
+}
+
+#[async_trait]
+impl TableProvider for FilesTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.schema.table_schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut files = self.passing(session, filters)?;
+        files.truncate(limit.unwrap_or(usize::MAX));
+        if files.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
+        }
+        let is_read = projection.is_none_or(|columns| columns.contains(&CONTENT));
+        let groups = if is_read { session.config().target_partitions() } else { 1 };
+        let statistics = self.statistics(&files);
+        let groups = self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect();
+        let source = FilesSource::new(self.listing.names().clone(), self.schema.clone());
+        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match self.is_of_listing(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+}

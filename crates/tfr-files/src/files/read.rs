@@ -1,0 +1,263 @@
+//! [`Files`]: a run of files to batches, some of them read ahead.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{FileNames, Listing};
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray};
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use datafusion_common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_datasource::PartitionedFile;
+use datafusion_physical_expr::projection::Projector;
+use datafusion_physical_plan::metrics::Count;
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
+
+use super::CONTENT;
+use crate::error::{Error, ErrorKind};
+
+/// A batch takes no more files when their bytes would be more than this, unless it has none yet.
+const BATCH_BYTES: u64 = 16 << 20;
+
+/// Files of a partition that are read at a time. What a remote store takes to answer is several times what a picture
+/// takes to arrive.
+const FILES_AHEAD: usize = 16;
+
+/// Bytes of a partition that are read at a time, unless one file is longer.
+const BYTES_AHEAD: u64 = 32 << 20;
+
+/// How a file of a scan is read: its extension.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// With all of these, of which it is the first.
+    First(Arc<Run>),
+    /// With the first one.
+    Later,
+}
+
+/// Files that are read one after the other.
+#[derive(Debug)]
+pub(super) enum Run {
+    /// Those at these positions of a listing.
+    Listed(Arc<Listing>, Vec<usize>),
+    /// One.
+    One(Box<PartitionedFile>),
+}
+
+impl Run {
+    /// Every file of a listing.
+    pub(super) fn all(listing: Arc<Listing>) -> Self {
+        let files = (0..listing.files().len()).collect();
+        Self::Listed(listing, files)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Listed(_, files) => files.len(),
+            Self::One(_) => 1,
+        }
+    }
+
+    fn meta(&self, file: usize) -> &ObjectMeta {
+        match self {
+            Self::Listed(listing, files) => &listing.files()[files[file]],
+            Self::One(file) => &file.object_meta,
+        }
+    }
+
+    /// The values of the columns in the path.
+    fn of_path(&self, file: usize) -> &[ScalarValue] {
+        match self {
+            Self::Listed(listing, files) => listing.partitions().values(files[file]),
+            Self::One(file) => &file.partition_values,
+        }
+    }
+
+    /// A column of what is known without reading these files.
+    pub(super) fn column(&self, column: usize, files: Range<usize>, names: &FileNames) -> Result<ArrayRef> {
+        let metas = files.clone().map(|file| self.meta(file));
+        Ok(match column {
+            0 => Arc::new(StringArray::from_iter_values(metas.map(|meta| names.name(&meta.location)))),
+            1 => {
+                let sizes = metas.map(|meta| i64::try_from(meta.size).unwrap_or(i64::MAX));
+                Arc::new(Int64Array::from_iter_values(sizes))
+            }
+            2 => {
+                let modified = metas.map(|meta| meta.last_modified.timestamp_micros());
+                Arc::new(TimestampMicrosecondArray::from_iter_values(modified).with_timezone("UTC"))
+            }
+            column => ScalarValue::iter_to_array(files.map(|file| self.of_path(file)[column - CONTENT - 1].clone()))?,
+        })
+    }
+}
+
+/// What becomes of the columns.
+#[derive(Debug)]
+pub(super) struct Projection {
+    /// Those that are needed, by their positions in the table.
+    pub(super) columns: Vec<usize>,
+    /// Their schema.
+    pub(super) schema: SchemaRef,
+    /// What is made of them.
+    pub(super) projector: Projector,
+}
+
+/// The rows of a run.
+pub(super) struct Files {
+    store: Arc<dyn ObjectStore>,
+    names: FileNames,
+    run: Arc<Run>,
+    projection: Arc<Projection>,
+    batch_size: usize,
+    /// What is counted where contents are read.
+    bytes_scanned: Option<Count>,
+    /// The first file of the next batch.
+    next: usize,
+    /// The contents that were asked for, from that of `next` on.
+    ahead: VecDeque<SpawnedTask<object_store::Result<Bytes>>>,
+    /// Bytes of these.
+    ahead_bytes: u64,
+}
+
+impl Files {
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        names: FileNames,
+        run: Arc<Run>,
+        projection: Arc<Projection>,
+        batch_size: usize,
+        bytes_scanned: Option<Count>,
+    ) -> Self {
+        let (next, ahead, ahead_bytes) = (0, VecDeque::new(), 0);
+        Self { store, names, run, projection, batch_size, bytes_scanned, next, ahead, ahead_bytes }
+    }
+
+    /// The next batch; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let files = self.next..self.next + self.fitting();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let contents = match self.bytes_scanned.is_some() {
+            true => Some(self.contents(files.clone()).await?),
+            false => None,
+        };
+        self.next = files.end;
+        let column = |column: &usize| match (&contents, *column) {
+            (Some(contents), CONTENT) => Ok(Arc::clone(contents)),
+            (_, column) => self.run.column(column, files.clone(), &self.names),
+        };
+        let columns = self.projection.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(files.len()));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.projection.schema), columns, &rows)?;
+        let projected = self.projection.projector.project_batch(&rows);
+        projected.map(Some).map_err(|error| self.name_row(&rows, &files, error))
+    }
+
+    /// How many files go into the next batch.
+    fn fitting(&self) -> usize {
+        let most = self.batch_size.min(self.run.len() - self.next);
+        if self.bytes_scanned.is_none() {
+            return most;
+        }
+        let mut bytes: u64 = 0;
+        let fits = |file: &usize| {
+            bytes = bytes.saturating_add(self.run.meta(self.next + file).size);
+            *file == 0 || bytes <= BATCH_BYTES
+        };
+        (0..most).take_while(fits).count()
+    }
+
+    /// The contents of files, in their order.
+    async fn contents(&mut self, files: Range<usize>) -> Result<ArrayRef> {
+        let bytes = files.clone().fold(0, |bytes: u64, file| bytes.saturating_add(self.run.meta(file).size));
+        if i32::try_from(bytes).is_err() {
+            let (file, size) = (self.name(files.start), bytes);
+            return Err(Error::from(ErrorKind::FileTooLong { file, size }).into());
+        }
+        // A size is what a store says: no more than is usual is set aside for it.
+        let mut contents = BinaryBuilder::with_capacity(files.len(), bytes.min(BATCH_BYTES) as usize);
+        for file in files {
+            self.read_ahead(file);
+            let size = self.run.meta(file).size;
+            let Some(content) = self.ahead.pop_front() else {
+                return Err(internal_datafusion_err!("{} was not asked for", self.name(file)));
+            };
+            self.ahead_bytes = self.ahead_bytes.saturating_sub(size);
+            let content = content.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+            let content = content.map_err(|error| self.read_error(file, error))?;
+            if content.len() as u64 != size {
+                return Err(self.changed(file, None));
+            }
+            if let Some(count) = &self.bytes_scanned {
+                count.add(content.len());
+            }
+            contents.append_value(&content);
+        }
+        Ok(Arc::new(contents.finish()))
+    }
+
+    /// Asks for files from `file` on, as far as there is room.
+    fn read_ahead(&mut self, file: usize) {
+        let mut next = file + self.ahead.len();
+        while next < self.run.len() && self.ahead.len() < FILES_AHEAD {
+            let meta = self.run.meta(next);
+            if !self.ahead.is_empty() && self.ahead_bytes.saturating_add(meta.size) > BYTES_AHEAD {
+                break;
+            }
+            self.ahead_bytes = self.ahead_bytes.saturating_add(meta.size);
+            self.ahead.push_back(content(Arc::clone(&self.store), meta));
+            next += 1;
+        }
+    }
+
+    fn name(&self, file: usize) -> String {
+        self.names.name(&self.run.meta(file).location)
+    }
+
+    fn read_error(&self, file: usize, error: object_store::Error) -> DataFusionError {
+        match error {
+            object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. } => {
+                self.changed(file, Some(error))
+            }
+            error => {
+                let (file, source) = (self.name(file), error.into());
+                Error::from(ErrorKind::Read { file, source }).into()
+            }
+        }
+    }
+
+    fn changed(&self, file: usize, source: Option<object_store::Error>) -> DataFusionError {
+        let file = self.name(file);
+        Error::from(ErrorKind::Changed { file, source }).into()
+    }
+
+    /// The error of the first row that fails by itself, with the name of its file.
+    fn name_row(&self, rows: &RecordBatch, files: &Range<usize>, error: DataFusionError) -> DataFusionError {
+        let of_row = |row: usize| self.projection.projector.project_batch(&rows.slice(row, 1)).err();
+        let failing = (0..rows.num_rows()).find_map(|row| Some((row, of_row(row)?)));
+        match failing {
+            Some((row, source)) => {
+                let file = self.name(files.start + row);
+                Error::from(ErrorKind::Row { file, source }).into()
+            }
+            None => error,
+        }
+    }
+}
+
+/// Reads a file, if it is still the one that was listed, as far as the store can tell.
+fn content(store: Arc<dyn ObjectStore>, meta: &ObjectMeta) -> SpawnedTask<object_store::Result<Bytes>> {
+    let (path, size) = (meta.location.clone(), meta.size);
+    // A weak tag cannot be asked for (RFC 9110, section 13.1.1).
+    let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
+    SpawnedTask::spawn(async move {
+        if size == 0 {
+            return Ok(Bytes::new());
+        }
+        store.get_opts(&path, GetOptions { if_match, ..GetOptions::default() }).await?.bytes().await
+    })
+}

@@ -1,0 +1,157 @@
+//! [`Findings`]: values that a scan found doubtful while it read, for the user to see before rows are published.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion_execution::config::SessionConfig;
+
+/// What the scans of a session found. Register it as an extension of the session's configuration:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use datafusion::prelude::SessionConfig;
+/// use tfr_files::Findings;
+///
+/// let findings = Arc::new(Findings::default());
+/// let config = SessionConfig::new().with_extension(Arc::clone(&findings));
+/// ```
+///
+/// Scans add notes when they are planned, and findings while they read. A write logs the findings as warnings after the last
+/// row was read and before the shards are published. Whoever runs a query that writes no shards asks for them with
+/// [`unreported`](Self::unreported).
+#[derive(Debug, Default)]
+pub struct Findings {
+    is_strict: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    notes: BTreeSet<String>,
+    found: BTreeMap<(String, String, String), Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    finding: Finding,
+    is_reported: bool,
+}
+
+/// Doubtful values of one column of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, as messages name it.
+    pub file: String,
+    /// The column, or the path to the part of one.
+    pub column: String,
+    /// What is doubtful, as a noun phrase in the plural: `dates before 1582-10-15 in a file that ...`.
+    pub what: String,
+    /// The first row with such a value, counted from 0.
+    pub row: u64,
+    /// That value.
+    pub value: String,
+    /// How many such values were read.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, column, what, row, value, count } = self;
+        write!(f, "{file}: column \"{column}\": {what}: {count}, the first in row {row}: {value}")
+    }
+}
+
+impl Findings {
+    /// The findings of a session that has them.
+    pub fn of(config: &SessionConfig) -> Option<Arc<Self>> {
+        config.get_extension::<Self>()
+    }
+
+    /// Sets whether a scan fails at the first doubtful value.
+    pub fn set_strict(&self, is_strict: bool) {
+        self.is_strict.store(is_strict, Ordering::Relaxed);
+    }
+
+    /// Whether a scan fails at the first doubtful value.
+    pub fn is_strict(&self) -> bool {
+        self.is_strict.load(Ordering::Relaxed)
+    }
+
+    /// Adds a note about a planned scan. Equal notes are kept once.
+    pub fn note(&self, note: String) {
+        self.state().notes.insert(note);
+    }
+
+    /// Removes and returns the notes about planned scans, sorted.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().notes).into_iter().collect()
+    }
+
+    /// Adds what a scan found in a batch to what it found before in the same column of the same file.
+    pub fn add(&self, finding: Finding) {
+        let key = (finding.file.clone(), finding.column.clone(), finding.what.clone());
+        let mut state = self.state();
+        let Some(found) = state.found.get_mut(&key) else {
+            state.found.insert(key, Found { finding, is_reported: false });
+            return;
+        };
+        let count = found.finding.count.saturating_add(finding.count);
+        if finding.row < found.finding.row {
+            found.finding = finding;
+        }
+        found.finding.count = count;
+        found.is_reported = false;
+    }
+
+    /// Forgets what was found: the rows are read again.
+    pub fn clear(&self) {
+        self.state().found.clear();
+    }
+
+    /// Everything that was found, by file and column.
+    pub fn all(&self) -> Vec<Finding> {
+        self.state().found.values().map(|found| found.finding.clone()).collect()
+    }
+
+    /// The findings that this function has not returned yet, by file and column.
+    pub fn unreported(&self) -> Vec<Finding> {
+        let mut state = self.state();
+        let new = state.found.values_mut().filter(|found| !found.is_reported);
+        new.map(|found| {
+            found.is_reported = true;
+            found.finding.clone()
+        })
+        .collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(row: u64, value: &str, count: u64) -> Finding {
+        let (file, column, what) = ("f.orc".to_owned(), "d".to_owned(), "odd values".to_owned());
+        Finding { file, column, what, row, value: value.to_owned(), count }
+    }
+
+    #[test]
+    fn findings_of_a_column_add_up_to_the_first_row() {
+        let findings = Findings::default();
+        findings.add(finding(8192, "b", 2));
+        findings.add(finding(3, "a", 1));
+        findings.add(finding(9000, "c", 1));
+        assert_eq!(findings.all(), [finding(3, "a", 4)]);
+        assert_eq!(findings.unreported(), [finding(3, "a", 4)]);
+        assert!(findings.unreported().is_empty());
+        findings.add(finding(9001, "d", 1));
+        assert_eq!(findings.unreported(), [finding(3, "a", 5)]);
+        findings.clear();
+        assert!(findings.all().is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! Files anywhere as one table, for Apache DataFusion: whatever their format, from a file, a directory, a pattern or a list of
+//! these.
+//!
+//! | you want | use |
+//! |---|---|
+//! | a path or a URL, as a user writes it | [`Location`] |
+//! | the files there, with the columns of `key=value` directories | [`Listing`] |
+//! | these files as a table | [`DirectoryTable`], with any [`FileFormat`] |
+//! | to read another format | [`FileReader`], and [`ReaderFormat`] over it |
+//! | `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
+//! | `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
+//! | to know of doubtful values before they are published | [`Findings`] on the session's configuration |
+//! | how long batches may be within a memory limit | [`memory`] |
+//!
+//! DataFusion's `ListingTable` reads hidden files, stumbles over `_SUCCESS` and cannot hold a null partition; a
+//! [`DirectoryTable`] reads directories as Hive, Spark and pandas leave them and names the file in every error.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use datafusion::datasource::file_format::parquet::ParquetFormat;
+//! # use datafusion::prelude::SessionContext;
+//! use tfr_files::{DirectoryTable, Listing, Location};
+//!
+//! # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
+//! let state = ctx.state();
+//! let listing = Listing::list(&state, &[Location::parse("events/dt=2026-*/")?]).await?;
+//! let table = DirectoryTable::try_new(&state, listing, Arc::new(ParquetFormat::default())).await?;
+//! ctx.register_table("events", Arc::new(table))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
+
+mod error;
+pub mod files;
+mod findings;
+mod listing;
+pub mod memory;
+pub mod scan;
+pub mod schema;
+pub mod stores;
+mod table;
+
+pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
+pub use files::FilesFunction;
+pub use findings::{Finding, Findings};
+pub use listing::{
+    FileNames, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
+    TableFormat, Walked, query_of_store, redacted, store_of, user_of_store, walk,
+};
+pub use scan::{Diagnosis, FileReader, GuardedSource, ReadAhead, ReaderFormat, RewriteExpr};
+pub use schema::{
+    ExactAdapterFactory, LeafRule, NamesByCase, TypeConflict, UnfitValue, can_convert, common_type, common_type_or,
+    convert, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
+};
+pub use table::DirectoryTable;

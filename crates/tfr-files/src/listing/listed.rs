@@ -1,0 +1,198 @@
+//! Finds the files of a table in an object store.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_session::Session;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
+
+use crate::error::{ErrorKind, Result};
+use crate::listing::location::{FileNames, Location};
+use crate::listing::owner::OwnedFiles;
+use crate::listing::partition::{self, PartitionColumns};
+use crate::listing::search::walk;
+use crate::listing::table_format::Owner;
+
+/// The files of a table, found once and in a stable order.
+///
+/// A directory yields every file in it and below it, but for what the tools that fill such directories mean to be
+/// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files, files
+/// of 0 bytes, and [sidecars](tfrecord_shards::is_sidecar), which lie beside records and describe them: notes (`.md`,
+/// `.html`), schemas, indexes such as `.idx`, `features.json` and `dataset_info.json` of TensorFlow Datasets. What may be
+/// rows itself is no sidecar by its ending alone: other `.csv` and `.json` files never, `.txt` files in a directory with
+/// files named `.tfrecord` only. A name that the location spells out is taken whatever it is.
+#[derive(Clone)]
+pub struct Listing {
+    store_url: ObjectStoreUrl,
+    store: Arc<dyn ObjectStore>,
+    files: Vec<ObjectMeta>,
+    partitions: PartitionColumns,
+    names: FileNames,
+    locations: Vec<String>,
+    owners: Vec<Owner>,
+}
+
+impl Listing {
+    /// Lists `locations`, which lie in one store, in their order; files within one are sorted by path.
+    ///
+    /// # Errors
+    /// A location does not exist, cannot be listed or holds nothing to read; its files belong to a table of a
+    /// [`TableFormat`](crate::TableFormat); its store is not registered with the session; two locations yield the same file;
+    /// the files lie under different `key=value` directories.
+    pub async fn list(session: &dyn Session, locations: &[Location]) -> Result<Self> {
+        Self::list_with(session, locations, OwnedFiles::Refuse).await
+    }
+
+    /// Lists `locations` as [`Self::list`] does, with another answer to files of a table format.
+    ///
+    /// # Errors
+    /// As [`Self::list`]; files of a table format are an error only with [`OwnedFiles::Refuse`].
+    pub async fn list_with(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<Self> {
+        let (store_url, store) = store_of(session, locations)?;
+        let mut found = Vec::with_capacity(locations.len());
+        let mut owners = Vec::new();
+        for location in locations {
+            let mut walked = walk(store.as_ref(), location, owned).await?;
+            owners.append(&mut walked.owners);
+            found.push((location, walked.files()?));
+        }
+        Ok(Self::of_files(store_url, store, found)?.with_owners(owners))
+    }
+
+    /// No files, found under `locations`, with these columns in the path.
+    ///
+    /// # Errors
+    /// The store of the locations is not registered with the session.
+    pub fn empty(session: &dyn Session, locations: &[Location], partitions: Option<&Schema>) -> Result<Self> {
+        let (store_url, store) = store_of(session, locations)?;
+        let listing = Self::of_files(store_url, store, Vec::new())?;
+        let columns: &[_] = partitions.map_or(&[], |schema| schema.fields());
+        let locations = locations.iter().map(Location::to_string).collect();
+        Ok(Self { partitions: PartitionColumns::of_no_file(columns), locations, ..listing })
+    }
+
+    /// A table of files that were found under these locations.
+    pub fn of_files(
+        store_url: ObjectStoreUrl,
+        store: Arc<dyn ObjectStore>,
+        found: Vec<(&Location, Vec<ObjectMeta>)>,
+    ) -> Result<Self> {
+        let names = found.first().map(|(location, _)| location.file_names().clone()).unwrap_or_default();
+        let locations = found.iter().map(|(location, _)| location.to_string()).collect();
+        let mut files: Vec<ObjectMeta> = Vec::new();
+        let mut keys = Vec::new();
+        let mut named_by: HashMap<Path, &Location> = HashMap::new();
+        for (location, found) in found {
+            for meta in found {
+                if let Some(first) = named_by.insert(meta.location.clone(), location) {
+                    let (first, second) = (first.to_string(), location.to_string());
+                    return Err(ErrorKind::FileTwice { file: names.name(&meta.location), first, second }.into());
+                }
+                keys.push(partition::keys(&location.prefix, &meta.location));
+                files.push(meta);
+            }
+        }
+        let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
+        Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new() })
+    }
+
+    /// The same files, which belong to these tables.
+    pub fn with_owners(mut self, owners: Vec<Owner>) -> Self {
+        for owner in owners {
+            if !self.owners.contains(&owner) {
+                self.owners.push(owner);
+            }
+        }
+        self
+    }
+
+    /// The same files with other columns of their paths.
+    pub fn with_partitions(self, partitions: PartitionColumns) -> Self {
+        Self { partitions, ..self }
+    }
+
+    /// The same, where those columns of the path that `declared` names have the types that it gives them; its other
+    /// columns are of no concern.
+    ///
+    /// # Errors
+    /// A directory has a value that is none of its type, or the type is none that a path can hold.
+    pub fn with_partition_types(mut self, declared: &Schema) -> Result<Self> {
+        let (files, names) = (&self.files, &self.names);
+        self.partitions = self.partitions.with_types(declared, |index| names.name(&files[index].location))?;
+        Ok(self)
+    }
+
+    /// The files, in the order in which a table reads them.
+    pub fn files(&self) -> &[ObjectMeta] {
+        &self.files
+    }
+
+    /// The files' names as messages show them, in the same order.
+    pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.files.iter().map(|file| self.names.name(&file.location))
+    }
+
+    /// How files are named in messages.
+    pub fn names(&self) -> &FileNames {
+        &self.names
+    }
+
+    /// Size of all files in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// The store that holds the files.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The URL under which the session knows the store.
+    pub fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The locations as the user wrote them.
+    pub fn locations(&self) -> &[String] {
+        &self.locations
+    }
+
+    /// The tables of a table format that files belong to, if the listing was to [report](OwnedFiles::Report) them.
+    pub fn owners(&self) -> &[Owner] {
+        &self.owners
+    }
+
+    /// The columns that `key=value` directories add to every row.
+    pub fn partitions(&self) -> &PartitionColumns {
+        &self.partitions
+    }
+}
+
+/// The URL of the store may hold secrets.
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files: Vec<_> = self.file_names().collect();
+        f.debug_struct("Listing").field("locations", &self.locations).field("files", &files).finish_non_exhaustive()
+    }
+}
+
+/// The store in which all of `locations` lie.
+pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
+    let first = locations
+        .first()
+        .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
+    let store_url = first.object_store().clone();
+    if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
+        let reason = format!("it lies in another store than {first}");
+        return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
+    }
+    let store = session
+        .runtime_env()
+        .object_store(&store_url)
+        .map_err(|source| ErrorKind::Store { location: first.to_string(), source })?;
+    Ok((store_url, store))
+}

@@ -1,0 +1,262 @@
+//! [`LocationText`]: a path or URL that does not show its secrets.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+/// A path, URL or pattern as the user wrote it. `Display` and `Debug` hide what may be secret in a URL: its user info and its
+/// query. [`with_secrets`](Self::with_secrets) returns all of it, to open what is there.
+///
+/// `***` stands for what is hidden. The container in `abfss://container@account` is no user, and is shown.
+///
+/// ```
+/// use tfr_files::LocationText;
+///
+/// let url = LocationText::from("https://me:pw@host/a.csv?sig=x");
+/// assert_eq!(url.to_string(), "https://***@host/a.csv?***");
+/// assert_eq!(url.with_secrets(), "https://me:pw@host/a.csv?sig=x");
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocationText(String);
+
+impl LocationText {
+    /// All of the text. Only for opening what it names: it must not be printed, logged or written.
+    pub fn with_secrets(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `Display` hides a part of it.
+    pub fn hides_secrets(&self) -> bool {
+        self.shown() != self.0
+    }
+
+    fn shown(&self) -> Cow<'_, str> {
+        match self.0.split_once("://") {
+            Some((scheme, rest)) if is_scheme(scheme) => Cow::Owned(format!("{scheme}://{}", hidden(scheme, rest))),
+            _ => Cow::Borrowed(&self.0),
+        }
+    }
+}
+
+impl fmt::Display for LocationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.shown())
+    }
+}
+
+impl fmt::Debug for LocationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.shown(), f)
+    }
+}
+
+impl From<String> for LocationText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for LocationText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl FromStr for LocationText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.into())
+    }
+}
+
+/// `text` with the URLs in it as [`LocationText`] shows them: for messages of libraries. A URL ends at a blank or a quote, and
+/// where another one begins.
+///
+/// ```
+/// use tfr_files::redacted;
+///
+/// assert_eq!(redacted("GET https://me:pw@host/a.csv?sig=x: 403"), "GET https://***@host/a.csv?***: 403");
+/// ```
+pub fn redacted(text: &str) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let scheme = before.rsplit(|c| !is_scheme_char(c)).next().unwrap_or_default();
+        let (url, tail) = after.split_at(url_len(scheme, after));
+        // What ends a sentence or an item of a list is no part of the URL.
+        let (url, punctuation) = url.split_at(url.trim_end_matches([',', '.', ':', ';', ')', ']', '}']).len());
+        shown.extend([before, "://", &hidden(scheme, url), punctuation]);
+        rest = tail;
+    }
+    if shown.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The bytes of `text` that belong to the URL that it begins with, behind `://`.
+fn url_len(scheme: &str, text: &str) -> usize {
+    let ends = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`');
+    let url = &text[..text.find(ends).unwrap_or(text.len())];
+    match url.split_once("://") {
+        // The next one in a list; within a query it is a value, and as secret as others.
+        Some((before, _)) if query_start(scheme, before).is_none() => before.trim_end_matches(is_scheme_char).len(),
+        _ => url.len(),
+    }
+}
+
+/// What is shown in the place of secrets.
+const HIDDEN: &str = "***";
+
+/// What is shown of a URL behind `://`.
+fn hidden(scheme: &str, rest: &str) -> String {
+    let (authority, path) = rest.split_at(authority_len(rest));
+    let mut shown = match authority.rsplit_once('@') {
+        Some((container, _)) if has_container(scheme) && !container.contains(':') => authority.to_owned(),
+        Some((_, host)) => format!("{HIDDEN}@{host}"),
+        None if has_port_or_none(authority) => authority.to_owned(),
+        // A user and a password whose host is missing.
+        None => return HIDDEN.to_owned(),
+    };
+    match query_start(scheme, path) {
+        Some(start) if start < path.len() => shown.extend([&path[..start], HIDDEN]),
+        _ => shown.push_str(path),
+    }
+    shown
+}
+
+/// The bytes of the authority. A password may hold a `/`, as the keys of AWS do: then it reaches to the last `@`.
+fn authority_len(rest: &str) -> usize {
+    let len = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, after) = rest.split_at(len);
+    if authority.contains('@') || has_port_or_none(authority) {
+        return len;
+    }
+    match after.rfind('@') {
+        Some(at) => {
+            let host = len + at + 1;
+            rest[host..].find(['/', '?', '#']).map_or(rest.len(), |end| host + end)
+        }
+        None => len,
+    }
+}
+
+/// Whether a colon in `authority`, if there is one, begins a port, as in `host:80` and `[::1]:80`.
+fn has_port_or_none(authority: &str) -> bool {
+    let behind_address = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
+    behind_address.split_once(':').is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Where the query, or the fragment, of a URL with this scheme and path begins, behind its `?`. In keys of stores `?` is a
+/// pattern as well; there `?name=` begins a query, as in SAS tokens and signatures.
+pub(crate) fn query_start(scheme: &str, path: &str) -> Option<usize> {
+    if ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http)) {
+        return path.find(['?', '#']).map(|at| at + 1);
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '%');
+    path.match_indices('?').map(|(at, _)| at + 1).find(|start| {
+        let name_len = path[*start..].find(|c| !is_name(c)).unwrap_or(path.len() - start);
+        name_len > 0 && path[start + name_len..].starts_with('=')
+    })
+}
+
+/// Whether what stands before `@` names a container: Azure's form.
+fn has_container(scheme: &str) -> bool {
+    ["az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"].iter().any(|azure| scheme.eq_ignore_ascii_case(azure))
+}
+
+/// RFC 3986, section 3.1; one letter is a Windows drive.
+pub(crate) fn is_scheme(text: &str) -> bool {
+    text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_scheme_char)
+}
+
+fn is_scheme_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')
+}
+
+/// Decodes `%2F` and the like, as Hive and Spark write them; what is no escape stays.
+pub(crate) fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let escaped = (first == b'%')
+            .then(|| tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()))
+            .flatten()
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a text is shown as, alone and within a sentence.
+    fn check(text: &str, shown: &str) {
+        let location = LocationText::from(text);
+        assert_eq!(location.to_string(), shown);
+        assert_eq!(format!("{location:?}"), format!("{shown:?}"));
+        assert_eq!(location.hides_secrets(), text != shown, "{text}");
+        assert_eq!(location.with_secrets(), text);
+        assert_eq!(redacted(&format!("FROM '{text}' ({text}), x")), format!("FROM '{shown}' ({shown}), x"));
+    }
+
+    #[test]
+    fn users_and_queries_are_hidden() {
+        for (text, shown) in [
+            ("https://h/f?sig=a%2Fb", "https://h/f?***"),
+            ("HTTPS://user@h/f", "HTTPS://***@h/f"),
+            ("https://h/f#access_token=a", "https://h/f#***"),
+            ("http://h/f?", "http://h/f?"),
+            ("http://h:80/a@b", "http://h:80/a@b"),
+            ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
+            ("s3://key:secret@b/x", "s3://***@b/x"),
+            ("s3://key:sec/r@et@b/x@1", "s3://***@1"),
+            ("s3://key:sec/ret", "s3://***"),
+            ("s3://user@b/x", "s3://***@b/x"),
+            ("s3://b/x.csv?X-Amz-Signature=a&b=c", "s3://b/x.csv?***"),
+            ("gs://b/x?access_token=a/b", "gs://b/x?***"),
+            ("az://c/x?sv=2024&sig=a", "az://c/x?***"),
+            ("abfss://c@account/x?sv=2024", "abfss://c@account/x?***"),
+            ("abfss://key:secret@account/x", "abfss://***@account/x"),
+            ("hdfs://user:pw@node:8020/x", "hdfs://***@node:8020/x"),
+            ("file:///a?sig=b", "file:///a?***"),
+        ] {
+            check(text, shown);
+        }
+    }
+
+    #[test]
+    fn paths_patterns_and_containers_are_shown() {
+        for text in [
+            "a/b?x=1",
+            "/C:/odd",
+            "s3://b/part-?.csv",
+            "s3://b/dt=2026-??/h=?/x=1",
+            "file:///C:/odd/a?.csv",
+            "hdfs://node:8020/x",
+            "az://files@account.blob.core.windows.net/x",
+        ] {
+            check(text, text);
+        }
+        for text in ["no URL at all: //", "é://h?x "] {
+            assert_eq!(redacted(text), text);
+        }
+    }
+
+    #[test]
+    fn urls_in_lists_are_hidden_one_by_one() {
+        for (text, shown) in [
+            ("t=s3://k:s@b/x,path=s3://k:s/s@b/y", "t=s3://***@b/x,path=s3://***@b/y"),
+            ("https://h/f?next=https://i/g&sig=a, x", "https://h/f?***, x"),
+        ] {
+            assert_eq!(redacted(text), shown);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Where files are, and what their paths say.
+
+pub(crate) mod listed;
+pub(crate) mod location;
+pub(crate) mod location_text;
+pub(crate) mod objects;
+pub(crate) mod owner;
+pub(crate) mod partition;
+pub(crate) mod search;
+pub(crate) mod table_format;
+mod walk;
+
+pub use listed::{Listing, store_of};
+pub use location::{FileNames, Location, query_of_store, user_of_store};
+pub use location_text::{LocationText, redacted};
+pub use objects::{FoundObjects, Objects};
+pub use owner::OwnedFiles;
+pub use partition::PartitionColumns;
+pub use search::{Walked, walk};
+pub use table_format::{Owner, TableFormat};

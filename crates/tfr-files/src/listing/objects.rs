@@ -1,0 +1,75 @@
+//! [`Objects`]: what lies in a store, for those who look at files rather than at rows.
+
+use std::sync::Arc;
+
+use datafusion_session::Session;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
+use url::Url;
+
+use crate::error::{ErrorKind, Result};
+use crate::listing::listed::{Listing, store_of};
+use crate::listing::location::Location;
+use crate::listing::owner::OwnedFiles;
+use crate::listing::search::head;
+
+/// The files that a location leads to.
+#[derive(Debug)]
+pub struct Objects {
+    /// Where they lie.
+    pub store: Arc<dyn ObjectStore>,
+    /// The files.
+    pub found: FoundObjects,
+}
+
+/// What a location leads to.
+#[derive(Debug)]
+pub enum FoundObjects {
+    /// One file.
+    File(ObjectMeta),
+    /// A directory.
+    Directory {
+        /// The directory.
+        root: Path,
+        /// All that lies in it and below, hidden files, empty ones and marks of tools, too. In no order.
+        files: Vec<ObjectMeta>,
+    },
+    /// Files that fit a pattern, those of directories that do, too; as a [`Listing`] has them.
+    Fitting(Vec<ObjectMeta>),
+}
+
+impl Objects {
+    /// Looks for what `location` leads to.
+    ///
+    /// # Errors
+    /// Nothing is there, or it cannot be listed; its store cannot be reached.
+    pub async fn find(session: &dyn Session, location: &Location) -> Result<Self> {
+        let (_, store) = store_of(session, std::slice::from_ref(location))?;
+        if !location.is_directory
+            && let Some(meta) = head(store.as_ref(), location, &location.literal).await?
+        {
+            return Ok(Self { store, found: FoundObjects::File(meta) });
+        }
+        if location.is_pattern() {
+            let locations = std::slice::from_ref(location);
+            let listing = Listing::list_with(session, locations, OwnedFiles::Ignore).await?;
+            return Ok(Self { store, found: FoundObjects::Fitting(listing.files().to_vec()) });
+        }
+        let root = location.literal.clone();
+        let url: &Url = location.object_store().as_ref();
+        let not_found = || ErrorKind::NotFound { location: location.to_string() };
+        let files: Vec<_> = match store.list(Some(&root)).try_collect().await {
+            Ok(files) => files,
+            // Servers of the web hardly ever list; that there is no such file they said already.
+            Err(_) if matches!(url.scheme(), "http" | "https") && !location.is_directory => {
+                return Err(not_found().into());
+            }
+            Err(source) => return Err(ErrorKind::List { location: location.to_string(), source }.into()),
+        };
+        if files.is_empty() {
+            return Err(not_found().into());
+        }
+        Ok(Self { store, found: FoundObjects::Directory { root, files } })
+    }
+}

@@ -1,0 +1,238 @@
+//! [`Owner`]: the table of a [`TableFormat`] that the files of a location belong to.
+//!
+//! [`owners`] looks at every directory from the files that a walk found up to the named directory, and at some of those
+//! above it. Directories that the walk visited cost nothing more; others are listed once each. A local directory above
+//! the named one is not listed, since it may be large: it is asked for the names that tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
+
+use crate::error::{ErrorKind, Result};
+use crate::listing::location::Segment;
+use crate::listing::table_format::{Owner, Sign, TELLING, TableFormat, signs};
+use crate::listing::walk::{REQUESTS, Walk};
+
+/// How many directories above the named one are looked at: partitions of a table are hardly nested deeper.
+const LEVELS: usize = 8;
+
+/// What a listing does about files that belong to a table of a [`TableFormat`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OwnedFiles {
+    /// It fails: such files are rows only if the table's log says so.
+    #[default]
+    Refuse,
+    /// It takes them, and [tells](crate::Listing::owners) which tables they belong to.
+    Report,
+    /// It takes them and does not look for tables.
+    Ignore,
+}
+
+/// A directory with files of the location.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    directory: Path,
+    /// The named directory, in the same spelling: with symbolic links, or without.
+    named: Path,
+}
+
+impl Place {
+    /// The directory, those around it up to the named one, and some above that.
+    fn ancestors(&self) -> Vec<Path> {
+        let top = if self.directory.prefix_matches(&self.named) { &self.named } else { &self.directory };
+        let depth = self.directory.parts_count() - top.parts_count();
+        let above = std::iter::successors(Some(self.directory.clone()), Path::parent);
+        above.take(depth + 1 + LEVELS).collect()
+    }
+
+    /// The name of the directory in `root` that leads to this one, if the user spelled it out.
+    fn spelled_out(&self, root: &Path, pattern: &[Segment]) -> Option<&str> {
+        let name = self.directory.as_ref().split('/').nth(root.parts_count())?;
+        let is_named = self.named.prefix_matches(&root.clone().join(name));
+        let is_in_pattern = pattern.iter().any(|segment| match segment {
+            Segment::Literal(literal) => literal == name,
+            Segment::Pattern(pattern) => !pattern.as_str().starts_with(['*', '?', '[']) && pattern.matches(name),
+            Segment::AnyDepth => false,
+        });
+        (is_named || is_in_pattern).then_some(name)
+    }
+}
+
+/// The tables that the files of a walk belong to; if it found none, those in the directories that it visited.
+///
+/// A path into the metadata of a table, such as `t/_delta_log/`, asks for what is there: it belongs to no table.
+///
+/// # Errors
+/// The store fails. That a directory above the named one must not be listed is no failure.
+pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
+    let places = places(walk);
+    let mut directories = BTreeSet::new();
+    for place in &places {
+        match walk.found.is_empty() {
+            // Where nothing was found, only what was visited tells something.
+            true => drop(directories.insert(place.directory.clone())),
+            false => directories.extend(place.ancestors()),
+        }
+    }
+    directories.retain(|directory| !is_shared(walk, directory));
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let inspected: Vec<_> = directories.iter().map(|directory| inspect(walk, directory).boxed()).collect();
+    let inspected: Vec<_> = stream::iter(inspected).buffered(REQUESTS).try_collect().await?;
+    let mut tables = BTreeMap::new();
+    for (root, format, marker) in inspected.into_iter().flatten() {
+        tables.entry((root, format)).or_insert(marker);
+    }
+    let owns = |root: &Path, format: TableFormat| {
+        places.iter().any(|place| {
+            let spelled_out = place.spelled_out(root, &walk.location.pattern);
+            place.directory.prefix_matches(root)
+                && !spelled_out.is_some_and(|name| format.metadata_directories().contains(&name))
+        })
+    };
+    let mut roots: Vec<(Path, TableFormat)> = Vec::new();
+    let mut owners = Vec::new();
+    for ((root, format), marker) in tables {
+        // A table may have the metadata of several formats, of which the first stands for all, and marks in its partitions.
+        let is_known =
+            |(known, of): &(Path, TableFormat)| root == *known || format == *of && root.prefix_matches(known);
+        if !roots.iter().any(is_known) && owns(&root, format) {
+            owners.push(Owner { format, directory: walk.location.file_names().name(&root), marker });
+            roots.push((root, format));
+        }
+    }
+    Ok(owners)
+}
+
+/// The directories of the files that were found, with and without symbolic links; if there are none, the directories with
+/// signs.
+fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
+    let named = &walk.location.prefix;
+    let place = |directory: Path| Place { directory, named: named.clone() };
+    if walk.found.is_empty() {
+        return walk.signs.keys().cloned().map(place).collect();
+    }
+    let directories: BTreeSet<_> = walk.found.keys().map(|file| file.parent().unwrap_or_default()).collect();
+    let mut places = BTreeSet::new();
+    if walk.is_local() {
+        let resolved_named = resolve(named).unwrap_or_else(|| named.clone());
+        let resolved_place = |directory: Path| Place { directory, named: resolved_named.clone() };
+        let links = walk.found.keys().filter(|file| is_link(file));
+        let targets = links.filter_map(|file| resolve(file)?.parent());
+        let resolved = directories.iter().filter_map(resolve).chain(targets);
+        places.extend(resolved.map(resolved_place));
+    }
+    places.extend(directories.into_iter().map(place));
+    places
+}
+
+/// The tables that a directory is or is a part of: their directory, format and marker.
+async fn inspect(walk: &Walk<'_>, directory: &Path) -> Result<Vec<(Path, TableFormat, String)>> {
+    let found = match walk.signs_of(directory) {
+        Some(signs) => signs,
+        None if walk.is_local() && !directory.prefix_matches(&walk.location.prefix) => ask(directory),
+        None => list(walk, directory).await?.signs(directory),
+    };
+    let mut tables = Vec::new();
+    for sign in found {
+        match sign {
+            Sign::Table(format, marker) => tables.push((directory.clone(), format, marker)),
+            Sign::Part(format, marker) => tables.push((directory.parent().unwrap_or_default(), format, marker)),
+            Sign::Perhaps(format, name) => {
+                let listed = list(walk, &directory.clone().join(name)).await?;
+                // The newest one, as a rule, and of Iceberg the one that describes the table.
+                let rank = |file: &&String| (file.contains(".metadata.json"), (*file).clone());
+                if let Some(file) = listed.files.iter().filter(|file| format.confirms(file)).max_by_key(rank) {
+                    tables.push((directory.clone(), format, format!("{name}/{file}")));
+                }
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// The names in a directory.
+#[derive(Default)]
+struct Names {
+    directories: Vec<String>,
+    files: Vec<String>,
+}
+
+impl Names {
+    fn signs(&self, directory: &Path) -> Vec<Sign> {
+        let own = directory.filename().unwrap_or_default();
+        signs(own, self.directories.iter().map(String::as_str), self.files.iter().map(String::as_str))
+    }
+}
+
+/// The names in a directory, by one listing unless the walk knows them; none if it must not be listed.
+async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
+    let name = |path: &Path| path.filename().map(str::to_owned);
+    let names = |listed: &object_store::ListResult| Names {
+        directories: listed.common_prefixes.iter().filter_map(name).collect(),
+        files: listed.objects.iter().filter_map(|meta| name(&meta.location)).collect(),
+    };
+    if let Some(listed) = walk.listed(directory) {
+        return Ok(listed.map(names).unwrap_or_default());
+    }
+    let prefix = (!directory.as_ref().is_empty()).then_some(directory);
+    match walk.store.list_with_delimiter(prefix).await {
+        Ok(listed) => Ok(names(&listed)),
+        Err(error) if says_nothing(walk, &error) => {
+            log::debug!("{}: not searched for a table: {error}", walk.location.file_names().name(directory));
+            Ok(Names::default())
+        }
+        Err(source) => Err(ErrorKind::List { location: walk.location.file_names().name(directory), source }.into()),
+    }
+}
+
+/// Whether a failed listing is no failure of the store: who may read a directory need not be allowed to list the one above
+/// it. Stores other than those of the big clouds have no error for this alone.
+fn says_nothing(walk: &Walk<'_>, error: &object_store::Error) -> bool {
+    use object_store::Error::{NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated};
+    !walk.is_flat
+        || matches!(
+            error,
+            NotFound { .. }
+                | NotImplemented { .. }
+                | NotSupported { .. }
+                | PermissionDenied { .. }
+                | Unauthenticated { .. }
+        )
+}
+
+/// The signs of a local directory, which is asked for each name that tells.
+fn ask(directory: &Path) -> Vec<Sign> {
+    let mut names = Names::default();
+    for name in TELLING {
+        match std::fs::metadata(format!("/{directory}/{name}")) {
+            Ok(metadata) if metadata.is_dir() => names.directories.push((*name).to_owned()),
+            Ok(_) => names.files.push((*name).to_owned()),
+            Err(_) => {}
+        }
+    }
+    names.signs(directory)
+}
+
+/// Whether a local directory holds what is of many users or tools: it is no table, whatever lies in it, unless it is named.
+fn is_shared(walk: &Walk<'_>, directory: &Path) -> bool {
+    let is_one_of = |shared: std::path::PathBuf| {
+        let shared = shared.to_str().and_then(|shared| Path::parse(shared).ok());
+        shared.is_some_and(|shared| shared == *directory)
+    };
+    walk.is_local()
+        && !directory.prefix_matches(&walk.location.prefix)
+        && (directory.as_ref().is_empty()
+            || std::env::home_dir().is_some_and(is_one_of)
+            || is_one_of(std::env::temp_dir()))
+}
+
+/// A local path without symbolic links, if it has any.
+fn resolve(path: &Path) -> Option<Path> {
+    let resolved = std::fs::canonicalize(format!("/{path}")).ok()?;
+    Path::parse(resolved.to_str()?).ok().filter(|resolved| resolved != path)
+}
+
+fn is_link(path: &Path) -> bool {
+    std::path::Path::new(&format!("/{path}")).is_symlink()
+}

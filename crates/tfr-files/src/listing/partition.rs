@@ -1,0 +1,330 @@
+//! Columns that stand in the path: `dt=2026-01-01/country=fr%2Fx/part-0.parquet`.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use datafusion_common::ScalarValue;
+use object_store::path::Path;
+use tfrecord_shards::NULL_PARTITION;
+
+use crate::error::{ErrorKind, Result};
+use crate::listing::location_text::percent_decode;
+
+/// One `key=value` directory, percent-decoded.
+pub(crate) type Key = (String, Option<String>);
+
+/// The columns that `key=value` directories add to every row of a file, and their value for each file.
+///
+/// A column is `Int64` when every value is an integer in its shortest form, else `Utf8` (`dt=01` stays `01`), unless its
+/// type is [declared](crate::Listing::with_partition_types). It is nullable: `__HIVE_DEFAULT_PARTITION__` is null.
+#[derive(Debug, Clone, Default)]
+pub struct PartitionColumns {
+    fields: Vec<FieldRef>,
+    values: Vec<Vec<ScalarValue>>,
+}
+
+impl PartitionColumns {
+    pub(crate) fn infer(keys: &[Vec<Key>], file_name: impl Fn(usize) -> String) -> Result<Self> {
+        let Some(first) = keys.first().map(|keys| names(keys)) else { return Ok(Self::default()) };
+        if let Some(index) = keys.iter().position(|other| names(other) != first) {
+            return Err(ErrorKind::PartitionMismatch {
+                first_file: file_name(0),
+                expected: first.join(", "),
+                file: file_name(index),
+                found: names(&keys[index]).join(", "),
+            }
+            .into());
+        }
+        let mut columns = Self { fields: Vec::new(), values: vec![Vec::new(); keys.len()] };
+        for (position, name) in first.iter().enumerate() {
+            let texts = || keys.iter().map(|keys| keys[position].1.as_deref());
+            let data_type = if texts().flatten().all(is_integer) { DataType::Int64 } else { DataType::Utf8 };
+            for (values, text) in columns.values.iter_mut().zip(texts()) {
+                values.push(match data_type {
+                    DataType::Int64 => ScalarValue::Int64(text.and_then(|text| text.parse().ok())),
+                    _ => ScalarValue::Utf8(text.map(str::to_owned)),
+                });
+            }
+            columns.fields.push(Arc::new(Field::new(*name, data_type, true)));
+        }
+        Ok(columns)
+    }
+
+    /// The same columns with the types in which they were written, where those are known; `file_name` names the file of an
+    /// index.
+    ///
+    /// # Errors
+    /// A value is none of its type.
+    pub fn with_written_types(
+        mut self,
+        columns: &[FieldRef],
+        file_name: impl Fn(usize) -> String,
+    ) -> Result<Self> {
+        for (position, field) in self.fields.iter_mut().enumerate() {
+            let Some(known) = columns.iter().find(|known| known.name() == field.name()) else { continue };
+            for (index, value) in self.values.iter_mut().filter_map(|values| values.get_mut(position)).enumerate() {
+                let text = (!value.is_null()).then(|| value.to_string());
+                *value = ScalarValue::Utf8(text.clone()).cast_to(known.data_type()).map_err(|source| {
+                    ErrorKind::PartitionNotAsWritten {
+                        file: file_name(index),
+                        column: known.name().clone(),
+                        value: text.unwrap_or_default(),
+                        data_type: known.data_type().clone(),
+                        source,
+                    }
+                })?;
+            }
+            // What Hive cannot name comes back as null.
+            *field = Arc::new(known.as_ref().clone().with_nullable(true));
+        }
+        Ok(self)
+    }
+
+    /// These columns of a table without files.
+    pub(crate) fn of_no_file(columns: &[FieldRef]) -> Self {
+        let fields = columns.iter().map(|column| Arc::new(column.as_ref().clone().with_nullable(true)));
+        Self { fields: fields.collect(), values: Vec::new() }
+    }
+
+    /// These columns, null in each of so many files.
+    ///
+    /// # Errors
+    /// The type of a column has no null.
+    pub fn nulls(columns: &[FieldRef], files: usize) -> datafusion_common::Result<Self> {
+        let nulls: Vec<_> =
+            columns.iter().map(|column| ScalarValue::try_from(column.data_type())).collect::<Result<_, _>>()?;
+        let fields = columns.iter().map(|column| Arc::new(column.as_ref().clone().with_nullable(true)));
+        Ok(Self { fields: fields.collect(), values: vec![nulls; files] })
+    }
+
+    /// Whether a column is null in some file.
+    pub fn has_null(&self, column: &str) -> bool {
+        let position = self.fields.iter().position(|field| field.name() == column);
+        let is_null =
+            |position| move |values: &Vec<ScalarValue>| values.get(position).is_some_and(ScalarValue::is_null);
+        position.is_some_and(|position| self.values.iter().any(is_null(position)))
+    }
+
+    /// The columns but one.
+    pub fn without(mut self, column: &str) -> Self {
+        if let Some(position) = self.fields.iter().position(|field| field.name() == column) {
+            self.fields.remove(position);
+            for values in &mut self.values {
+                values.remove(position);
+            }
+        }
+        self
+    }
+
+    /// The same with the types of those columns that `declared` names; its other columns are of no concern.
+    ///
+    /// Text, truth values, whole and decimal numbers, floating point numbers, dates and timestamps can be declared. A
+    /// value must be one of the type, without digits or a time of day that would be cut off.
+    pub(crate) fn with_types(&self, declared: &Schema, file_name: impl Fn(usize) -> String) -> Result<Self> {
+        let mut typed = self.clone();
+        for (position, field) in self.fields.iter().enumerate() {
+            let Ok(declared) = declared.field_with_name(field.name()).map(Field::data_type) else { continue };
+            let Some(data_type) = type_in_path(declared) else {
+                let (column, declared) = (field.name().clone(), declared.clone());
+                return Err(ErrorKind::PartitionType { column, declared }.into());
+            };
+            if data_type == *field.data_type() {
+                continue;
+            }
+            for (index, values) in typed.values.iter_mut().enumerate() {
+                let value = &mut values[position];
+                // What was taken for an integer prints back to what stands in the path.
+                let text = if value.is_null() { None } else { Some(value.to_string()) };
+                *value = read(text.as_deref(), &data_type).ok_or_else(|| ErrorKind::PartitionValue {
+                    file: file_name(index),
+                    column: field.name().clone(),
+                    value: text.unwrap_or_default(),
+                    declared: data_type.clone(),
+                })?;
+            }
+            typed.fields[position] = Arc::new(Field::new(field.name(), data_type, true));
+        }
+        Ok(typed)
+    }
+
+    /// The columns, in the order of the directories.
+    pub fn fields(&self) -> &[FieldRef] {
+        &self.fields
+    }
+
+    /// The values for the file at `index` of the listing, one for each field.
+    pub fn values(&self, index: usize) -> &[ScalarValue] {
+        self.values.get(index).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn names(keys: &[Key]) -> Vec<&str> {
+    keys.iter().map(|(key, _)| key.as_str()).collect()
+}
+
+/// The `key=value` directories between `root` and the file.
+pub(crate) fn keys(root: &Path, file: &Path) -> Vec<Key> {
+    let Some(below) = file.prefix_match(root) else { return Vec::new() };
+    let mut names: Vec<_> = below.map(|part| part.as_ref().to_owned()).collect();
+    names.pop();
+    let key = |name: &String| {
+        let (key, value) = name.split_once('=')?;
+        let value = (value != NULL_PARTITION).then(|| percent_decode(value));
+        Some((percent_decode(key), value))
+    };
+    names.iter().filter_map(key).collect()
+}
+
+/// The type that a column of the path has if it is declared so; `None` if it cannot be.
+fn type_in_path(declared: &DataType) -> Option<DataType> {
+    use DataType::{Boolean, Date32, Decimal128, Decimal256, LargeUtf8, Timestamp, Utf8, Utf8View};
+    match declared {
+        Utf8 | LargeUtf8 | Utf8View => Some(Utf8),
+        Boolean | Date32 | Timestamp(..) | Decimal128(..) | Decimal256(..) => Some(declared.clone()),
+        number if number.is_integer() || matches!(number, DataType::Float32 | DataType::Float64) => {
+            Some(number.clone())
+        }
+        _ => None,
+    }
+}
+
+/// The value that a text stands for; `None` if it is none of this type, or more than one.
+fn read(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
+    let Some(text) = text else { return ScalarValue::try_from(data_type).ok() };
+    // What a cast would cut off.
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.find(|c: char| !c.is_ascii_digit()).map_or(fraction, |end| &fraction[..end]);
+    let digits = digits.trim_end_matches('0').len();
+    let is_whole = match data_type {
+        DataType::Date32 => !text.contains(':'),
+        DataType::Timestamp(unit, _) => digits <= 3 * *unit as usize,
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            !text.contains(['e', 'E']) && usize::try_from(*scale).is_ok_and(|scale| digits <= scale)
+        }
+        _ => true,
+    };
+    let value = ScalarValue::from(text).cast_to(data_type).ok()?;
+    // A number beyond the range of its type.
+    let is_beyond = match value {
+        ScalarValue::Float32(Some(value)) => value.is_infinite(),
+        ScalarValue::Float64(Some(value)) => value.is_infinite(),
+        _ => false,
+    } && text.contains(|c: char| c.is_ascii_digit());
+    (is_whole && !is_beyond && !value.is_null()).then_some(value)
+}
+
+/// Whether an `Int64` prints back to the same text.
+fn is_integer(text: &str) -> bool {
+    text.parse::<i64>().is_ok_and(|value| value.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(directories: &[&str]) -> Result<PartitionColumns> {
+        let root = Path::from("t");
+        let keys: Vec<_> = directories
+            .iter()
+            .map(|directory| keys(&root, &Path::parse(format!("t/{directory}/f")).expect("path")))
+            .collect();
+        PartitionColumns::infer(&keys, |index| format!("file {index}"))
+    }
+
+    #[test]
+    fn values_are_decoded_typed_and_nullable() -> Result<()> {
+        let columns =
+            columns(&["n=7/s=a%2Fb", "n=-1/s=100%", "n=__HIVE_DEFAULT_PARTITION__/s=__HIVE_DEFAULT_PARTITION__"])?;
+        assert_eq!(columns.fields()[0].data_type(), &DataType::Int64);
+        assert_eq!(columns.values(0), [ScalarValue::Int64(Some(7)), ScalarValue::from("a/b")]);
+        assert_eq!(columns.values(1), [ScalarValue::Int64(Some(-1)), ScalarValue::from("100%")]);
+        assert_eq!(columns.values(2), [ScalarValue::Int64(None), ScalarValue::Utf8(None)]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_leading_zero_makes_it_text() -> Result<()> {
+        let columns = columns(&["m=01", "m=12"])?;
+        assert_eq!(columns.values(0), [ScalarValue::from("01")]);
+        Ok(())
+    }
+
+    #[test]
+    fn known_types_take_the_place_of_those_that_were_guessed() -> Result<()> {
+        let known = |name, data_type| Arc::new(Field::new(name, data_type, false));
+        let types = [known("n", DataType::Int16), known("d", DataType::Date32), known("x", DataType::Utf8View)];
+        let directories = ["n=7/d=2026-01-01/x=1", "n=-1/d=__HIVE_DEFAULT_PARTITION__/x=a%2Fb"];
+        let columns = columns(&directories)?.with_written_types(&types, |index| format!("file {index}"))?;
+        assert!(columns.fields().iter().all(|field| field.is_nullable()));
+        let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
+        assert_eq!(columns.values(0), [ScalarValue::Int16(Some(7)), ScalarValue::Date32(Some(20454)), text("1")]);
+        assert_eq!(columns.values(1), [ScalarValue::Int16(Some(-1)), ScalarValue::Date32(None), text("a/b")]);
+        assert!(columns.has_null("d") && !columns.has_null("n"));
+        assert_eq!(columns.without("d").values(0), [ScalarValue::Int16(Some(7)), text("1")]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_with_its_file() -> Result<()> {
+        let known = Arc::new(Field::new("n", DataType::Int16, false));
+        let error = columns(&["n=7", "n=70000"])?.with_written_types(&[known], |index| format!("file {index}"));
+        let message = error.expect_err("no 16 bits").to_string();
+        assert_eq!(message, "file 1: partition n=70000 is not of type Int16, as the manifest has it");
+        Ok(())
+    }
+
+    #[test]
+    fn declared_types_are_those_of_the_values() -> Result<()> {
+        use DataType::{Boolean, Date32, Decimal128, Float64, Int8, Timestamp, UInt16, Utf8, Utf8View};
+        use arrow_schema::TimeUnit::{Millisecond, Nanosecond};
+        let typed = |value: &str, data_type: &DataType| {
+            let inferred = columns(&[&format!("c={value}"), &format!("c={NULL_PARTITION}")])?;
+            let typed = inferred.with_types(&Schema::new(vec![Field::new("c", data_type.clone(), true)]), |index| {
+                format!("file {index}")
+            })?;
+            assert!(typed.values(1)[0].is_null());
+            assert_eq!(typed.values(1)[0].data_type(), *typed.fields()[0].data_type());
+            assert_eq!(typed.values(0)[0].data_type(), *typed.fields()[0].data_type());
+            Ok::<_, crate::error::Error>(typed.values(0)[0].to_string())
+        };
+        for (value, data_type, expected) in [
+            ("2026-02-28", Date32, "2026-02-28"),
+            ("2026-02-28 12%3A30%3A00", Timestamp(Nanosecond, None), "1772281800000000000"),
+            ("2026-02-28 12%3A30%3A00.500", Timestamp(Millisecond, None), "1772281800500"),
+            ("007", UInt16, "7"),
+            ("7", Utf8View, "7"),
+            ("007", Utf8, "007"),
+            ("1.50", Decimal128(5, 1), "1.5"),
+            ("3", Decimal128(5, 2), "3.00"),
+            ("0.1", Float64, "0.1"),
+            ("true", Boolean, "true"),
+        ] {
+            assert_eq!(typed(value, &data_type)?, expected, "{value} as {data_type}");
+        }
+        for (value, data_type) in [
+            ("2026-02-30", Date32),
+            ("", Date32),
+            ("2026-02-28 12%3A30%3A00", Date32),
+            ("2026-02-28 12%3A30%3A00.0005", Timestamp(Millisecond, None)),
+            ("200", Int8),
+            ("x", Int8),
+            ("1.25", Decimal128(5, 1)),
+            ("1e-1", Decimal128(5, 1)),
+            ("maybe", Boolean),
+            ("1e400", Float64),
+        ] {
+            assert!(typed(value, &data_type).is_err(), "{value} as {data_type}");
+        }
+        let message = typed("x%3Ay", &Int8).expect_err("no number").to_string();
+        assert_eq!(message, "file 0: directory \"c=x:y\": \"x:y\" is no value of the declared type Int8");
+        let message = typed("x", &DataType::new_list(Int8, true)).expect_err("a list").to_string();
+        assert_eq!(message, "column \"c\" of the path: declared as List(Int8), which no directory name can hold");
+        Ok(())
+    }
+
+    #[test]
+    fn unlike_directories_are_refused_with_both_files() {
+        let message = columns(&["a=1", "a=1/b=2"]).expect_err("mismatch").to_string();
+        assert_eq!(message, "file 1: partition directories [a, b], but file 0 has [a]");
+    }
+}

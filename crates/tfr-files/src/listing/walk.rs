@@ -1,0 +1,444 @@
+//! [`Walk`]: a walk through a store that finds the files of a location.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion_execution::object_store::ObjectStoreUrl;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
+use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfrecord_shards::is_sidecar;
+use url::Url;
+
+use crate::error::{ErrorKind, Result, SkipReason, Skipped};
+use crate::listing::location::{Location, Segment};
+use crate::listing::table_format::{Sign, signs};
+
+/// Whether a path of the local file system leads to a pipe, a device or a socket. The store would wait for the other
+/// end of a pipe and take a device for a file of 0 bytes.
+fn is_special_file(path: &Path) -> bool {
+    std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// Whether a directory of the local file system is a link to one on the way to it. Two of these, followed, are a tree without
+/// end for practical purposes.
+fn leads_back(path: &Path) -> bool {
+    let path = std::path::PathBuf::from(format!("/{path}"));
+    let is_on_the_way = |target: std::path::PathBuf| {
+        let mut way = path.ancestors().skip(1).filter_map(|above| above.canonicalize().ok());
+        way.any(|above| above.starts_with(&target))
+    };
+    path.is_symlink() && path.canonicalize().is_ok_and(is_on_the_way)
+}
+
+/// Whether a file describes the records beside it. `beside_records`: some file there is certain to hold records.
+fn is_description(name: &str, beside_records: bool) -> bool {
+    const NAMES: [&str; 2] = ["dataset_info.json", "features.json"];
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    match ending.as_deref() {
+        // Tables are kept in these, too.
+        Some("csv" | "json") => NAMES.contains(&name),
+        Some("txt") => beside_records || name.ends_with(".labels.txt"),
+        _ => is_sidecar(name),
+    }
+}
+
+/// Whether a file holds records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`, `a.tfrecord-00000-of-00002`.
+fn is_records(path: &Path) -> bool {
+    path.filename().is_some_and(|name| name.contains(".tfrec") && !is_sidecar(name))
+}
+
+/// Whether a pattern is for files of this ending, and not for any.
+fn asks_for_ending(pattern: &glob::Pattern, name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| pattern.as_str().ends_with(ending))
+}
+
+/// One walk through a store.
+pub(crate) struct Walk<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) location: &'a Location,
+    pub(crate) found: BTreeMap<Path, ObjectMeta>,
+    /// Whether the location is a file, named in full.
+    pub(crate) is_file: bool,
+    /// The directories that were visited.
+    visited: BTreeSet<Path>,
+    /// What names in visited directories say of tables, hidden names too. Directories without signs are left out.
+    pub(crate) signs: BTreeMap<Path, Vec<Sign>>,
+    skipped: Skipped,
+    pub(crate) passed: BTreeMap<Path, ObjectMeta>,
+    /// Whether some file of the directory being visited is certain to hold records.
+    beside_records: bool,
+    /// Whether any file or directory was seen at all.
+    seen: bool,
+    /// Whether the store knows keys, not directories: all keys of many directories are one listing.
+    pub(crate) is_flat: bool,
+    /// Directories of a flat store that were listed with all below them.
+    known: BTreeMap<Path, ListResult>,
+    /// The directories from which on down they are known.
+    trees: Vec<Path>,
+}
+
+/// Services that list all keys with a prefix, a thousand at a time, as readily as those of one directory.
+const FLAT: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss"];
+
+/// Requests at a time.
+pub(crate) const REQUESTS: usize = 32;
+
+/// What a walk asks of the store next.
+enum Step<'a> {
+    /// Whether there is such a file.
+    Head(Path),
+    /// What is in a directory: what of it fits `segment`, and below that what fits `rest`.
+    List { directory: Path, segment: Option<&'a glob::Pattern>, pattern: &'a [Segment], rest: &'a [Segment] },
+}
+
+/// What the store said to a [`Step`].
+enum Answer<'a> {
+    File(ObjectMeta),
+    NoFile(Path),
+    Directory {
+        directory: Path,
+        listed: ListResult,
+        segment: Option<&'a glob::Pattern>,
+        pattern: &'a [Segment],
+        rest: &'a [Segment],
+    },
+    /// A directory and all below it, which are to be visited with this pattern.
+    Tree {
+        root: Path,
+        pattern: &'a [Segment],
+        directories: BTreeMap<Path, ListResult>,
+    },
+}
+
+/// The steps to what fits `pattern` below `directory`.
+fn steps(mut directory: Path, mut pattern: &[Segment]) -> Vec<Step<'_>> {
+    let mut steps = Vec::new();
+    loop {
+        let (segment, rest) = match pattern.split_first() {
+            Some((Segment::Literal(name), [])) => {
+                steps.push(Step::Head(directory.join(name.as_str())));
+                return steps;
+            }
+            Some((Segment::Literal(name), rest)) => {
+                directory = directory.join(name.as_str());
+                pattern = rest;
+                continue;
+            }
+            Some((Segment::AnyDepth, [])) | None => (None, pattern),
+            Some((Segment::AnyDepth, rest)) => {
+                steps.push(Step::List { directory: directory.clone(), segment: None, pattern, rest: pattern });
+                pattern = rest;
+                continue;
+            }
+            Some((Segment::Pattern(pattern), rest)) => (Some(pattern), rest),
+        };
+        steps.push(Step::List { directory, segment, pattern, rest });
+        return steps;
+    }
+}
+
+/// The directories from `root` down in which `objects` lie, each as a listing of it would be.
+fn tree(root: &Path, objects: Vec<ObjectMeta>) -> BTreeMap<Path, ListResult> {
+    let empty = || ListResult { objects: Vec::new(), common_prefixes: Vec::new() };
+    let mut directories = BTreeMap::from([(root.clone(), empty())]);
+    // A key `root/` of no bytes, as some tools make for a directory, is the root itself.
+    let inside = |meta: &ObjectMeta| meta.location != *root && meta.location.prefix_matches(root);
+    for meta in objects.into_iter().filter(inside) {
+        let mut directory = meta.location.parent().unwrap_or_default();
+        if let Some(known) = directories.get_mut(&directory) {
+            known.objects.push(meta);
+            continue;
+        }
+        directories.insert(directory.clone(), ListResult { objects: vec![meta], ..empty() });
+        // Up to the first that is known.
+        while directory != *root {
+            let parent = directory.parent().unwrap_or_default();
+            let is_known = directories.contains_key(&parent);
+            directories.entry(parent.clone()).or_insert_with(empty).common_prefixes.push(directory);
+            if is_known {
+                break;
+            }
+            directory = parent;
+        }
+    }
+    directories
+}
+
+/// The signs in the names of a directory, its own among them.
+fn signs_in(directory: &Path, listed: &ListResult) -> Vec<Sign> {
+    let directories = listed.common_prefixes.iter().filter_map(Path::filename);
+    let files = listed.objects.iter().filter_map(|meta| meta.location.filename());
+    signs(directory.filename().unwrap_or_default(), directories, files)
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
+        let (found, passed) = (BTreeMap::new(), BTreeMap::new());
+        let url: &Url = location.object_store().as_ref();
+        let is_flat = FLAT.contains(&url.scheme());
+        let (skipped, known) = (Skipped::default(), BTreeMap::new());
+        Self {
+            store,
+            location,
+            found,
+            is_file: false,
+            visited: BTreeSet::new(),
+            signs: BTreeMap::new(),
+            skipped,
+            passed,
+            beside_records: false,
+            seen: false,
+            is_flat,
+            known,
+            trees: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn find(&mut self) -> Result<()> {
+        if !self.location.is_directory
+            && let Some(meta) = self.head(&self.location.literal).await?
+        {
+            self.found.insert(meta.location.clone(), meta);
+            self.is_file = true;
+            return Ok(());
+        }
+        let location = self.location;
+        let url: &Url = location.object_store().as_ref();
+        match self.descend().await {
+            // Servers of the web hardly ever list; that there is no such file they said already.
+            Err(error)
+                if matches!(url.scheme(), "http" | "https")
+                    && !location.is_directory
+                    && !location.is_pattern()
+                    && matches!(error.kind(), ErrorKind::List { .. }) =>
+            {
+                Err(ErrorKind::NotFound { location: location.to_string() }.into())
+            }
+            done => done,
+        }
+    }
+
+    /// Visits directories, a level at a time, each with the part of the pattern that still has to match below it.
+    async fn descend(&mut self) -> Result<()> {
+        let mut level = vec![(self.location.prefix.clone(), self.location.pattern.as_slice())];
+        while !level.is_empty() {
+            let steps: Vec<_> =
+                level.drain(..).flat_map(|(directory, pattern)| self.steps(directory, pattern)).collect();
+            // Collected first: a closure over references is not general enough for the compiler inside a stream.
+            let answers: Vec<_> = steps.into_iter().map(|step| self.ask(step).boxed()).collect();
+            let answers: Vec<_> = stream::iter(answers).buffered(REQUESTS).try_collect().await?;
+            for answer in answers {
+                match answer {
+                    Answer::File(meta) => drop(self.found.insert(meta.location.clone(), meta)),
+                    Answer::NoFile(path) => level.push((path, &[])),
+                    Answer::Directory { directory, listed, segment, pattern, rest } => {
+                        self.read_signs(directory, &listed);
+                        let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
+                        level.extend(self.visit(listed, segment, takes_files).map(|directory| (directory, rest)));
+                    }
+                    Answer::Tree { root, pattern, directories } => {
+                        self.known.extend(directories);
+                        self.trees.push(root.clone());
+                        level.push((root, pattern));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn steps(&self, directory: Path, pattern: &'a [Segment]) -> Vec<Step<'a>> {
+        let is_unknown = || !self.known.contains_key(&directory) && !self.is_known_absent(&directory);
+        match pattern {
+            // All below it at once, before anything of it is asked for.
+            [Segment::AnyDepth, ..] if self.is_flat && is_unknown() => {
+                vec![Step::List { directory, segment: None, pattern, rest: pattern }]
+            }
+            _ => steps(directory, pattern),
+        }
+    }
+
+    async fn ask(&self, step: Step<'a>) -> Result<Answer<'a>> {
+        let (directory, segment, pattern, rest) = match step {
+            Step::Head(path) => {
+                let directory = path.parent().unwrap_or_default();
+                let meta = match self.known.get(&directory) {
+                    Some(listed) => listed.objects.iter().find(|meta| meta.location == path).cloned(),
+                    None if self.is_known_absent(&directory) => None,
+                    None => self.head(&path).await?,
+                };
+                return Ok(match meta {
+                    Some(meta) => Answer::File(ObjectMeta { location: path, ..meta }),
+                    None => Answer::NoFile(path),
+                });
+            }
+            Step::List { directory, segment, pattern, rest } => (directory, segment, pattern, rest),
+        };
+        let known = self.known.get(&directory).map(|listed| (listed.objects.clone(), listed.common_prefixes.clone()));
+        if known.is_some() || self.is_known_absent(&directory) {
+            let (objects, common_prefixes) = known.unwrap_or_default();
+            let listed = ListResult { objects, common_prefixes };
+            return Ok(Answer::Directory { directory, listed, segment, pattern, rest });
+        }
+        let failed = |source| ErrorKind::List { location: self.location.file_names().name(&directory), source };
+        if self.is_flat && segment.is_none() {
+            let objects = self.store.list(Some(&directory)).try_collect().await.map_err(failed)?;
+            let directories = tree(&directory, objects);
+            return Ok(Answer::Tree { root: directory, pattern, directories });
+        }
+        let listed = self.store.list_with_delimiter(Some(&directory)).await.map_err(failed)?;
+        Ok(Answer::Directory { directory, listed, segment, pattern, rest })
+    }
+
+    /// Keeps what the names in a visited directory say of tables, before those that are hidden are passed over.
+    fn read_signs(&mut self, directory: Path, listed: &ListResult) {
+        let found = signs_in(&directory, listed);
+        if !found.is_empty() {
+            self.signs.insert(directory.clone(), found);
+        }
+        self.visited.insert(directory);
+    }
+
+    /// What the names in a directory say of tables, if the walk has seen them.
+    pub(crate) fn signs_of(&self, directory: &Path) -> Option<Vec<Sign>> {
+        match self.visited.contains(directory) {
+            true => Some(self.signs.get(directory).cloned().unwrap_or_default()),
+            false => self
+                .listed(directory)
+                .map(|listed| listed.map(|listed| signs_in(directory, listed)).unwrap_or_default()),
+        }
+    }
+
+    /// What is in a directory, if the walk has listed it with all below it; `Some(None)` if nothing is.
+    pub(crate) fn listed(&self, directory: &Path) -> Option<Option<&ListResult>> {
+        match self.known.get(directory) {
+            Some(listed) => Some(Some(listed)),
+            None => self.is_known_absent(directory).then_some(None),
+        }
+    }
+
+    /// Whether nothing lies in the directory, since it is not among those that are known.
+    fn is_known_absent(&self, directory: &Path) -> bool {
+        !self.known.contains_key(directory) && self.trees.iter().any(|root| directory.prefix_matches(root))
+    }
+
+    /// Takes what belongs to the table from a directory; its subdirectories that may hold more of it.
+    fn visit(
+        &mut self,
+        mut listed: ListResult,
+        segment: Option<&glob::Pattern>,
+        takes_files: bool,
+    ) -> impl Iterator<Item = Path> + use<> {
+        listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
+        self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
+        self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
+        for meta in listed.objects {
+            if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
+                self.found.insert(meta.location.clone(), meta);
+            } else if meta.size == 0 || meta.location.filename().is_some_and(|name| name.starts_with('_')) {
+                self.passed.insert(meta.location.clone(), meta);
+            }
+        }
+        listed.common_prefixes.retain(|subdirectory| self.takes(subdirectory, segment, None));
+        listed.common_prefixes.into_iter()
+    }
+
+    /// Whether a file (with its size) or directory that a listing brought up belongs to the table.
+    fn takes(&mut self, path: &Path, pattern: Option<&glob::Pattern>, size: Option<u64>) -> bool {
+        let name = path.filename().unwrap_or_default();
+        if pattern.is_some_and(|pattern| !pattern.matches(name)) {
+            return false;
+        }
+        let spelled_out = pattern.is_some_and(|pattern| pattern.as_str().starts_with(['.', '_']));
+        let crc_asked = pattern.is_some_and(|pattern| pattern.as_str().ends_with(".crc"));
+        let reason = match size {
+            // Hive and Spark know columns such as `_id`; `_id=7/` is a partition, not a hidden directory.
+            _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
+            _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
+            Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
+            Some(_)
+                if is_description(name, self.beside_records)
+                    && !pattern.is_some_and(|pattern| asks_for_ending(pattern, name)) =>
+            {
+                SkipReason::Description
+            }
+            Some(0) => SkipReason::EmptyFile,
+            None if self.is_local() && leads_back(path) => SkipReason::Loop,
+            _ => return true,
+        };
+        let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };
+        self.skipped.push(name, reason);
+        false
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        *self.location.object_store() == ObjectStoreUrl::local_filesystem()
+    }
+
+    pub(crate) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
+        if path.as_ref().is_empty() {
+            return Ok(None);
+        }
+        if self.is_local() && is_special_file(path) {
+            return Err(ErrorKind::NotAFile { file: self.location.file_names().name(path) }.into());
+        }
+        match self.store.head(path).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            // Said of what is not there, too, to who may not list; a pattern is listed.
+            Err(object_store::Error::PermissionDenied { .. }) if self.location.is_pattern() => Ok(None),
+            Err(source) => Err(ErrorKind::List { location: self.location.file_names().name(path), source }.into()),
+        }
+    }
+
+    /// Tells an empty directory from one that is not there.
+    pub(crate) async fn nothing_found(&self) -> Result<crate::error::Error> {
+        let location = self.location.to_string();
+        if !self.seen && !self.location.is_pattern() && !self.exists(&self.location.prefix).await? {
+            return Ok(ErrorKind::NotFound { location }.into());
+        }
+        let pattern = self.location.is_pattern();
+        Ok(ErrorKind::Empty { location, pattern, skipped: self.skipped.clone() }.into())
+    }
+
+    async fn exists(&self, directory: &Path) -> Result<bool> {
+        if directory.as_ref().is_empty() {
+            return Ok(true);
+        }
+        let parent = directory.as_ref().rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = Path::parse(parent).unwrap_or_default();
+        let listed = self
+            .store
+            .list_with_delimiter(Some(&parent))
+            .await
+            .map_err(|source| ErrorKind::List { location: self.location.to_string(), source })?;
+        Ok(listed.common_prefixes.contains(directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flat_listing_is_a_tree_of_directories() {
+        let meta = |key: &&str| ObjectMeta {
+            location: Path::from(*key),
+            last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+            size: 1,
+            e_tag: None,
+            version: None,
+        };
+        let keys = ["t", "t/a", "t/x/y/z", "t/x/y/w", "t/x/b", "u/c"];
+        let found = tree(&Path::from("t"), keys.iter().map(meta).collect());
+        let shown: Vec<_> = found
+            .iter()
+            .map(|(directory, listed)| {
+                let objects = listed.objects.iter().map(|meta| meta.location.as_ref());
+                let inside: Vec<_> = listed.common_prefixes.iter().map(Path::as_ref).chain(objects).collect();
+                format!("{directory}: {}", inside.join(" "))
+            })
+            .collect();
+        assert_eq!(shown, ["t: t/x t/a", "t/x: t/x/y t/x/b", "t/x/y: t/x/y/z t/x/y/w"]);
+    }
+}

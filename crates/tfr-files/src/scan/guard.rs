@@ -1,0 +1,583 @@
+//! Makes every failure of a scan an error that names its file.
+//!
+//! Readers of columnar formats say what is wrong but not where, and some panic over content that was made to break
+//! them. [`GuardedSource`] stands around the [`FileSource`] of any format and gives both the shape of an
+//! [`Error`](crate::error::Error). It also keeps from the format what it would answer wrongly from statistics: filters on
+//! floating point columns.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, Schema};
+use async_trait::async_trait;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, Result};
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_physical_expr::ScalarFunctionExpr;
+use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr::utils::collect_columns;
+use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+
+use crate::error::ErrorKind;
+use crate::listing::listed::Listing;
+use crate::listing::location::FileNames;
+use crate::scan::read_ahead::ReadAhead;
+use crate::schema::adapter::UnfitInColumn;
+
+/// The function that takes a field of a struct.
+const FIELD_ACCESS: &str = "get_field";
+
+/// Finds out more about a failure to read rows of a file than the reader of its format reports.
+#[async_trait]
+pub trait Diagnosis: fmt::Debug + Send + Sync {
+    /// A more precise error in place of `error`, or `error` itself. `columns` are those of the table that were read.
+    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError;
+}
+
+/// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
+/// columns on to the format, unless told so.
+#[derive(Clone)]
+pub struct GuardedSource {
+    inner: Arc<dyn FileSource>,
+    names: FileNames,
+    filters: Filters,
+    locations: Arc<[String]>,
+    rewrite: Option<RewriteExpr>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
+}
+
+/// Rewrites an expression that is pushed into a scan, given what the scan projects and the schema of the table.
+pub type RewriteExpr =
+    fn(Arc<dyn PhysicalExpr>, &ProjectionExprs, &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>>;
+
+/// Which filters a format is handed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filters {
+    All,
+    /// Those that read no floating point column.
+    NotOverFloats,
+    None,
+}
+
+impl GuardedSource {
+    /// Stands around `inner`; files are named as `names` says.
+    pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
+        Self {
+            inner,
+            names,
+            filters: Filters::NotOverFloats,
+            locations: Arc::default(),
+            rewrite: None,
+            diagnosis: None,
+        }
+    }
+
+    /// Hands every filter on to the format: it looks at rows, not at statistics.
+    pub fn with_all_filters(mut self) -> Self {
+        self.filters = Filters::All;
+        self
+    }
+
+    /// Hands no filter at all on to the format: the statistics in the files are wrong.
+    pub fn without_filters(mut self) -> Self {
+        self.filters = Filters::None;
+        self
+    }
+
+    /// Rewrites the expressions of projections before the format gets them.
+    pub fn with_rewrite(mut self, rewrite: RewriteExpr) -> Self {
+        self.rewrite = Some(rewrite);
+        self
+    }
+
+    /// Has failures to read rows diagnosed.
+    pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
+        self.diagnosis = Some(diagnosis);
+        self
+    }
+
+    /// Notes the locations under which the files were found, as the user wrote them.
+    pub(crate) fn with_locations(mut self, locations: &[String]) -> Self {
+        self.locations = locations.into();
+        self
+    }
+
+    /// The locations under which the files were found, as the user wrote them.
+    pub fn locations(&self) -> &[String] {
+        &self.locations
+    }
+
+    /// The source of the format itself.
+    pub fn inner(&self) -> &Arc<dyn FileSource> {
+        &self.inner
+    }
+
+    fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
+        Arc::new(Self { inner, ..self.clone() })
+    }
+}
+
+impl FileSource for GuardedSource {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        self.inner.create_file_opener(object_store, base_config, partition)
+    }
+
+    fn create_morselizer(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Box<dyn Morselizer>> {
+        let groups = &base_config.file_groups;
+        let store = match groups.get(partition) {
+            Some(group) if base_config.object_store_url != ObjectStoreUrl::local_filesystem() => {
+                Arc::new(ReadAhead::part_of(object_store, std::slice::from_ref(group), groups.len()))
+            }
+            _ => object_store,
+        };
+        let inner = self.inner.create_morselizer(store, base_config, partition)?;
+        let is_computed = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<Column>();
+        let evaluates = self.inner.filter().is_some()
+            || self.inner.projection().is_some_and(|projection| projection.iter().any(|part| is_computed(&part.expr)));
+        let counts_rows = self.inner.filter().is_none();
+        let projected = self.inner.projection().into_iter().flat_map(|projection| projection.iter());
+        let read = projected.map(|projected| Arc::clone(&projected.expr)).chain(self.inner.filter());
+        let columns = read.flat_map(|expr| collect_columns(&expr)).map(|column| column.name().to_owned()).collect();
+        let (names, diagnosis) = (self.names.clone(), self.diagnosis.clone());
+        Ok(Box::new(GuardedMorselizer { inner, names, evaluates, counts_rows, columns, diagnosis }))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        self.inner.table_schema()
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        self.around(self.inner.with_batch_size(batch_size))
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.inner.filter()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        self.inner.projection()
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        self.inner.metrics()
+    }
+
+    fn file_type(&self) -> &str {
+        self.inner.file_type()
+    }
+
+    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        self.inner.fmt_extra(t, f)
+    }
+
+    fn supports_repartitioning(&self) -> bool {
+        self.inner.supports_repartitioning()
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        self.inner.repartitioned(target_partitions, repartition_file_min_size, output_ordering, config)
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        let schema = self.table_schema().table_schema();
+        let kept = |filter| match self.filters {
+            Filters::All => false,
+            Filters::NotOverFloats => reads_floats(filter, schema),
+            Filters::None => true,
+        };
+        let kept: Vec<bool> = filters.iter().map(kept).collect();
+        let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
+        let pushed = self.inner.try_pushdown_filters(rest, config)?;
+        let mut of_rest = pushed.filters.into_iter();
+        let of_all = kept.iter().map(|kept| match kept {
+            true => PushedDown::No,
+            false => of_rest.next().unwrap_or(PushedDown::No),
+        });
+        let updated_node = pushed.updated_node.map(|inner| self.around(inner));
+        Ok(FilterPushdownPropagation { filters: of_all.collect(), updated_node })
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+        eq_properties: &EquivalenceProperties,
+    ) -> Result<SortOrderPushdownResult<Arc<dyn FileSource>>> {
+        Ok(self.inner.try_pushdown_sort(order, eq_properties)?.map(|inner| self.around(inner)))
+    }
+
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        self.inner.reorder_files(files)
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let output = match self.inner.projection() {
+            Some(current) => current.project_schema(self.table_schema().table_schema())?,
+            None => self.table_schema().table_schema().as_ref().clone(),
+        };
+        for projected in projection.iter() {
+            if computes_long_values(&projected.expr, &output)? {
+                return Ok(None);
+            }
+        }
+        let rewritten = match (self.rewrite, self.inner.projection()) {
+            (Some(rewrite), Some(current)) => {
+                let schema = self.table_schema().table_schema();
+                Some(projection.clone().try_map_exprs(|expr| rewrite(expr, current, schema).data())?)
+            }
+            _ => None,
+        };
+        let pushed = self.inner.try_pushdown_projection(rewritten.as_ref().unwrap_or(projection))?;
+        Ok(pushed.map(|inner| self.around(inner)))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+}
+
+/// Whether an expression computes values of no fixed length, so that its batches are to be cut before: whoever reads a file
+/// shares long values among rows, and makes batches by their number.
+fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<bool> {
+    let mut computes = false;
+    expr.apply(|expr| {
+        let hands_on = expr.is::<Column>()
+            || expr.is::<Literal>()
+            || expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == FIELD_ACCESS);
+        computes |= !hands_on && !expr.data_type(input)?.is_primitive() && expr.data_type(input)? != DataType::Boolean;
+        Ok(if computes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(computes)
+}
+
+/// Whether the filter depends on a column with floating point numbers.
+///
+/// Formats prune by bounds, and bounds leave NaN out (the Parquet format demands it), while in Arrow's order NaN is
+/// above every number: a page of `[1.0, NaN]` holds a row with `x > 2.0`.
+fn reads_floats(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let holds_floats = |name: &str| schema.field_with_name(name).map_or(true, |field| holds_floats(field.data_type()));
+    collect_columns(filter).iter().any(|column| holds_floats(column.name()))
+}
+
+fn holds_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| holds_floats(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_floats(item.data_type()),
+        DataType::Dictionary(_, values) => holds_floats(values),
+        other => other.is_floating(),
+    }
+}
+
+struct GuardedMorselizer {
+    inner: Box<dyn Morselizer>,
+    names: FileNames,
+    /// Whether the scan computes more than columns.
+    evaluates: bool,
+    /// Whether no row is left out of what a file yields.
+    counts_rows: bool,
+    /// The columns of the table that are read.
+    columns: Arc<[String]>,
+    diagnosis: Option<Arc<dyn Diagnosis>>,
+}
+
+/// What is known of the part of a file that a stream reads.
+#[derive(Debug, Clone)]
+struct Origin {
+    file: Arc<str>,
+    /// Whether the scan computes more than columns.
+    evaluates: bool,
+    /// The rows of the file before the next batch, if they are counted.
+    row: Option<u64>,
+    diagnosis: Option<FileDiagnosis>,
+}
+
+/// The diagnosis of failures in one file.
+#[derive(Debug, Clone)]
+struct FileDiagnosis {
+    meta: Arc<ObjectMeta>,
+    columns: Arc<[String]>,
+    diagnosis: Arc<dyn Diagnosis>,
+}
+
+impl Origin {
+    fn of(file: &str) -> Self {
+        Self { file: file.into(), evaluates: false, row: None, diagnosis: None }
+    }
+
+    async fn diagnosed(&self, error: DataFusionError) -> DataFusionError {
+        match &self.diagnosis {
+            Some(FileDiagnosis { meta, columns, diagnosis }) => diagnosis.diagnose(meta, columns, error).await,
+            None => error,
+        }
+    }
+}
+
+impl Morselizer for GuardedMorselizer {
+    fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let name: Arc<str> = self.names.name(&file.object_meta.location).into();
+        let begins_file = file.range.as_ref().is_none_or(|range| range.start == 0);
+        let row = (self.counts_rows && begins_file).then_some(0);
+        let diagnosis = self.diagnosis.as_ref().map(|diagnosis| FileDiagnosis {
+            meta: Arc::new(file.object_meta.clone()),
+            columns: Arc::clone(&self.columns),
+            diagnosis: Arc::clone(diagnosis),
+        });
+        let origin = Origin { file: name, evaluates: self.evaluates, row, diagnosis };
+        let inner = guard_origin(&origin, || self.inner.plan_file(file))?;
+        Ok(Box::new(GuardedPlanner { inner, origin }))
+    }
+}
+
+struct GuardedPlanner {
+    inner: Box<dyn MorselPlanner>,
+    origin: Origin,
+}
+
+impl GuardedPlanner {
+    fn around(inner: Box<dyn MorselPlanner>, origin: &Origin) -> Box<dyn MorselPlanner> {
+        Box::new(Self { inner, origin: origin.clone() })
+    }
+}
+
+impl MorselPlanner for GuardedPlanner {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        let Self { inner, mut origin } = *self;
+        let Some(mut plan) = guard_origin(&origin, || inner.plan())? else { return Ok(None) };
+        let (morsels, planners) = (plan.take_morsels(), plan.take_ready_planners());
+        // Of several parts of a file only the first begins with row 0.
+        if morsels.len() + planners.len() > 1 {
+            origin.row = None;
+        }
+        let morsels = morsels.into_iter().map(|inner| {
+            let morsel: Box<dyn Morsel> = Box::new(GuardedMorsel { inner, origin: origin.clone() });
+            morsel
+        });
+        let morsels: Vec<_> = morsels.collect();
+        let has_morsels = !morsels.is_empty();
+        let planners = planners.into_iter().map(|inner| Self::around(inner, &origin));
+        let mut guarded = MorselPlan::new().with_planners(planners.collect()).with_morsels(morsels);
+        if let Some(pending) = plan.take_pending_planner() {
+            if has_morsels {
+                origin.row = None;
+            }
+            guarded.set_pending_planner(async move {
+                let inner = guarded_future(&origin, pending.into_future()).await?;
+                Ok(Self::around(inner, &origin))
+            });
+        }
+        Ok(Some(guarded))
+    }
+}
+
+struct GuardedMorsel {
+    inner: Box<dyn Morsel>,
+    origin: Origin,
+}
+
+impl Morsel for GuardedMorsel {
+    fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
+        let Self { inner, origin } = *self;
+        match guard_origin(&origin, || Ok(inner.into_stream())) {
+            Ok(stream) => guard_stream(origin, stream).boxed(),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+}
+
+/// Ends at the first failure, so that a stream is never polled again after it panicked.
+fn guard_stream(
+    origin: Origin,
+    stream: BoxStream<'static, Result<RecordBatch>>,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    futures::stream::unfold(Some((origin, stream)), async |state| {
+        let (mut origin, mut stream) = state?;
+        match guarded_future(&origin, stream.next().map(Option::transpose)).await {
+            Ok(batch) => {
+                let batch = batch?;
+                origin.row = origin.row.map(|row| row + batch.num_rows() as u64);
+                Some((Ok(batch), Some((origin, stream))))
+            }
+            Err(error) => Some((Err(origin.diagnosed(error).await), None)),
+        }
+    })
+}
+
+pub(crate) async fn guard_future<T>(file: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    guarded_future(&Origin::of(file), work).await
+}
+
+fn guard_origin<T>(origin: &Origin, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    settle(origin, catch_unwind(AssertUnwindSafe(work)))
+}
+
+async fn guarded_future<T>(origin: &Origin, work: impl Future<Output = Result<T>>) -> Result<T> {
+    settle(origin, AssertUnwindSafe(work).catch_unwind().await)
+}
+
+fn settle<T>(origin: &Origin, outcome: std::thread::Result<Result<T>>) -> Result<T> {
+    outcome
+        .unwrap_or_else(|panic| {
+            let (file, message) = (origin.file.to_string(), panic_message(panic.as_ref()));
+            Err(crate::error::Error::from(ErrorKind::Panicked { file, message }).into())
+        })
+        .map_err(|error| name_file(origin, error))
+}
+
+/// Adds the file to an error about its content, or to one of an expression that the scan computes. An error of the
+/// query's own (a division by zero) and one that already says where it happened stay as they are.
+fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
+    let file = origin.file.to_string();
+    if let DataFusionError::External(source) = error.find_root()
+        && let Some(UnfitInColumn { column, unfit }) = source.downcast_ref()
+    {
+        let (column, value) = (column.clone(), unfit.value.clone());
+        let row = origin.row.map(|row| row + unfit.row as u64);
+        let (found, expected) = (unfit.found.clone(), unfit.expected.clone());
+        return crate::error::Error::from(ErrorKind::UnfitValue { file, row, column, value, found, expected }).into();
+    }
+    let is_of_reader = match &error {
+        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => true,
+        DataFusionError::Execution(_)
+        | DataFusionError::Internal(_)
+        | DataFusionError::NotImplemented(_)
+        | DataFusionError::SchemaError(..) => !origin.evaluates,
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            ArrowError::DivideByZero
+            | ArrowError::ArithmeticOverflow(_)
+            | ArrowError::ComputeError(_)
+            | ArrowError::CastError(_)
+            | ArrowError::ParseError(_) => return error,
+            ArrowError::ParquetError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_) => true,
+            _ => !origin.evaluates,
+        },
+        _ => return error,
+    };
+    let kind = match is_of_reader {
+        true => ErrorKind::Read { file, source: error },
+        false => ErrorKind::Expression { file, source: error },
+    };
+    crate::error::Error::from(kind).into()
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    message.unwrap_or("no message").to_owned()
+}
+
+impl fmt::Debug for GuardedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedSource").field("file_type", &self.inner.file_type()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GuardedMorselizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedMorselizer").field(&self.inner).finish()
+    }
+}
+
+impl fmt::Debug for GuardedPlanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedPlanner").field(&self.inner).finish()
+    }
+}
+
+impl fmt::Debug for GuardedMorsel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GuardedMorsel").field(&self.inner).finish()
+    }
+}
+
+/// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so, and tells it
+/// what is read.
+pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
+    let config = plan
+        .downcast_ref::<DataSourceExec>()
+        .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())
+        .cloned();
+    let Some(config) = config else { return plan };
+    let source = match config.file_source().downcast_ref::<GuardedSource>() {
+        Some(guarded) => guarded.clone(),
+        None => GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone()),
+    };
+    let source = source.with_locations(listing.locations());
+    DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_the_middle_of_a_stream_is_its_last_error() {
+        let batches = futures::stream::iter(0..3).map(|batch| {
+            assert!(batch < 1, "broken page {batch}");
+            Ok(RecordBatch::new_empty(Arc::new(Schema::empty())))
+        });
+        let found: Vec<_> = guard_stream(Origin::of("t/f.parquet"), batches.boxed()).collect().await;
+        let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
+        assert!(matches!(found.as_slice(), [Ok(_), Err(message)] if message.ends_with(
+            "t/f.parquet: cannot be read: the reader failed on malformed content (broken page 1)"
+        )));
+    }
+
+    #[test]
+    fn errors_of_the_query_itself_stay_as_they_are() {
+        let divided = || Err::<(), _>(DataFusionError::from(ArrowError::DivideByZero));
+        let origin = Origin::of("f");
+        let error = guard_origin(&origin, divided).expect_err("an error");
+        assert!(matches!(error, DataFusionError::ArrowError(..)), "{error}");
+        let damaged = || Err::<(), _>(DataFusionError::from(ArrowError::ParquetError("bad page".to_owned())));
+        let error = guard_origin(&origin, damaged).expect_err("an error").to_string();
+        assert!(error.ends_with("f: cannot be read"), "{error}");
+        let out_of_range = || Err::<(), _>(DataFusionError::Execution("Timestamp out of range".to_owned()));
+        let evaluating = Origin { evaluates: true, ..origin };
+        let error = guard_origin(&evaluating, out_of_range).expect_err("an error").to_string();
+        assert!(error.ends_with("an expression of the query failed on a value of f"), "{error}");
+    }
+}

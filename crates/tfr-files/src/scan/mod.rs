@@ -1,0 +1,9 @@
+//! Scans of the engine over files.
+
+pub(crate) mod guard;
+pub(crate) mod read_ahead;
+mod reader;
+
+pub use guard::{Diagnosis, GuardedSource, RewriteExpr};
+pub use read_ahead::ReadAhead;
+pub use reader::{Batches, FileReader, ReaderFormat, Scan};

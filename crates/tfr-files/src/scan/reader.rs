@@ -1,0 +1,294 @@
+//! What the engine asks of a format, answered once for all formats that are read here.
+//!
+//! A format is a [`FileReader`]; [`ReaderFormat`] and [`ReaderSource`] make of it what the engine plans and scans.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::memory::ReadBounds;
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::stats::Precision;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, Statistics, not_impl_err};
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_physical_expr::conjunction;
+use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, apply_expression_roots};
+use datafusion_session::Session;
+use futures::stream::BoxStream;
+use object_store::{ObjectMeta, ObjectStore};
+
+/// The engine's batch size before it says otherwise.
+const DEFAULT_BATCH_SIZE: usize = 8192;
+
+/// The batches of a file or of a part of one.
+pub type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// Reads the files of a format.
+#[async_trait]
+pub trait FileReader: fmt::Debug + Send + Sync + 'static {
+    /// The name of the format in plans.
+    fn name(&self) -> &'static str;
+
+    /// What a plan says of the scan behind that, from a comma on.
+    fn describe(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    /// Whether a file can be read in parts.
+    fn can_split(&self) -> bool;
+
+    /// Whether the opener leaves parts of files out that hold no row that passes the filter of its [`Scan`].
+    fn skips_by_filter(&self) -> bool {
+        false
+    }
+
+    /// The columns of these files together. A [`DirectoryTable`](tfr_files::DirectoryTable) asks
+    /// file by file and merges.
+    async fn schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef>;
+
+    /// How many rows a file has, if that is known without reading them.
+    async fn rows(&self, _store: &Arc<dyn ObjectStore>, _file: &ObjectMeta) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Looks at a scan that was planned: its files, and the columns that it reads of them.
+    fn planned(&self, _files: &[&ObjectMeta], _columns: &Schema) {}
+
+    /// Opens files and parts of files for one partition of a scan.
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>>;
+}
+
+/// What one partition of a scan reads.
+pub struct Scan<'a> {
+    /// The columns of the files and those of their paths.
+    pub table: &'a TableSchema,
+    /// The columns to read, as indices into those of the files; batches have them in this order.
+    pub wanted: &'a [usize],
+    /// How many rows a batch should have.
+    pub batch_size: usize,
+    /// What batches and values may take.
+    pub bounds: ReadBounds,
+    /// What rows of the table must pass that somebody wants. The scan need not drop any that do not.
+    pub filter: Option<&'a Arc<dyn PhysicalExpr>>,
+    /// Whether files are fetched over a network.
+    pub is_remote: bool,
+    metrics: &'a ExecutionPlanMetricsSet,
+    partition: usize,
+}
+
+impl Scan<'_> {
+    /// The schema of the batches.
+    pub fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::new(self.table.file_schema().project(self.wanted)?))
+    }
+
+    /// A metric of the scan.
+    pub fn counter(&self, name: &'static str) -> Count {
+        MetricBuilder::new(self.metrics).counter(name, self.partition)
+    }
+
+    /// Counts the bytes read.
+    pub fn bytes_scanned(&self) -> Count {
+        self.counter("bytes_scanned")
+    }
+}
+
+/// The files of a [`FileReader`] as a [`FileFormat`].
+#[derive(Debug)]
+pub struct ReaderFormat {
+    reader: Arc<dyn FileReader>,
+}
+
+impl ReaderFormat {
+    /// The format that `reader` reads.
+    pub fn new(reader: impl FileReader) -> Self {
+        Self { reader: Arc::new(reader) }
+    }
+}
+
+#[async_trait]
+impl FileFormat for ReaderFormat {
+    fn get_ext(&self) -> String {
+        self.reader.name().to_owned()
+    }
+
+    fn get_ext_with_compression(&self, _compression: &FileCompressionType) -> Result<String> {
+        Ok(self.get_ext())
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        None
+    }
+
+    async fn infer_schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        self.reader.schema(session, store, files).await
+    }
+
+    async fn infer_stats(
+        &self,
+        _session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        file: &ObjectMeta,
+    ) -> Result<Statistics> {
+        let rows = self.reader.rows(store, file).await?.and_then(|rows| usize::try_from(rows).ok());
+        let num_rows = rows.map_or(Precision::Absent, Precision::Exact);
+        Ok(Statistics { num_rows, ..Statistics::new_unknown(&table_schema) })
+    }
+
+    async fn create_physical_plan(
+        &self,
+        session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.file_compression_type.is_compressed() {
+            return not_impl_err!("a compression for a whole scan of {} files", self.reader.name());
+        }
+        let Some(source) = config.file_source().downcast_ref::<ReaderSource>() else {
+            return Ok(DataSourceExec::from_data_source(config));
+        };
+        let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
+        let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
+        self.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
+        let bounded = Arc::new(ReaderSource { bounds: ReadBounds::of(session), ..source.clone() });
+        Ok(DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(bounded).build()))
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        Arc::new(ReaderSource {
+            reader: Arc::clone(&self.reader),
+            projection: SplitProjection::unprojected(&table_schema),
+            table_schema,
+            batch_size: DEFAULT_BATCH_SIZE,
+            bounds: ReadBounds::default(),
+            filter: None,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+}
+
+/// Reads the files of a [`FileReader`] as a scan of the engine.
+#[derive(Debug, Clone)]
+struct ReaderSource {
+    reader: Arc<dyn FileReader>,
+    table_schema: TableSchema,
+    projection: SplitProjection,
+    batch_size: usize,
+    bounds: ReadBounds,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FileSource for ReaderSource {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        let scan = Scan {
+            table: &self.table_schema,
+            wanted: &self.projection.file_indices,
+            batch_size: self.batch_size,
+            bounds: self.bounds,
+            filter: self.filter.as_ref(),
+            is_remote: config.object_store_url != ObjectStoreUrl::local_filesystem(),
+            metrics: &self.metrics,
+            partition,
+        };
+        let opener = Arc::clone(&self.reader).opener(object_store, &scan)?;
+        ProjectionOpener::try_new(self.projection.clone(), opener, self.table_schema.file_schema())
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        &self.table_schema
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(Self { batch_size: batch_size.max(1), ..self.clone() })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.filter.clone()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        Some(&self.projection.source)
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let merged = self.projection.source.try_merge(projection)?;
+        let projection = SplitProjection::new(self.table_schema.file_schema(), &merged);
+        Ok(Some(Arc::new(Self { projection, ..self.clone() })))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        // Rows that do not pass may come nevertheless.
+        let kept = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
+        if filters.is_empty() || !self.reader.skips_by_filter() {
+            return Ok(kept);
+        }
+        let filter = Some(conjunction(self.filter.iter().cloned().chain(filters)));
+        Ok(kept.with_updated_node(Arc::new(Self { filter, ..self.clone() })))
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        &self.metrics
+    }
+
+    fn file_type(&self) -> &str {
+        self.reader.name()
+    }
+
+    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        match (t, &self.filter) {
+            (DisplayFormatType::TreeRender, _) => Ok(()),
+            (_, None) => self.reader.describe(f),
+            (_, Some(filter)) => {
+                self.reader.describe(f)?;
+                write!(f, ", predicate={filter}")
+            }
+        }
+    }
+
+    fn supports_repartitioning(&self) -> bool {
+        self.reader.can_split()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let projected = self.projection.source.iter().map(|projected| &projected.expr);
+        apply_expression_roots(self.filter.iter().chain(projected), f)
+    }
+}

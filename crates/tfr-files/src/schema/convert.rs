@@ -1,0 +1,319 @@
+//! [`convert`]: the values of an array in another type, each exactly, or the first one that the type cannot hold.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Decimal256Type, DecimalType};
+use arrow_array::{
+    Array, ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, StructArray, UInt64Array, make_array, new_null_array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
+use datafusion_common::arrow::compute::kernels::cmp::distinct;
+use datafusion_common::arrow::compute::take;
+
+use crate::schema::kinds::{ListKind, is_binary, is_number, is_scalar_with_text, is_text};
+
+/// A value that a type cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfitValue {
+    /// The row in the array, from 0.
+    pub row: usize,
+    /// The value as text.
+    pub value: String,
+    /// Its type.
+    pub found: DataType,
+    /// The type that was wanted.
+    pub expected: DataType,
+}
+
+impl fmt::Display for UnfitValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} value {} is not exact as {}", self.found, self.value, self.expected)
+    }
+}
+
+impl std::error::Error for UnfitValue {}
+
+/// Why one value, or an array of them, cannot be converted.
+enum Failure {
+    Unfit { value: String, found: DataType, expected: DataType },
+    Arrow(ArrowError),
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        Self::Arrow(error)
+    }
+}
+
+/// Whether [`convert`] has a way from `found` to `wanted`; single values may still not fit.
+///
+/// Fields of structs are matched by name. A wanted field that is not in `found` becomes null, if it may be. At least one
+/// must be in both.
+pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
+    if found == wanted {
+        return true;
+    }
+    match (found, wanted) {
+        (Null, _) => true,
+        (RunEndEncoded(_, values), _) => can_convert(values.data_type(), wanted),
+        (Dictionary(_, values), _) => can_convert(values, wanted),
+        (_, Dictionary(_, values)) => !values.is_nested() && can_convert(found, values),
+        (Struct(found), Struct(wanted)) => {
+            let is_known = |field: &FieldRef| found.find(field.name()).is_some();
+            wanted.iter().any(is_known)
+                && wanted.iter().all(|field| match found.find(field.name()) {
+                    Some((_, part)) => can_convert(part.data_type(), field.data_type()),
+                    None => field.is_nullable(),
+                })
+        }
+        (Map(found, _), Map(wanted, _)) => match (found.data_type(), wanted.data_type()) {
+            (Struct(found), Struct(wanted)) => {
+                found.len() == 2
+                    && wanted.len() == 2
+                    && found
+                        .iter()
+                        .zip(wanted)
+                        .all(|(found, wanted)| can_convert(found.data_type(), wanted.data_type()))
+            }
+            _ => false,
+        },
+        _ => match (ListKind::of(found), ListKind::of(wanted)) {
+            (Some((_, found)), Some((_, wanted))) => can_convert(found.data_type(), wanted.data_type()),
+            _ => can_convert_scalar(found, wanted),
+        },
+    }
+}
+
+fn can_convert_scalar(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
+    match (found, wanted) {
+        (Timestamp(_, found), Timestamp(_, wanted)) => found.is_some() == wanted.is_some(),
+        (Date32 | Date64, Date32 | Date64 | Timestamp(_, None)) | (Timestamp(_, None), Date32 | Date64) => true,
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) | (Duration(_), Duration(_)) => true,
+        _ if is_number(found) && is_number(wanted) => true,
+        _ if is_binary(found) && (is_binary(wanted) || is_text(wanted)) => true,
+        _ if is_text(found) && (is_text(wanted) || is_binary(wanted)) => {
+            !matches!(wanted, DataType::FixedSizeBinary(_))
+        }
+        _ => is_scalar_with_text(found) && is_text(wanted),
+    }
+}
+
+/// Returns the values of `array` as `wanted`, each exactly.
+///
+/// # Errors
+/// A value has no equal in the wanted type, or there is no way between the types at all, which [`can_convert`] tells
+/// beforehand. Values under a null of a struct, list or map are not looked at.
+pub fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, UnfitValue> {
+    let failure = match converted(array, wanted) {
+        Ok(converted) => return Ok(converted),
+        Err(failure) => failure,
+    };
+    let fails = |row: usize| converted(&array.slice(row, 1), wanted).err();
+    let (row, failure) = (0..array.len()).find_map(|row| Some((row, fails(row)?))).unwrap_or((0, failure));
+    Err(match failure {
+        Failure::Unfit { value, found, expected } => UnfitValue { row, value, found, expected },
+        Failure::Arrow(error) => UnfitValue {
+            row,
+            value: format!("{} ({error})", text_of(array, row)),
+            found: array.data_type().clone(),
+            expected: wanted.clone(),
+        },
+    })
+}
+
+fn text_of(array: &dyn Array, row: usize) -> String {
+    if row >= array.len() {
+        return String::new();
+    }
+    let options = FormatOptions::new().with_display_error(true).with_null("NULL");
+    let text = ArrayFormatter::try_new(array, &options).map(|formatter| formatter.value(row).to_string());
+    text.unwrap_or_else(|error| error.to_string())
+}
+
+fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
+    use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
+    let found = array.data_type();
+    if found == wanted {
+        return Ok(Arc::clone(array));
+    }
+    match (found, wanted) {
+        (Null, _) => Ok(new_null_array(wanted, array.len())),
+        (RunEndEncoded(_, values), _) => converted(&plain_cast(array, values.data_type())?, wanted),
+        (Dictionary(_, values), _) => converted(&plain_cast(array, values)?, wanted),
+        (_, Dictionary(_, values)) => plain_cast(&converted(array, values)?, wanted),
+        (Struct(_), Struct(fields)) => converted_struct(array.as_struct(), fields),
+        (Map(..), Map(entries, sorted)) => converted_map(array.as_map(), entries, *sorted),
+        _ => match (ListKind::of(found), ListKind::of(wanted)) {
+            (Some((kind, item)), Some((_, wanted_item))) => {
+                let list = match kind {
+                    ListKind::List => converted_list(array.as_list::<i32>(), wanted_item)?,
+                    ListKind::LargeList => converted_list(array.as_list::<i64>(), wanted_item)?,
+                    ListKind::ListView | ListKind::FixedSize(_) => {
+                        let list = plain_cast(array, &DataType::List(Arc::clone(item)))?;
+                        converted_list(list.as_list::<i32>(), wanted_item)?
+                    }
+                    ListKind::LargeListView => {
+                        let list = plain_cast(array, &DataType::LargeList(Arc::clone(item)))?;
+                        converted_list(list.as_list::<i64>(), wanted_item)?
+                    }
+                };
+                match list.data_type() == wanted {
+                    true => Ok(list),
+                    false => plain_cast(&list, wanted),
+                }
+            }
+            _ => converted_scalar(array, wanted),
+        },
+    }
+}
+
+/// A cast that changes no value, only how values are stored.
+fn plain_cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
+    Ok(cast_with_options(array, wanted, &CastOptions { safe: false, ..CastOptions::default() })?)
+}
+
+fn converted_struct(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Failure> {
+    let nulls = array.nulls();
+    let columns = fields.iter().map(|field| match array.column_by_name(field.name()) {
+        Some(part) => converted(&masked(part, nulls)?, field.data_type()),
+        None => Ok(new_null_array(field.data_type(), array.len())),
+    });
+    let columns = columns.collect::<Result<_, Failure>>()?;
+    Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls.cloned(), array.len())?))
+}
+
+/// The values, null where `nulls` are. What a null struct has in its fields is nobody's value.
+fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(array)) };
+    if matches!(array.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..)) {
+        return Ok(Arc::clone(array));
+    }
+    let nulls = NullBuffer::union(array.nulls(), Some(nulls));
+    Ok(make_array(array.to_data().into_builder().nulls(nulls).build()?))
+}
+
+fn converted_list<O: OffsetSizeTrait>(list: &GenericListArray<O>, item: &FieldRef) -> Result<ArrayRef, Failure> {
+    let list = match list.nulls() {
+        Some(nulls) if (0..list.len()).any(|row| nulls.is_null(row) && list.value_length(row) > O::usize_as(0)) => {
+            let rows: UInt64Array = (0..list.len()).map(|row| nulls.is_valid(row).then_some(row as u64)).collect();
+            take(list, &rows, None)?.as_list::<O>().clone()
+        }
+        _ => list.clone(),
+    };
+    let (offsets, items) = visible_items(list.offsets(), list.values());
+    let items = converted(&items, item.data_type())?;
+    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, items, list.nulls().cloned())?))
+}
+
+/// The items from the first offset to the last, and the offsets into them.
+fn visible_items<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, items: &ArrayRef) -> (OffsetBuffer<O>, ArrayRef) {
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    let visible = items.slice(first.as_usize(), (last - first).as_usize());
+    let moved: ScalarBuffer<O> = offsets.iter().map(|offset| *offset - first).collect();
+    (OffsetBuffer::new(moved), visible)
+}
+
+fn converted_map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, Failure> {
+    let DataType::Struct(parts) = entries.data_type() else {
+        return Err(ArrowError::CastError("a map without keys and values".to_owned()).into());
+    };
+    let is_hidden = |row: usize| array.is_null(row) && array.value_length(row) > 0;
+    let array = match array.null_count() > 0 && (0..array.len()).any(is_hidden) {
+        true => {
+            let rows: UInt64Array = (0..array.len()).map(|row| array.is_valid(row).then_some(row as u64)).collect();
+            take(array, &rows, None)?.as_map().clone()
+        }
+        false => array.clone(),
+    };
+    let found: ArrayRef = Arc::new(array.entries().clone());
+    let (offsets, found) = visible_items(array.offsets(), &found);
+    let columns = found.as_struct().columns().iter().zip(parts).map(|(part, field)| converted(part, field.data_type()));
+    let columns = columns.collect::<Result<Vec<_>, Failure>>()?;
+    let found = StructArray::try_new_with_length(parts.clone(), columns, None, found.len())?;
+    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, found, array.nulls().cloned(), sorted)?))
+}
+
+fn converted_scalar(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
+    use DataType::{Date32, Date64, Timestamp};
+    let found = array.data_type();
+    match (found, wanted) {
+        // The engine multiplies days without looking whether they fit.
+        (Date32, Timestamp(unit, None)) if *unit != TimeUnit::Second => {
+            return converted_scalar(&exact_cast(array, &Timestamp(TimeUnit::Second, None))?, wanted);
+        }
+        (Date64, Timestamp(unit, None)) if *unit != TimeUnit::Millisecond => {
+            return converted_scalar(&exact_cast(array, &Timestamp(TimeUnit::Millisecond, None))?, wanted);
+        }
+        (DataType::FixedSizeBinary(_), _) if !matches!(wanted, DataType::Binary) => {
+            return converted(&plain_cast(array, &DataType::Binary)?, wanted);
+        }
+        // A value may have more digits than its declared type, which the wanted type may hold.
+        (DataType::Decimal128(_, scale), DataType::Decimal128(precision, wanted)) if scale == wanted => {
+            if let Some(decimals) = with_precision::<Decimal128Type>(array, *precision) {
+                return Ok(decimals);
+            }
+        }
+        (DataType::Decimal256(_, scale), DataType::Decimal256(precision, wanted)) if scale == wanted => {
+            if let Some(decimals) = with_precision::<Decimal256Type>(array, *precision) {
+                return Ok(decimals);
+            }
+        }
+        _ => {}
+    }
+    match is_total(found, wanted) {
+        true => plain_cast(array, wanted),
+        false => exact_cast(array, wanted),
+    }
+}
+
+/// Whether every value of `found` has an equal in `wanted`, so that the engine's cast needs no check.
+pub(crate) fn is_total(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Boolean, Float16, Float32, Float64};
+    match (found, wanted) {
+        _ if is_widening(found, wanted) => true,
+        (Float16, Float32 | Float64) | (Float32, Float64) => true,
+        (Boolean, wanted) => is_text(wanted),
+        _ => is_number(found) && is_text(wanted),
+    }
+}
+
+/// Whether every value of `found` has an equal in `wanted` in the same order: integers in a wider type, and text.
+pub(crate) fn is_widening(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    match (wanted, found) {
+        (Int16, Int8 | UInt8)
+        | (Int32, Int8 | Int16 | UInt8 | UInt16)
+        | (Int64, Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32)
+        | (UInt16, UInt8)
+        | (UInt32, UInt8 | UInt16)
+        | (UInt64, UInt8 | UInt16 | UInt32) => true,
+        _ => is_text(found) && is_text(wanted),
+    }
+}
+
+/// The same decimals, declared with another number of digits, if no value has more.
+fn with_precision<T: DecimalType + ArrowPrimitiveType>(array: &ArrayRef, precision: u8) -> Option<ArrayRef> {
+    let decimals = array.as_primitive::<T>();
+    decimals.validate_decimal_precision(precision).ok()?;
+    let declared = decimals.clone().with_precision_and_scale(precision, decimals.scale()).ok()?;
+    Some(Arc::new(declared))
+}
+
+/// The engine's cast, and back: a value that does not come back has no equal in the wanted type.
+fn exact_cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let there = cast_with_options(array, wanted, &options)?;
+    let back = cast_with_options(&there, array.data_type(), &options)?;
+    let Some(row) = distinct(&back, array)?.values().set_indices().next() else { return Ok(there) };
+    Err(Failure::Unfit { value: text_of(array, row), found: array.data_type().clone(), expected: wanted.clone() })
+}
+
+#[cfg(test)]
+mod tests;

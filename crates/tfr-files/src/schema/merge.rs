@@ -1,0 +1,426 @@
+//! One schema out of the schemas of many files.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use tfrecord_sidecars::sql_type;
+
+use crate::error::{ErrorKind, Result};
+use crate::schema::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
+use crate::schema::convert::can_convert;
+
+/// How the types that files have for a column become one.
+#[derive(Debug, Clone, Copy)]
+pub enum Joining {
+    /// They must be the same.
+    Same,
+    /// The common type, or what the rule says of types that have none.
+    Common(LeafRule),
+}
+
+impl Joining {
+    fn join(self, left: &DataType, right: &DataType) -> Result<DataType, TypeConflict> {
+        match self {
+            Self::Common(rule) => common_type_or(left, right, rule),
+            Self::Same if left == &DataType::Null => Ok(right.clone()),
+            Self::Same if right == &DataType::Null || same_type(left, right) => Ok(left.clone()),
+            Self::Same => Err(TypeConflict { path: String::new(), left: left.clone(), right: right.clone() }),
+        }
+    }
+}
+
+/// A column of the merged schema.
+struct Column {
+    field: Field,
+    /// How many files have the column.
+    files: usize,
+}
+
+/// Merges by name, columns in the order in which they first occur.
+///
+/// A column that some files lack is nullable. A column in `types` has its type there, if the values of every file can
+/// be converted to it. The type of the others is that of all files together, as `joining` says.
+pub fn merge(
+    schemas: &[SchemaRef],
+    types: Option<&Schema>,
+    joining: Joining,
+    file_name: impl Fn(usize) -> String,
+) -> Result<SchemaRef> {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    for (file, schema) in schemas.iter().enumerate() {
+        let mut names = HashSet::new();
+        for field in schema.fields() {
+            if !names.insert(field.name()) {
+                return Err(ErrorKind::DuplicateColumn { file: file_name(file), column: field.name().clone() }.into());
+            }
+            let declared = types.and_then(|types| types.field_with_name(field.name()).ok());
+            if let Some(declared) = declared {
+                check_convertible(declared, schemas, file, field.data_type(), &file_name)?;
+            }
+            let column = match positions.entry(field.name()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(columns.len());
+                    let field = declared.unwrap_or(field.as_ref());
+                    columns.push(Column { field: field.clone(), files: 1 });
+                    continue;
+                }
+                Entry::Occupied(entry) => &mut columns[*entry.get()],
+            };
+            column.files += 1;
+            let nullable = column.field.is_nullable() || field.is_nullable();
+            if declared.is_none() {
+                let data_type = joining
+                    .join(column.field.data_type(), field.data_type())
+                    .map_err(|_| conflict(schemas, file, field, joining, &file_name))?;
+                // Of a column without a type nothing else is known either.
+                if column.field.data_type() == &DataType::Null {
+                    column.field = field.as_ref().clone();
+                }
+                column.field = column.field.clone().with_data_type(data_type);
+            }
+            column.field.set_nullable(nullable);
+        }
+    }
+    if let (Some(types), false) = (types, schemas.is_empty()) {
+        for declared in types.fields() {
+            check_known(declared, schemas, &file_name)?;
+        }
+    }
+    let fields = columns.into_iter().map(|Column { field, files }| {
+        let nullable = field.is_nullable() || files < schemas.len();
+        field.with_nullable(nullable)
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+/// The error of a file whose type of a column has no common type with those of the files before it.
+fn conflict(
+    schemas: &[SchemaRef],
+    file: usize,
+    field: &Field,
+    joining: Joining,
+    file_name: impl Fn(usize) -> String,
+) -> ErrorKind {
+    let before = schemas[..file].iter().enumerate();
+    let mut before = before.filter_map(|(file, schema)| Some((file, schema.field_with_name(field.name()).ok()?)));
+    let with = |other: &Field| joining.join(other.data_type(), field.data_type()).err();
+    let found = before.clone().find_map(|(file, other)| Some((file, other, Some(with(other)?))));
+    // No two files need disagree: three integers and floats may.
+    let found = found.or_else(|| before.next().map(|(file, other)| (file, other, None)));
+    let (first_file, expected, reason) = match found {
+        Some((file, other, reason)) => (file_name(file), other.data_type().clone(), reason),
+        None => (String::new(), DataType::Null, None),
+    };
+    ErrorKind::SchemaConflict {
+        column: field.name().clone(),
+        declarable: match joining {
+            Joining::Common(_) => declarable(&types_of(schemas, field.name())),
+            Joining::Same => None,
+        },
+        first_file,
+        expected,
+        file: file_name(file),
+        found: field.data_type().clone(),
+        part: reason.filter(|reason| !reason.path.is_empty()).map(|reason| reason.to_string()),
+    }
+}
+
+/// Refuses a file with a column that its path has too: one of the two values would be dropped in silence.
+pub fn check_path_columns(path: &[FieldRef], schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<()> {
+    for (file, schema) in schemas.iter().enumerate() {
+        if let Some(field) = path.iter().find(|field| schema.column_with_name(field.name()).is_some()) {
+            return Err(ErrorKind::ColumnInPath { file: file_name(file), column: field.name().clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a declared column that no file has, or one of them with values that cannot be converted to the declared type.
+/// A file from before a column was added has nulls for it, if the column may be null.
+pub(crate) fn check_declared(
+    declared: &Schema,
+    schemas: &[SchemaRef],
+    file_name: impl Fn(usize) -> String,
+) -> Result<()> {
+    for field in declared.fields() {
+        check_known(field, schemas, &file_name)?;
+        for (file, schema) in schemas.iter().enumerate() {
+            match schema.field_with_name(field.name()) {
+                Ok(found) => check_convertible(field, schemas, file, found.data_type(), &file_name)?,
+                Err(_) if field.is_nullable() => {}
+                Err(_) => return Err(missing(field, schemas, file, &file_name).into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a column, or a field of a struct in it, that no file has.
+fn check_known(declared: &Field, schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<()> {
+    let types = types_of(schemas, declared.name());
+    if types.is_empty() && !schemas.is_empty() {
+        return Err(missing(declared, schemas, 0, &file_name).into());
+    }
+    match unknown_part(declared.data_type(), &types) {
+        Some(part) => Err(ErrorKind::UnknownPart { column: declared.name().clone(), part }.into()),
+        None => Ok(()),
+    }
+}
+
+/// A field of a declared struct that no file has, with the fields around it.
+fn unknown_part(declared: &DataType, found: &[&DataType]) -> Option<String> {
+    if found.is_empty() {
+        return None;
+    }
+    let parts = |data_type: &DataType| -> Vec<FieldRef> {
+        match data_type {
+            DataType::Struct(fields) => fields.to_vec(),
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _) => vec![Arc::clone(item)],
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(parts) => parts.to_vec(),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    };
+    let is_struct = matches!(declared, DataType::Struct(_));
+    let found: Vec<Vec<FieldRef>> = found.iter().map(|data_type| parts(data_type)).collect();
+    for (index, field) in parts(declared).iter().enumerate() {
+        let of_files = found.iter().filter_map(|parts| match is_struct {
+            true => parts.iter().find(|part| part.name() == field.name()),
+            false => parts.get(index),
+        });
+        let of_files: Vec<&DataType> = of_files.map(|part| part.data_type()).collect();
+        // Where files have nothing but nulls, nothing is known.
+        if is_struct && of_files.is_empty() && found.iter().any(|parts| !parts.is_empty()) {
+            return Some(field.name().clone());
+        }
+        if let Some(part) = unknown_part(field.data_type(), &of_files) {
+            return Some(if is_struct { format!("{}.{part}", field.name()) } else { part });
+        }
+    }
+    None
+}
+
+fn missing(declared: &Field, schemas: &[SchemaRef], file: usize, file_name: impl Fn(usize) -> String) -> ErrorKind {
+    ErrorKind::MissingColumn {
+        file: file_name(file),
+        column: declared.name().clone(),
+        declared: declared.data_type().clone(),
+        found: schemas[file].fields().iter().map(|field| field.name().clone()).collect(),
+    }
+}
+
+fn check_convertible(
+    declared: &Field,
+    schemas: &[SchemaRef],
+    file: usize,
+    found: &DataType,
+    file_name: impl Fn(usize) -> String,
+) -> Result<()> {
+    if can_convert(found, declared.data_type()) {
+        return Ok(());
+    }
+    let types = types_of(schemas, declared.name());
+    Err(ErrorKind::DeclaredType {
+        file: file_name(file),
+        column: declared.name().clone(),
+        declared: declared.data_type().clone(),
+        found: found.clone(),
+        declarable: declarable(&types),
+        files_differ: types.iter().any(|of_file| *of_file != found),
+    }
+    .into())
+}
+
+/// The types that files have for a column.
+fn types_of<'a>(schemas: &'a [SchemaRef], column: &str) -> Vec<&'a DataType> {
+    let fields = schemas.iter().filter_map(|schema| schema.column_with_name(column));
+    fields.map(|(_, field)| field.data_type()).collect()
+}
+
+/// How a column is declared in SQL so that the values of all these types can be converted to it, if that can be said.
+fn declarable(types: &[&DataType]) -> Option<String> {
+    let (first, rest) = types.split_first()?;
+    let joined = rest.iter().try_fold((*first).clone(), |joined, found| common_type_or(&joined, found, checked_rule));
+    let (sql, declared) = sql_type(&joined.ok()?)?;
+    types.iter().all(|found| can_convert(found, &declared)).then_some(sql)
+}
+
+/// Equal but for what writers differ in without meaning it: names and nullability of list items and map entries.
+fn same_type(left: &DataType, right: &DataType) -> bool {
+    left.equals_datatype(right) && same_names(left, right)
+}
+
+/// Whether fields of structs have the same names, in types that are equal otherwise.
+fn same_names(left: &DataType, right: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct};
+    match (left, right) {
+        (Struct(left), Struct(right)) => left
+            .iter()
+            .zip(right)
+            .all(|(left, right)| left.name() == right.name() && same_names(left.data_type(), right.data_type())),
+        (List(left), List(right))
+        | (LargeList(left), LargeList(right))
+        | (ListView(left), ListView(right))
+        | (LargeListView(left), LargeListView(right))
+        | (FixedSizeList(left, _), FixedSizeList(right, _))
+        | (RunEndEncoded(_, left), RunEndEncoded(_, right)) => same_names(left.data_type(), right.data_type()),
+        (Map(left, _), Map(right, _)) => match (left.data_type(), right.data_type()) {
+            (Struct(left), Struct(right)) => {
+                left.iter().zip(right).all(|(left, right)| same_names(left.data_type(), right.data_type()))
+            }
+            _ => true,
+        },
+        _ => true,
+    }
+}
+
+/// The names of the columns of each file.
+pub(crate) fn names_of(schemas: &[SchemaRef]) -> Vec<Vec<&str>> {
+    schemas.iter().map(|schema| schema.fields().iter().map(|field| field.name().as_str()).collect()).collect()
+}
+
+/// Names of columns that differ only by case and are never in one file: most likely one column, spelled in two ways.
+///
+/// `files` has the names of the columns of each file. Returns each such pair with the first file of each name.
+pub fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
+    let mut first_seen: HashMap<String, Vec<(&'a str, usize)>> = HashMap::new();
+    let mut order = Vec::new();
+    for (file, names) in files.iter().enumerate() {
+        for name in names {
+            let folded = name.to_lowercase();
+            let seen = first_seen.entry(folded.clone()).or_default();
+            if seen.is_empty() {
+                order.push(folded);
+            }
+            if !seen.iter().any(|(other, _)| other == name) {
+                seen.push((name, file));
+            }
+        }
+    }
+    let is_in_one_file =
+        |left: &str, right: &str| files.iter().any(|names| names.contains(&left) && names.contains(&right));
+    let mut found = Vec::new();
+    for folded in order {
+        let seen = &first_seen[&folded];
+        let Some(((first, first_file), others)) = seen.split_first() else { continue };
+        found.extend(others.iter().filter(|(other, _)| !is_in_one_file(first, other)).map(|(second, second_file)| {
+            NamesByCase { first, first_file: *first_file, second, second_file: *second_file }
+        }));
+    }
+    found
+}
+
+/// Two names of columns that differ only by case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamesByCase<'a> {
+    /// The name that was found first.
+    pub first: &'a str,
+    /// The first file with it.
+    pub first_file: usize,
+    /// The other name.
+    pub second: &'a str,
+    /// The first file with that.
+    pub second_file: usize,
+}
+
+/// Logs a warning for each pair of [`names_by_case`].
+pub fn warn_of_names_by_case(files: &[Vec<&str>], file_name: impl Fn(usize) -> String) {
+    for NamesByCase { first, first_file, second, second_file } in names_by_case(files) {
+        log::warn!(
+            "columns \"{first}\" (in {}) and \"{second}\" (in {}) differ only by case and are read as two columns; the \
+             option names=insensitive makes them one",
+            file_name(first_file),
+            file_name(second_file)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn structs_of_other_names_are_other_types() {
+        let list = |names: [&str; 2]| {
+            let fields = names.map(|name| Field::new(name, DataType::Int64, true));
+            DataType::new_list(DataType::Struct(fields.into_iter().collect()), true)
+        };
+        assert!(same_type(&list(["x", "y"]), &list(["x", "y"])));
+        assert!(!same_type(&list(["x", "y"]), &list(["p", "q"])));
+    }
+
+    fn schema(fields: &[(&str, DataType, bool)]) -> SchemaRef {
+        let fields = fields.iter().map(|(name, data_type, nullable)| Field::new(*name, data_type.clone(), *nullable));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    fn merged(schemas: &[SchemaRef]) -> Result<SchemaRef> {
+        merge(schemas, None, Joining::Common(|_, _| None), |index| format!("f{index}"))
+    }
+
+    #[test]
+    fn merges_by_name_and_a_missing_column_is_nullable() -> Result<()> {
+        let first = schema(&[("a", DataType::Int64, false), ("b", DataType::Null, true)]);
+        let second =
+            schema(&[("b", DataType::Utf8, true), ("c", DataType::Int8, false), ("a", DataType::Int64, false)]);
+        let expected =
+            schema(&[("a", DataType::Int64, false), ("b", DataType::Utf8, true), ("c", DataType::Int8, true)]);
+        assert_eq!(merged(&[first, second])?, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn the_type_that_holds_all_is_named_in_sql() {
+        use DataType::{Decimal128, Float32, Int32, Int64, UInt32, Utf8};
+        let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for (types, expected) in [
+            ([Int32, Int64], Some("BIGINT")),
+            ([Int64, Int32], Some("BIGINT")),
+            ([Int32, UInt32], Some("BIGINT")),
+            ([Int32, Float32], Some("DOUBLE")),
+            ([Decimal128(9, 2), Decimal128(11, 3)], Some("DECIMAL(11, 3)")),
+            ([DataType::LargeUtf8, Utf8], Some("VARCHAR")),
+            ([DataType::new_list(Int32, true), DataType::new_list(Int64, true)], Some("BIGINT[]")),
+            ([DataType::Null, Int32], Some("INT")),
+            ([Int64, Float32], Some("DOUBLE")),
+            ([Int64, DataType::UInt64], Some("DECIMAL(20, 0)")),
+            ([Int32, Utf8], Some("VARCHAR")),
+            ([zoned.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)], Some("VARCHAR")),
+            ([DataType::new_list(Int32, true), Int32], None),
+            // What is declared so has no zone.
+            ([zoned.clone(), zoned], None),
+        ] {
+            assert_eq!(declarable(&[&types[0], &types[1]]).as_deref(), expected, "{types:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_names_both_files() {
+        let schemas = [
+            schema(&[("x", DataType::Null, true)]),
+            schema(&[("x", DataType::Int64, true)]),
+            schema(&[("x", DataType::Utf8, true)]),
+        ];
+        let message = merged(&schemas).expect_err("conflict").to_string();
+        assert_eq!(message, "f2: column \"x\": found Utf8, but f1 has Int64");
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_refused() {
+        let twice = schema(&[("x", DataType::Int64, true), ("x", DataType::Int64, true)]);
+        let message = merged(&[twice]).expect_err("duplicate").to_string();
+        assert_eq!(message, "f0: column \"x\" occurs more than once");
+    }
+}

@@ -1,0 +1,15 @@
+//! One schema for files whose columns differ, and their values in it.
+
+pub(crate) mod adapter;
+pub(crate) mod common_type;
+pub(crate) mod convert;
+mod kinds;
+pub(crate) mod merge;
+pub(crate) mod path_columns;
+pub(crate) mod unreadable;
+
+pub use adapter::ExactAdapterFactory;
+pub use common_type::{LeafRule, TypeConflict, common_type, common_type_or};
+pub use convert::{UnfitValue, can_convert, convert};
+pub use merge::{Joining, NamesByCase, check_path_columns, merge, names_by_case, warn_of_names_by_case};
+pub use unreadable::{unreadable, unreadable_field};

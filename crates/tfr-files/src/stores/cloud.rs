@@ -1,0 +1,308 @@
+//! Stores of the clouds, from what the environment says: S3, Google Cloud Storage and Azure.
+
+use std::str::FromStr;
+
+use crate::LocationText;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
+use url::Url;
+
+use super::connection::{client_options, retries};
+use super::environment::Environment;
+use super::profile::Profile;
+use super::service::Service;
+use super::wire::{Wire, innermost};
+
+/// A store, and what to say of it to who wants to know: where it is reached, and whose credentials it uses.
+pub(super) struct Built<S> {
+    pub(super) store: S,
+    pub(super) told: String,
+}
+
+/// Why a store is not built: what is wrong, and the way out if it is not the usual one of the service.
+pub(super) struct Unbuilt {
+    pub(super) reason: String,
+    pub(super) way_out: Option<String>,
+}
+
+type Result<S> = std::result::Result<Built<S>, Unbuilt>;
+
+impl From<String> for Unbuilt {
+    fn from(reason: String) -> Self {
+        Self { reason, way_out: None }
+    }
+}
+
+impl From<object_store::Error> for Unbuilt {
+    fn from(error: object_store::Error) -> Self {
+        innermost(&error).into()
+    }
+}
+
+/// The bucket of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
+/// profile's; keys are those of the environment, else those of the profile, else what the machine is given.
+pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -> Result<AmazonS3> {
+    let mut builder = AmazonS3Builder::new()
+        .with_url(url.as_str())
+        .with_client_options(client_options())
+        .with_retry(retries())
+        .with_http_connector(Wire { service: Service::S3 });
+    for (name, value) in environment.with_prefix("AWS_") {
+        if let Ok(key) = AmazonS3ConfigKey::from_str(&name) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let is_set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
+    let given = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::SecretAccessKey,
+        AmazonS3ConfigKey::WebIdentityTokenFile,
+        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+        AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    ];
+    let unsigned = is_true(builder.get_config_value(&AmazonS3ConfigKey::SkipSignature));
+    let profile = Profile::read(environment)?;
+    let credentials = if unsigned {
+        "none, requests are not signed"
+    } else if given.into_iter().any(|key| is_set(&builder, key)) {
+        "credentials of the environment"
+    } else if let (Some(id), Some(secret)) = (profile.get("aws_access_key_id"), profile.get("aws_secret_access_key")) {
+        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+        if let Some(token) = profile.get("aws_session_token") {
+            builder = builder.with_token(token);
+        }
+        "credentials of the profile"
+    } else if let Some(way) = profile.other_way() {
+        return Err(Unbuilt {
+            reason: format!("the profile gets its keys by {way}, which is not supported"),
+            way_out: Some(
+                "put them into the environment: eval \"$(aws configure export-credentials --format env)\"".to_owned(),
+            ),
+        });
+    } else {
+        "credentials of the machine"
+    };
+    if let Some(region) = profile.get("region")
+        && !is_set(&builder, AmazonS3ConfigKey::Region)
+    {
+        builder = builder.with_region(region);
+    }
+    let in_environment = || {
+        [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
+            .iter()
+            .find_map(|key| builder.get_config_value(key))
+    };
+    let endpoint =
+        endpoint.map(str::to_owned).or_else(in_environment).or_else(|| profile.get("endpoint_url").map(str::to_owned));
+    if let Some(endpoint) = &endpoint {
+        let url = endpoint_url(endpoint)?;
+        // It goes before any other endpoint.
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
+        builder = builder.with_allow_http(url.scheme() == "http");
+    }
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
+    let told = format!("{}, region {region}, {credentials}", endpoint.as_deref().unwrap_or("AWS"));
+    Ok(Built { store: builder.build()?, told })
+}
+
+/// A service account without a key, whose requests carry an empty token.
+const NOBODY: &str = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
+
+/// The bucket of a `gs` URL. `STORAGE_EMULATOR_HOST` is understood as Google's own clients do.
+pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudStorage> {
+    let mut builder = GoogleCloudStorageBuilder::new()
+        .with_bucket_name(url.host_str().unwrap_or_default())
+        .with_client_options(client_options())
+        .with_retry(retries())
+        .with_http_connector(Wire { service: Service::Gcs });
+    for (name, value) in environment.with_prefix("GOOGLE_") {
+        if let Ok(key) = GoogleConfigKey::from_str(&name) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let given =
+        [GoogleConfigKey::ServiceAccount, GoogleConfigKey::ServiceAccountKey, GoogleConfigKey::ApplicationCredentials];
+    let has_credentials = given.iter().any(|key| builder.get_config_value(key).is_some());
+    if let Some(emulator) = environment.get("STORAGE_EMULATOR_HOST") {
+        let base = if emulator.contains("://") { emulator.to_owned() } else { format!("http://{emulator}") };
+        builder = builder.with_base_url(base.trim_end_matches('/')).with_config(GoogleConfigKey::SkipSignature, "true");
+        if !has_credentials {
+            // Uploads in parts ask for credentials nevertheless.
+            builder = builder.with_service_account_key(NOBODY);
+        }
+    }
+    let base = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+    if let Some(base) = &base {
+        let is_plain = endpoint_url(base)?.scheme() == "http";
+        builder = builder
+            .with_config(GoogleConfigKey::Client(object_store::ClientConfigKey::AllowHttp), is_plain.to_string());
+    }
+    let unsigned = is_true(builder.get_config_value(&GoogleConfigKey::SkipSignature));
+    let credentials = match has_credentials {
+        _ if unsigned => "none, requests are not signed",
+        true => "credentials of the environment",
+        false => "default credentials, or those of the machine",
+    };
+    let told = format!("{}, {credentials}", base.as_deref().unwrap_or("Google Cloud"));
+    Ok(Built { store: builder.build()?, told })
+}
+
+/// The container of an `az` or `abfss` URL. The variables of Azure's own tools are understood, `AZURE_STORAGE_ACCOUNT`,
+/// `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`, beside those of `object_store`.
+pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzure> {
+    check_container(url)?;
+    let mut builder = MicrosoftAzureBuilder::new()
+        .with_url(url.as_str())
+        .with_client_options(client_options())
+        .with_retry(retries())
+        .with_http_connector(Wire { service: Service::Azure });
+    let mut settings: Vec<(AzureConfigKey, String)> = Vec::new();
+    if let Some(text) = environment.get("AZURE_STORAGE_CONNECTION_STRING") {
+        settings.extend(connection_string(text));
+    }
+    let of_tools = [
+        ("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName),
+        ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey),
+        ("IDENTITY_ENDPOINT", AzureConfigKey::MsiEndpoint),
+    ];
+    settings.extend(of_tools.into_iter().filter_map(|(name, key)| Some((key, environment.get(name)?.to_owned()))));
+    let named = environment.with_prefix("AZURE_");
+    settings.extend(named.filter_map(|(name, value)| Some((AzureConfigKey::from_str(&name).ok()?, value.to_owned()))));
+    for (key, value) in settings {
+        builder = builder.with_config(key, value);
+    }
+    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+    if let Some(endpoint) = &endpoint {
+        builder = builder.with_allow_http(endpoint_url(endpoint)?.scheme() == "http");
+    }
+    if builder.get_config_value(&AzureConfigKey::AccessKey).is_some_and(|key| BASE64_STANDARD.decode(key).is_err()) {
+        return Err(Unbuilt {
+            reason: "the account key is not base64".to_owned(),
+            way_out: Some(
+                "set AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY, or AccountKey in the connection string) to all of \
+                 the key, with the = at its end; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN"
+                    .to_owned(),
+            ),
+        });
+    }
+    let is_set = |key| builder.get_config_value(&key).is_some();
+    let credentials = if is_true(builder.get_config_value(&AzureConfigKey::SkipSignature)) {
+        "none, requests are not signed"
+    } else if [AzureConfigKey::AccessKey, AzureConfigKey::SasKey, AzureConfigKey::ClientSecret, AzureConfigKey::Token]
+        .into_iter()
+        .any(is_set)
+    {
+        "credentials of the environment"
+    } else {
+        "credentials of the machine"
+    };
+    let told = format!("{}, {credentials}", endpoint.as_deref().unwrap_or("Azure"));
+    Ok(Built { store: builder.build()?, told })
+}
+
+/// Refuses a name that no container has: the service answers as if credentials were wrong.
+///
+/// See "Naming and referencing containers, blobs, and metadata" of Azure's documentation.
+fn check_container(url: &Url) -> std::result::Result<(), Unbuilt> {
+    let name = match (url.username(), url.host_str().unwrap_or_default()) {
+        // That of an account, with the container in the path.
+        ("", host) if host.contains('.') => return Ok(()),
+        ("", host) => host,
+        (name, _) => name,
+    };
+    let is_of_system = matches!(name, "$root" | "$web" | "$logs" | "$blobchangefeed");
+    let is_usual = (3..=63).contains(&name.len())
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    if is_of_system || is_usual {
+        return Ok(());
+    }
+    Err(Unbuilt {
+        reason: format!(
+            "{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens"
+        ),
+        way_out: Some(
+            "write the URL as az://container/path or abfss://container@account.dfs.core.windows.net/path".to_owned(),
+        ),
+    })
+}
+
+/// `AccountName=a;AccountKey=k==;BlobEndpoint=http://host/a`.
+fn connection_string(text: &str) -> impl Iterator<Item = (AzureConfigKey, String)> {
+    text.split(';').filter_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        let key = match name.to_ascii_lowercase().as_str() {
+            "accountname" => AzureConfigKey::AccountName,
+            "accountkey" => AzureConfigKey::AccessKey,
+            "sharedaccesssignature" => AzureConfigKey::SasKey,
+            "blobendpoint" => AzureConfigKey::Endpoint,
+            _ => return None,
+        };
+        Some((key, value.to_owned()))
+    })
+}
+
+/// As the builders understand it.
+fn is_true(setting: Option<String>) -> bool {
+    setting.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y"))
+}
+
+fn endpoint_url(text: &str) -> std::result::Result<Url, Unbuilt> {
+    let usable = Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.query().is_none()
+    });
+    usable.ok_or_else(|| Unbuilt {
+        reason: format!("the endpoint is not a URL of a server: {}", LocationText::from(text)),
+        way_out: Some("write it as http://host:9000 or https://host".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("a URL")
+    }
+
+    #[test]
+    fn the_nearest_endpoint_goes_first() {
+        let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_CONFIG_FILE", "/none")];
+        let told = |endpoint, more: [(&str, &str); 2]| {
+            let all: [(&str, &str); 5] = [keys[0], keys[1], keys[2], more[0], more[1]];
+            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.told).map_err(|unbuilt| unbuilt.reason)
+        };
+        let both = [("AWS_ENDPOINT_URL", "http://general:1"), ("AWS_ENDPOINT_URL_S3", "http://special:1")];
+        for (endpoint, more, expected) in [
+            (Some("http://given:1"), both, "http://given:1, region us-east-1, credentials of the environment"),
+            (None, both, "http://special:1, region us-east-1, credentials of the environment"),
+            (
+                None,
+                [both[0], ("AWS_REGION", "eu-west-1")],
+                "http://general:1, region eu-west-1, credentials of the environment",
+            ),
+            (None, [("AWS_SKIP_SIGNATURE", "true"), ("X", "")], "AWS, region us-east-1, none, requests are not signed"),
+        ] {
+            assert_eq!(told(endpoint, more).as_deref(), Ok(expected));
+        }
+        let refused = told(Some("localhost:9000"), both).expect_err("no URL of a server");
+        assert_eq!(refused, "the endpoint is not a URL of a server: localhost:9000");
+    }
+
+    #[test]
+    fn azure_understands_the_variables_of_its_own_tools() {
+        let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
+                    BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
+        let built =
+            azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).ok().expect("a store");
+        assert_eq!(built.told, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
+        let unbuilt = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
+        assert_eq!(unbuilt.reason, "Account must be specified");
+        assert!(azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default()).is_ok());
+    }
+}

@@ -1,0 +1,188 @@
+//! Where tables lie: stores of objects, built when a URL first names them.
+//!
+//! [`Stores`] is the registry that a session is given. What it knows of a store it takes from the environment, by the names
+//! that the clouds' own tools have; nothing secret reaches a log, an error or the URL of a table.
+//!
+//! | scheme | store | credentials |
+//! |---|---|---|
+//! | `file` | local files | |
+//! | `s3`, `s3a` | Amazon S3 and what speaks its protocol | `AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` with static keys, web identity, ECS and EKS, the instance; none with `AWS_SKIP_SIGNATURE` |
+//! | `gs`, `gcs` | Google Cloud Storage | `GOOGLE_SERVICE_ACCOUNT`, application default credentials, the instance; none with `GOOGLE_SKIP_SIGNATURE` |
+//! | `az`, `abfss`, `abfs`, `azure`, `adl` | Azure Blob Storage | `AZURE_STORAGE_ACCOUNT_NAME` with a key, a SAS, a client secret or a token, managed identity; none with `AZURE_SKIP_SIGNATURE` |
+//! | `http`, `https` | files of a web server; directories by WebDAV | user and password, or a signature, in the URL |
+//! | `hdfs`, `viewfs` | Hadoop's file system, with the feature `hdfs` | Kerberos or simple, as `HADOOP_CONF_DIR` says |
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+//! use datafusion::prelude::{SessionConfig, SessionContext};
+//! use tfr_files::stores::{StoreOptions, Stores};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let stores = Stores::new(StoreOptions::from_environment());
+//! let config = SessionConfig::new().with_extension(Arc::clone(stores.uploads()));
+//! let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(stores)).build_arc()?;
+//! let context = SessionContext::new_with_config_rt(config, runtime);
+//! # Ok(())
+//! # }
+//! ```
+
+mod cloud;
+mod connection;
+mod environment;
+mod error;
+#[cfg(feature = "hdfs")]
+mod hdfs;
+mod parts;
+mod profile;
+mod remote;
+mod service;
+mod uploads;
+mod web;
+mod wire;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::LocationText;
+use datafusion_common::DataFusionError;
+use datafusion_execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::multipart::MultipartStore;
+use url::{Position, Url};
+
+pub use environment::Environment;
+pub use error::{Answer, Error, ErrorKind, Result};
+pub use service::Service;
+pub use uploads::UploadStores;
+
+use cloud::{Built, Unbuilt};
+use remote::{Origin, Remote};
+
+/// What is known of stores beforehand.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// Where S3 is, in the place of `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
+    pub s3_endpoint: Option<String>,
+    /// Credentials and settings.
+    pub environment: Environment,
+}
+
+impl StoreOptions {
+    /// What this process's environment says.
+    pub fn from_environment() -> Self {
+        Self { s3_endpoint: None, environment: Environment::of_process() }
+    }
+}
+
+/// The stores of a session, each built when a URL first names it.
+pub struct Stores {
+    options: StoreOptions,
+    /// By scheme and authority.
+    stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    uploads: Arc<UploadStores>,
+}
+
+impl Stores {
+    /// No stores yet.
+    pub fn new(options: StoreOptions) -> Self {
+        Self { options, stores: Mutex::default(), uploads: Arc::default() }
+    }
+
+    /// How writes reach multipart uploads; filled as stores are built. It belongs among the extensions of the session's
+    /// configuration.
+    pub fn uploads(&self) -> &Arc<UploadStores> {
+        &self.uploads
+    }
+
+    fn stores(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn ObjectStore>>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn build(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        let Some(service) = Service::of(url.scheme()) else {
+            return Err(ErrorKind::UnknownScheme { scheme: url.scheme().to_owned() }.into());
+        };
+        let store = LocationText::from(&url[..Position::BeforePath]).to_string();
+        let origin = Origin { store: store.as_str().into(), service };
+        let environment = &self.options.environment;
+        if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
+            && let Some(name) = environment.unfit()
+        {
+            let (reason, way_out) = (format!("{name} holds a line end or another control character"), None);
+            return Err(ErrorKind::Settings { store, service, reason, way_out }.into());
+        }
+        let built = match service {
+            Service::File => return Ok(Arc::new(LocalFileSystem::new())),
+            Service::S3 => cloud::s3(url, self.options.s3_endpoint.as_deref(), environment)
+                .map(|built| self.with_uploads(url, &origin, built)),
+            Service::Gcs => cloud::gcs(url, environment).map(|built| self.with_uploads(url, &origin, built)),
+            Service::Azure => cloud::azure(url, environment).map(|built| self.with_uploads(url, &origin, built)),
+            Service::Http => web::web(url).map(|built| remote(&origin, built) as _),
+            #[cfg(feature = "hdfs")]
+            Service::Hdfs => hdfs::hdfs(url).map(|built| remote(&origin, built) as _),
+            #[cfg(not(feature = "hdfs"))]
+            Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
+        };
+        built.map_err(|Unbuilt { reason, way_out }| ErrorKind::Settings { store, service, reason, way_out }.into())
+    }
+
+    fn with_uploads<S>(&self, url: &Url, origin: &Origin, built: Built<S>) -> Arc<dyn ObjectStore>
+    where
+        S: ObjectStore + MultipartStore,
+    {
+        let store = remote(origin, built);
+        // It was made from such a URL.
+        if let Ok(url) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) {
+            self.uploads.register(url, Arc::clone(&store) as _);
+        }
+        store
+    }
+}
+
+fn remote<S>(origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
+    log::info!("{}: {}; {}", origin.store, built.told, connection::patience());
+    Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
+}
+
+/// Names as stores show themselves: the keys may hold what is secret.
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.stores().values().map(ToString::to_string)).finish()
+    }
+}
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.stores().insert(url[..Position::BeforePath].to_owned(), store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>, DataFusionError> {
+        let known = self.stores().remove(&url[..Position::BeforePath]);
+        known.ok_or_else(|| {
+            DataFusionError::Execution(format!("no store was used at {}", LocationText::from(url.as_str())))
+        })
+    }
+
+    /// The store at `url`, built now if it was not used before. Nothing is asked of it yet.
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>, DataFusionError> {
+        let mut stores = self.stores();
+        if let Some(store) = stores.get(&url[..Position::BeforePath]) {
+            return Ok(Arc::clone(store));
+        }
+        let mut root = url.clone();
+        root.set_path("/");
+        root.set_query(None);
+        root.set_fragment(None);
+        let store = self.build(&root)?;
+        stores.insert(url[..Position::BeforePath].to_owned(), Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+#[cfg(test)]
+mod tests;

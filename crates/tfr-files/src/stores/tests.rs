@@ -1,0 +1,128 @@
+use super::*;
+
+fn url(text: &str) -> Url {
+    Url::parse(text).expect("a URL")
+}
+
+fn stores() -> Stores {
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", "id"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+        ("AWS_CONFIG_FILE", "/none"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/none"),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "aHVudGVyMg=="),
+        ("GOOGLE_SKIP_SIGNATURE", "true"),
+    ];
+    Stores::new(StoreOptions { s3_endpoint: None, environment: environment.into() })
+}
+
+#[test]
+fn a_store_is_built_once_and_shows_no_secret() -> Result<(), DataFusionError> {
+    let stores = stores();
+    for (text, same, other, uploads) in [
+        ("s3://bucket/a", "s3://bucket/b/c", "s3://other/a", true),
+        ("s3a://bucket/a", "s3a://bucket/", "s3://bucket/", true),
+        ("gs://bucket/a", "gs://bucket/b", "gs://other/", true),
+        ("az://container/a", "az://container/b", "az://other/", true),
+        (
+            "abfss://files@account.dfs.core.windows.net/a",
+            "abfss://files@account.dfs.core.windows.net/",
+            "az://files/",
+            true,
+        ),
+        ("https://me:hunter2@host/f", "https://me:hunter2@host/g", "https://host/f", false),
+    ] {
+        let first = stores.get_store(&url(text))?;
+        assert!(Arc::ptr_eq(&first, &stores.get_store(&url(same))?), "{text}");
+        assert!(!Arc::ptr_eq(&first, &stores.get_store(&url(other))?), "{text}");
+        let root = ObjectStoreUrl::parse(&url(text)[..Position::BeforePath])?;
+        assert_eq!(stores.uploads().get(&root).is_some(), uploads, "{text}");
+        let shown = format!("{first} {first:?} {stores:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains("aHVudGVyMg"), "{shown}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_built_says_why_and_the_way_out() {
+    let stores = Stores::new(StoreOptions {
+        s3_endpoint: Some("localhost:9000".to_owned()),
+        environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
+    });
+    let told = |text: &str| {
+        let error = stores.get_store(&url(text)).expect_err(text);
+        let DataFusionError::External(error) = error else { panic!("{error}") };
+        let error = error.downcast::<Error>().expect("an error of stores");
+        (error.to_string(), error.hint().expect("a hint"))
+    };
+    let (message, hint) = told("s4://bucket/");
+    assert_eq!(message, "no store has the scheme \"s4\"");
+    assert!(hint.contains("s3://"), "{hint}");
+    let (message, hint) = told("s3://bucket/");
+    assert_eq!(message, "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
+    assert_eq!(hint, "write it as http://host:9000 or https://host");
+    let (message, hint) = told("az://container/");
+    assert_eq!(message, "az://container: Account must be specified");
+    assert!(hint.starts_with("set AZURE_STORAGE_ACCOUNT_NAME"), "{hint}");
+    for (text, name) in [
+        ("az://c/", "c"),
+        ("abfss://c@account.dfs.core.windows.net/x", "c"),
+        ("az://Files/", "Files"),
+        ("az://a--b/", "a--b"),
+        ("az://my_files/", "my_files"),
+    ] {
+        let (message, hint) = told(text);
+        assert!(message.contains(&format!("{name:?} is no name of a container: these have 3 to 63 ")), "{message}");
+        assert!(hint.starts_with("write the URL as az://container/path"), "{hint}");
+    }
+    let (message, hint) = told("gs://bucket/");
+    assert!(message.starts_with("gs://bucket: "), "{message}");
+    assert!(hint.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{hint}");
+}
+
+#[test]
+fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
+    for name in ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"] {
+        let environment = [("AZURE_STORAGE_ACCOUNT", "account"), (name, "hunter2-hunter2-hunter2")].into();
+        let error = Stores::new(StoreOptions { s3_endpoint: None, environment }).get_store(&url("az://files/"));
+        let DataFusionError::External(error) = error.expect_err("no base64") else { panic!("another error") };
+        let error = error.downcast::<Error>().expect("an error of stores");
+        assert_eq!(error.to_string(), "az://files: the account key is not base64");
+        assert!(error.hint().is_some_and(|hint| hint.starts_with("set AZURE_STORAGE_ACCOUNT_KEY ")));
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn what_no_request_can_hold_is_named_and_not_shown() {
+    let environment = Environment::from([("AWS_ACCESS_KEY_ID", "sec\nret"), ("AWS_REGION", "us-east-1")]);
+    let options = StoreOptions { environment, ..StoreOptions::default() };
+    let error = Stores::new(options).get_store(&url("s3://bucket/")).expect_err("two lines").to_string();
+    assert!(error.contains("AWS_ACCESS_KEY_ID holds a line end") && !error.contains("ret\""), "{error}");
+    assert!(!error.contains("sec"), "{error}");
+}
+
+#[cfg(not(feature = "hdfs"))]
+#[test]
+fn without_the_feature_hdfs_names_it() {
+    let error = stores().get_store(&url("hdfs://namenode:8020/")).expect_err("left out");
+    let DataFusionError::External(error) = error else { panic!("{error}") };
+    let error = error.downcast::<Error>().expect("an error of stores");
+    assert_eq!(error.to_string(), "this build of tfr-formats has no HDFS, which hdfs://namenode:8020 needs");
+    assert_eq!(error.hint().as_deref(), Some("build tfr-sql with --features hdfs"));
+}
+
+#[cfg(feature = "hdfs")]
+#[test]
+fn hdfs_is_built_by_the_name_of_its_node_or_service() -> Result<(), DataFusionError> {
+    let stores = stores();
+    for text in ["hdfs://namenode:8020/user/x", "hdfs://service/"] {
+        let store = stores.get_store(&url(text))?;
+        assert_eq!(store.to_string(), text.trim_end_matches("/user/x").trim_end_matches('/'));
+        // Nothing is written there: its files would be seen one by one.
+        let root = ObjectStoreUrl::parse(&url(text)[..Position::BeforePath])?;
+        assert!(stores.uploads().get(&root).is_none());
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! [`UploadStores`]: how a plan reaches uploads that are completed apart from their parts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use datafusion_execution::object_store::ObjectStoreUrl;
+use object_store::multipart::MultipartStore;
+
+/// The stores of a session whose multipart uploads can be completed by another than who sent the parts, by URL.
+///
+/// An [`ObjectStore`](object_store::ObjectStore) does not show that side of itself, so whoever builds a store registers
+/// it here a second time. The map is an extension of the session's configuration, shared by all its copies:
+///
+/// ```
+/// use std::sync::Arc;
+/// use datafusion_execution::config::SessionConfig;
+/// use datafusion_execution::object_store::ObjectStoreUrl;
+/// use tfr_files::stores::UploadStores;
+/// use object_store::memory::InMemory;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let uploads = Arc::new(UploadStores::default());
+/// let config = SessionConfig::new().with_extension(Arc::clone(&uploads));
+///
+/// let url = ObjectStoreUrl::parse("memory://")?;
+/// uploads.register(url.clone(), Arc::new(InMemory::new()));
+///
+/// let found = config.get_extension::<UploadStores>().and_then(|uploads| uploads.get(&url));
+/// assert!(found.is_some());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Where stores are built on first use, ask the session's runtime for the store first, and then this map.
+#[derive(Default)]
+pub struct UploadStores {
+    stores: RwLock<HashMap<ObjectStoreUrl, Arc<dyn MultipartStore>>>,
+}
+
+impl UploadStores {
+    /// Makes the uploads of the store at `url` known, in the place of what was known before.
+    pub fn register(&self, url: ObjectStoreUrl, store: Arc<dyn MultipartStore>) {
+        self.stores.write().unwrap_or_else(PoisonError::into_inner).insert(url, store);
+    }
+
+    /// The uploads of the store at `url`, if it has such.
+    pub fn get(&self, url: &ObjectStoreUrl) -> Option<Arc<dyn MultipartStore>> {
+        self.stores.read().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
+    }
+}
+
+impl fmt::Debug for UploadStores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(stores.keys().map(ObjectStoreUrl::as_str)).finish()
+    }
+}

@@ -1,0 +1,39 @@
+//! Files of a server of the web, and directories of one that speaks WebDAV.
+
+use crate::{query_of_store, user_of_store};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use object_store::http::{HttpBuilder, HttpStore};
+use object_store::{HeaderMap, HeaderValue};
+use url::Url;
+
+use super::cloud::{Built, Unbuilt};
+use super::connection::{retries, web_options};
+use super::service::Service;
+use super::wire::Wire;
+
+/// The files of the server at `url`. Its user and password become a header, its query goes with every request.
+pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, Unbuilt> {
+    let mut base = url.clone();
+    // They fail for a URL that cannot have a host; this one has.
+    let _ = base.set_username("").and_then(|()| base.set_password(None));
+    let told = format!("{}, {}", base.as_str(), if *url == base { "no credentials" } else { "credentials of the URL" });
+    let mut options = web_options().with_allow_http(true);
+    if let Some(query) = query_of_store(url) {
+        base.set_query(Some(&query));
+    } else if let Some(user) = user_of_store(url) {
+        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(user)))
+            .map_err(|_| Unbuilt::from("the user of the URL fits into no header".to_owned()))?;
+        value.set_sensitive(true);
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", value);
+        options = options.with_default_headers(headers);
+    }
+    let store = HttpBuilder::new()
+        .with_url(base.as_str())
+        .with_client_options(options)
+        .with_retry(retries())
+        .with_http_connector(Wire { service: Service::Http })
+        .build()?;
+    Ok(Built { store, told })
+}

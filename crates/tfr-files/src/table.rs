@@ -1,0 +1,340 @@
+//! [`DirectoryTable`]: the files of a [`Listing`] as one table.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_schema::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_catalog::TableProvider;
+use datafusion_common::stats::Precision;
+use datafusion_common::{ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, project_schema};
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::{FileExtensions, PartitionedFile, TableSchema, compute_all_files_statistics};
+use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::empty::EmptyExec;
+use datafusion_session::Session;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
+use tokio::sync::OnceCell;
+
+use crate::listing::listed::Listing;
+use crate::scan::guard::{guard_future, guarded};
+use crate::schema::adapter::ExactAdapterFactory;
+use crate::schema::common_type::LeafRule;
+use crate::schema::merge::{self, Joining};
+use crate::schema::{path_columns, unreadable};
+
+/// The files of a [`Listing`], read by one [`FileFormat`], as one table.
+///
+/// The schema is merged over all files by name. A scan has as many partitions as the session asks for
+/// (`datafusion.execution.target_partitions`) if the format can be split, over contiguous ranges of the files in
+/// listing order: the same files and settings give the same partitions. Any failure names the file.
+#[derive(Debug)]
+pub struct DirectoryTable {
+    listing: Listing,
+    format: Arc<dyn FileFormat>,
+    schema: TableSchema,
+    /// One for each file, over the table's schema; read from the footers by the first scan.
+    statistics: OnceCell<Vec<Arc<Statistics>>>,
+    /// What the format is told of each file, if anything.
+    extensions: Vec<FileExtensions>,
+}
+
+impl DirectoryTable {
+    /// Reads the schema of every file and merges them.
+    ///
+    /// # Errors
+    /// A file is not of the format, is damaged, disagrees with another about the type of a column, or has a column of its
+    /// path with another value.
+    pub async fn try_new(session: &dyn Session, listing: Listing, format: Arc<dyn FileFormat>) -> Result<Self> {
+        Self::try_merged(session, listing, format, None, |_, _| None).await
+    }
+
+    /// As [`Self::try_new`], but the columns in `types` have their type there, and `rule` decides the type of columns for
+    /// which files have types without a common one.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`]; a column in `types` is in no file, or its values cannot be converted.
+    pub async fn try_merged(
+        session: &dyn Session,
+        listing: Listing,
+        format: Arc<dyn FileFormat>,
+        types: Option<&Schema>,
+        rule: LeafRule,
+    ) -> Result<Self> {
+        let infer = |index| infer_schema(session, &listing, &format, index).boxed();
+        let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
+        let name = |index: usize| listing.names().name(&listing.files()[index].location);
+        merge::warn_of_names_by_case(&merge::names_of(&schemas), name);
+        let merged = merge::merge(&schemas, types, Joining::Common(rule), name)?;
+        let merged = unreadable::with_marks(&merged, &schemas, false);
+        Ok(Self::with_schema(listing, format, &merged))
+    }
+
+    /// Reads the schema of every file and makes a table of the columns `declared`, which may include those of the path.
+    ///
+    /// # Errors
+    /// A file is not of the format, is damaged, or has a column whose values cannot be converted to the declared type; no file
+    /// has a column, or not all have one that is not null.
+    pub async fn try_declared(
+        session: &dyn Session,
+        listing: Listing,
+        format: Arc<dyn FileFormat>,
+        declared: &Schema,
+    ) -> Result<Self> {
+        let infer = |index| infer_schema(session, &listing, &format, index).boxed();
+        let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
+        let name = |index: usize| listing.names().name(&listing.files()[index].location);
+        let declared = unreadable::with_marks(&Arc::new(declared.clone()), &schemas, true);
+        let table = Self::with_schema(listing.clone(), format, &declared);
+        merge::warn_of_names_by_case(&merge::names_of(&schemas), name);
+        merge::check_declared(table.schema.file_schema(), &schemas, name)?;
+        Ok(table)
+    }
+
+    /// A table of files that are known to have the columns `schema`, which may include those of the path.
+    pub fn with_schema(listing: Listing, format: Arc<dyn FileFormat>, schema: &Schema) -> Self {
+        let partitions = listing.partitions().fields();
+        let in_path = |name: &str| partitions.iter().any(|partition| partition.name() == name);
+        let fields: Vec<_> = schema.fields().iter().filter(|field| !in_path(field.name())).cloned().collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let schema = TableSchema::builder(schema).with_table_partition_cols(partitions.to_vec()).build();
+        Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new() }
+    }
+
+    /// The same with what is known of each file beforehand: its statistics over the columns of the file, instead of
+    /// those that the format would look up. Both in the order of the listing.
+    #[must_use]
+    pub fn with_known_files(self, statistics: Vec<Statistics>, extensions: Vec<FileExtensions>) -> Self {
+        let statistics = OnceCell::new_with(Some(self.over_path_columns(statistics)));
+        Self { statistics, extensions, ..self }
+    }
+
+    /// Statistics of files, with those of the columns in their paths.
+    fn over_path_columns(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
+        let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
+            let values = self.listing.partitions().values(index);
+            let rows = statistics.num_rows;
+            statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
+            Arc::new(statistics)
+        });
+        with_partitions.collect()
+    }
+
+    /// The files of the table.
+    pub fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
+    /// The format that reads them.
+    pub fn format(&self) -> &Arc<dyn FileFormat> {
+        &self.format
+    }
+
+    /// The columns that are read from the files: all but those of the path.
+    pub fn file_schema(&self) -> &SchemaRef {
+        self.schema.file_schema()
+    }
+
+    async fn file_statistics(&self, session: &dyn Session) -> Result<&Vec<Arc<Statistics>>> {
+        let schema = self.schema.file_schema();
+        let infer = |file| infer_statistics(session, &self.listing, &self.format, Arc::clone(schema), file).boxed();
+        let read = async {
+            let statistics = read_each(session, self.listing.files().iter().map(infer)).await?;
+            Ok(self.over_path_columns(statistics))
+        };
+        self.statistics.get_or_try_init(|| read).await
+    }
+
+    async fn partitioned_files(&self, session: &dyn Session) -> Result<Vec<PartitionedFile>> {
+        let statistics = match session.config().collect_statistics() {
+            true => Some(self.file_statistics(session).await?),
+            false => None,
+        };
+        let files = self.listing.files().iter().enumerate().map(|(index, meta)| {
+            let mut file = PartitionedFile::new_from_meta(meta.clone())
+                .with_partition_values(self.listing.partitions().values(index).to_vec());
+            // Not `with_statistics`: it takes every partition value for not null.
+            file.statistics = statistics.map(|statistics| Arc::clone(&statistics[index]));
+            file.extensions = self.extensions.get(index).cloned().unwrap_or_default();
+            file
+        });
+        Ok(files.collect())
+    }
+
+    /// Whether the path alone answers the filter.
+    fn is_partition_filter(&self, filter: &Expr) -> bool {
+        let partitions = self.schema.table_partition_cols();
+        let columns = filter.column_refs();
+        !columns.is_empty()
+            && !filter.is_volatile()
+            && columns.iter().all(|column| partitions.iter().any(|field| field.name() == column.name()))
+    }
+
+    /// Leaves out the files whose path says that none of their rows passes.
+    fn prune(&self, session: &dyn Session, files: &mut Vec<PartitionedFile>, filters: &[Expr]) -> Result<()> {
+        let fields = self.schema.table_partition_cols();
+        if filters.is_empty() || files.is_empty() {
+            return Ok(());
+        }
+        let schema = Arc::new(Schema::new(fields.clone()));
+        let columns = (0..fields.len())
+            .map(|column| ScalarValue::iter_to_array(files.iter().map(|file| file.partition_values[column].clone())))
+            .collect::<Result<_>>()?;
+        let paths = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let schema = DFSchema::try_from(schema)?;
+        let mut keep = vec![true; files.len()];
+        for filter in filters {
+            let passes = session.create_physical_expr(filter.clone(), &schema)?.evaluate(&paths)?;
+            let passes = passes.into_array(files.len())?;
+            for (keep, passes) in keep.iter_mut().zip(passes.as_boolean()) {
+                *keep &= passes.unwrap_or(false);
+            }
+        }
+        let mut keep = keep.into_iter();
+        files.retain(|_| keep.next().unwrap_or(true));
+        Ok(())
+    }
+
+    /// Splits the files into at most `target_partitions` groups: by bytes where the format can be split, else by files.
+    fn split(&self, session: &dyn Session, config: FileScanConfig) -> Result<FileScanConfig> {
+        let target = session.config().target_partitions().max(1);
+        let optimizer = &session.config_options().optimizer;
+        if optimizer.repartition_file_scans {
+            let min_size = optimizer.repartition_file_min_size;
+            if let Some(split) = config.file_source().repartitioned(target, min_size, None, &config)? {
+                return Ok(split);
+            }
+        }
+        let files = config.file_groups.iter().flat_map(FileGroup::iter).cloned().collect();
+        let groups = FileGroup::new(files).split_files(target);
+        Ok(FileScanConfigBuilder::from(config).with_file_groups(groups).build())
+    }
+}
+
+#[async_trait]
+impl TableProvider for DirectoryTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.schema.table_schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        unreadable::check_projection(self.schema.table_schema(), projection)?;
+        let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
+            filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
+        let mut files = self.partitioned_files(session).await?;
+        self.prune(session, &mut files, &path_filters)?;
+        if row_filters.is_empty() {
+            truncate_to_limit(&mut files, limit);
+        }
+        if files.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
+        }
+        let (groups, statistics) = compute_all_files_statistics(
+            vec![FileGroup::new(files)],
+            self.schema(),
+            session.config().collect_statistics(),
+            false,
+        )?;
+        let source = self.format.file_source(self.schema.clone());
+        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), source)
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .with_expr_adapter(Some(Arc::new(ExactAdapterFactory)))
+            .build();
+        let plan = self.format.create_physical_plan(session, self.split(session, config)?).await?;
+        Ok(guarded(plan, &self.listing))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match self.is_partition_filter(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Inexact,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+}
+
+/// The schema of the file at `index`, but for the columns of its path.
+async fn infer_schema(
+    session: &dyn Session,
+    listing: &Listing,
+    format: &Arc<dyn FileFormat>,
+    index: usize,
+) -> Result<SchemaRef> {
+    let file = &listing.files()[index];
+    let name = listing.names().name(&file.location);
+    let schema = guard_future(&name, format.infer_schema(session, listing.store(), std::slice::from_ref(file))).await?;
+    path_columns::without_path_columns(session, listing, format, index, &schema).await
+}
+
+async fn infer_statistics(
+    session: &dyn Session,
+    listing: &Listing,
+    format: &Arc<dyn FileFormat>,
+    schema: SchemaRef,
+    file: &ObjectMeta,
+) -> Result<Statistics> {
+    let name = listing.names().name(&file.location);
+    guard_future(&name, format.infer_stats(session, listing.store(), schema, file)).await
+}
+
+/// Runs as many reads of footers at a time as the session allows; results in order.
+async fn read_each<'a, T>(
+    session: &dyn Session,
+    reads: impl Iterator<Item = BoxFuture<'a, Result<T>>>,
+) -> Result<Vec<T>> {
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let reads: Vec<_> = reads.collect();
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    futures::stream::iter(reads).buffered(concurrency).try_collect().await
+}
+
+/// What is known of a column that has one value in the whole file.
+fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
+    if rows == Precision::Exact(0) {
+        return ColumnStatistics::new_unknown();
+    }
+    if value.is_null() {
+        return ColumnStatistics { null_count: rows, ..ColumnStatistics::new_unknown() };
+    }
+    ColumnStatistics {
+        null_count: Precision::Exact(0),
+        min_value: Precision::Exact(value.clone()),
+        max_value: Precision::Exact(value.clone()),
+        ..ColumnStatistics::new_unknown()
+    }
+}
+
+/// Drops the files past those that hold `limit` rows.
+fn truncate_to_limit(files: &mut Vec<PartitionedFile>, limit: Option<usize>) {
+    let Some(limit) = limit else { return };
+    let mut rows = 0;
+    let enough = files.iter().position(|file| {
+        let Some(Precision::Exact(more)) = file.statistics.as_ref().map(|statistics| statistics.num_rows) else {
+            return false;
+        };
+        rows += more;
+        rows >= limit
+    });
+    if let Some(last) = enough {
+        files.truncate(last + 1);
+    }
+}

@@ -1,0 +1,321 @@
+//! [`Doubt`]: values whose calendar nobody recorded, counted while a file is read.
+
+use std::slice::Iter;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, TimeUnit};
+use tfr_files::{Finding, Findings};
+
+use super::{GREGORIAN_START, START_OF_RULES};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Why old values of a file are doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The file does not record a calendar; values are read as those of the proleptic Gregorian one.
+    NoCalendar,
+    /// The file does not record a calendar; values are read as those of the hybrid one, as its format's own reader does.
+    TakenForHybrid,
+    /// The file has the hybrid calendar, but does not record in which time zone its instants are dates of it.
+    NoZone,
+}
+
+impl Reason {
+    /// What is doubtful of old dates, as a relative clause.
+    fn clause(self) -> &'static str {
+        match self {
+            Self::NoCalendar => "whose calendar the file does not record (read as proleptic Gregorian)",
+            Self::TakenForHybrid => "whose calendar the file does not record (read as hybrid)",
+            Self::NoZone => "whose time zone the file does not record (read as written in UTC)",
+        }
+    }
+
+    /// What is doubtful, how it is read, and what the user can do, as a sentence.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::NoCalendar => {
+                "the file does not record its calendar, and is read as proleptic Gregorian; calendar=proleptic or \
+                 calendar=hybrid decides"
+            }
+            Self::TakenForHybrid => {
+                "the file does not record its calendar, and is read as hybrid, as Spark and Hive read it; \
+                 calendar=proleptic or calendar=hybrid decides"
+            }
+            Self::NoZone => {
+                "the file has the hybrid calendar, but does not record its time zone, and is read as written in UTC; \
+                 calendar=hybrid:ZONE decides"
+            }
+        }
+    }
+}
+
+/// Which values of a leaf of a type are doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// None.
+    Nothing,
+    /// Dates, and timestamps without time zone, before 1582-10-15.
+    Julian(Reason),
+    /// Instants before 1900: calendars differ before 1582-10-15, and the two time zones of Java (see [`JavaZone`](super::JavaZone)) after that.
+    Instants(Reason),
+}
+
+impl Watch {
+    pub(crate) fn reason(self) -> Option<Reason> {
+        match self {
+            Self::Nothing => None,
+            Self::Julian(reason) | Self::Instants(reason) => Some(reason),
+        }
+    }
+
+    /// The first value that is not doubtful, in seconds since 1970.
+    pub(crate) fn end(self) -> i64 {
+        match self {
+            Self::Nothing => i64::MIN,
+            Self::Julian(_) => GREGORIAN_START * 86_400,
+            Self::Instants(_) => START_OF_RULES,
+        }
+    }
+}
+
+/// A column, and for each leaf of its type which values are doubtful.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) column: String,
+    pub(crate) leaves: Vec<Watch>,
+}
+
+/// Doubtful values of one column in one batch.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    /// The row in the batch, or the file's row number.
+    row: u64,
+    value: String,
+    count: u64,
+    watch: Watch,
+}
+
+/// Whether a batch of a column has doubtful values. Quick, and now and then wrong where something is null: it looks below
+/// nulls.
+pub(crate) fn has_doubts(array: &ArrayRef, leaves: &[Watch]) -> bool {
+    has(array, &mut leaves.iter())
+}
+
+fn has(array: &ArrayRef, leaves: &mut Iter<'_, Watch>) -> bool {
+    match array.data_type() {
+        // All parts take their leaves, whatever comes of the others.
+        DataType::Struct(_) => array.as_struct().columns().iter().fold(false, |found, part| has(part, leaves) | found),
+        DataType::List(_) => has(array.as_list::<i32>().values(), leaves),
+        DataType::LargeList(_) => has(array.as_list::<i64>().values(), leaves),
+        DataType::FixedSizeList(..) => has(array.as_fixed_size_list().values(), leaves),
+        DataType::Map(..) => {
+            array.as_map().entries().columns().iter().fold(false, |found, part| has(part, leaves) | found)
+        }
+        _ => match leaves.next() {
+            None | Some(Watch::Nothing) => false,
+            Some(watch) => {
+                let mut leaf = Leaf { watch: *watch, is_doubtful: false };
+                leaf.visit(array, |_| true);
+                leaf.is_doubtful
+            }
+        },
+    }
+}
+
+struct Leaf {
+    watch: Watch,
+    is_doubtful: bool,
+}
+
+impl Leaf {
+    /// Looks at values that are valid until `stop` returns whether one is enough.
+    fn visit(&mut self, array: &ArrayRef, stop: impl FnMut(usize) -> bool) {
+        let end = self.watch.end();
+        match array.data_type() {
+            DataType::Date32 => self.values::<Date32Type>(array, |days| i64::from(days) < end.div_euclid(86_400), stop),
+            DataType::Timestamp(TimeUnit::Second, _) => {
+                self.values::<TimestampSecondType>(array, |value| value < end, stop);
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                self.values::<TimestampMillisecondType>(array, |value| value < end.saturating_mul(1_000), stop);
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                self.values::<TimestampMicrosecondType>(array, |value| value < end.saturating_mul(1_000_000), stop);
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                self.values::<TimestampNanosecondType>(array, |value| value < end.saturating_mul(1_000_000_000), stop);
+            }
+            _ => {}
+        }
+    }
+
+    fn values<T: ArrowPrimitiveType>(
+        &mut self,
+        array: &ArrayRef,
+        is_old: impl Fn(T::Native) -> bool,
+        mut stop: impl FnMut(usize) -> bool,
+    ) {
+        let array = array.as_primitive::<T>();
+        for (index, value) in array.values().iter().enumerate() {
+            if is_old(*value) && array.is_valid(index) {
+                self.is_doubtful = true;
+                if stop(index) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The doubtful values of a batch of a column: one for each sort of doubt. `row_of` gives the file's number of a row of the
+/// batch.
+pub(crate) fn doubts(array: &ArrayRef, leaves: &[Watch], row_of: impl Fn(usize) -> u64) -> Vec<Doubt> {
+    let mut walk = Walk { row_of, found: Vec::new() };
+    walk.part(array, None, None, &mut leaves.iter());
+    walk.found
+}
+
+struct Walk<F> {
+    row_of: F,
+    found: Vec<Doubt>,
+}
+
+impl<F: Fn(usize) -> u64> Walk<F> {
+    /// Looks at values that are not null, nor below a null; `row` is that of all of them, unless each has its own.
+    fn part(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, row: Option<usize>, leaves: &mut Iter<'_, Watch>) {
+        let nulls = NullBuffer::union(nulls, array.nulls());
+        match array.data_type() {
+            DataType::Struct(_) => {
+                for part in array.as_struct().columns() {
+                    self.part(part, nulls.as_ref(), row, leaves);
+                }
+            }
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
+            }
+            DataType::LargeList(_) => {
+                let lists = array.as_list::<i64>();
+                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
+            }
+            DataType::FixedSizeList(..) => {
+                let lists = array.as_fixed_size_list();
+                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
+            }
+            DataType::Map(..) => {
+                let maps = array.as_map();
+                let entries: ArrayRef = Arc::new(maps.entries().clone());
+                self.items(array.len(), nulls.as_ref(), row, leaves, |index| Arc::new(maps.value(index)), &entries);
+            }
+            _ => {
+                let Some(watch) = leaves.next().filter(|watch| **watch != Watch::Nothing) else { return };
+                let mut old = Vec::new();
+                Leaf { watch: *watch, is_doubtful: false }.visit(array, |index| {
+                    if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index)) {
+                        old.push(index);
+                    }
+                    false
+                });
+                for index in old {
+                    self.add(array, index, row.unwrap_or(index), *watch);
+                }
+            }
+        }
+    }
+
+    /// Looks at the items of each list, which have its row.
+    fn items(
+        &mut self,
+        len: usize,
+        nulls: Option<&NullBuffer>,
+        row: Option<usize>,
+        leaves: &mut Iter<'_, Watch>,
+        items: impl Fn(usize) -> ArrayRef,
+        all: &ArrayRef,
+    ) {
+        let before = leaves.clone();
+        let has_any = has(all, leaves);
+        for index in (0..len).filter(|index| has_any && nulls.is_none_or(|nulls| nulls.is_valid(*index))) {
+            self.part(&items(index), None, Some(row.unwrap_or(index)), &mut before.clone());
+        }
+    }
+
+    fn add(&mut self, array: &ArrayRef, index: usize, row: usize, watch: Watch) {
+        let row = (self.row_of)(row);
+        let found = match self.found.iter_mut().find(|found| found.watch == watch) {
+            Some(found) => found,
+            None => {
+                self.found.push(Doubt { row: u64::MAX, value: String::new(), count: 0, watch });
+                let last = self.found.len() - 1;
+                &mut self.found[last]
+            }
+        };
+        found.count += 1;
+        if row < found.row {
+            found.row = row;
+            let formatter = ArrayFormatter::try_new(array, &FormatOptions::default());
+            found.value = formatter.map(|formatter| formatter.value(index).to_string()).unwrap_or_default();
+        }
+    }
+}
+
+impl Doubt {
+    /// What is doubtful, of values of this type.
+    fn what(&self) -> String {
+        let what = match self.watch {
+            Watch::Instants(_) => "timestamps before 1900",
+            _ => "dates before 1582-10-15",
+        };
+        let clause = self.watch.reason().map(Reason::clause).unwrap_or_default();
+        format!("{what} {clause}")
+    }
+}
+
+/// Counts the doubtful values of a batch of a column of a file.
+///
+/// # Errors
+/// There are some, and the session does not accept them.
+pub(crate) fn count(
+    findings: &Findings,
+    file: &str,
+    watched: &Watched,
+    array: &ArrayRef,
+    row_of: impl Fn(usize) -> u64,
+) -> Result<()> {
+    if !has_doubts(array, &watched.leaves) {
+        return Ok(());
+    }
+    for doubt in doubts(array, &watched.leaves, row_of) {
+        let (file, column) = (file.to_owned(), watched.column.clone());
+        let what = doubt.what();
+        if findings.is_strict() {
+            let Doubt { row, value, .. } = doubt;
+            return Err(Error::from(ErrorKind::DoubtfulDate { file, row, column, value, what }));
+        }
+        findings.add(Finding { file, column, what, row: doubt.row, value: doubt.value, count: doubt.count });
+    }
+    Ok(())
+}
+
+/// A note about a planned scan of files some of whose values may be doubtful.
+pub(crate) fn note(reason: &str, mut files: Vec<String>, mut columns: Vec<String>) -> String {
+    files.sort();
+    files.dedup();
+    columns.sort();
+    columns.dedup();
+    let others = match files.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 other file".to_owned(),
+        others => format!(" and {others} other files"),
+    };
+    let file = files.first().map(String::as_str).unwrap_or_default();
+    format!("note: {file}{others}: old dates and timestamps in {} are ambiguous: {reason}", columns.join(", "))
+}

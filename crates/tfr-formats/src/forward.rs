@@ -1,0 +1,293 @@
+//! What the readers of Avro and Arrow IPC share: files that say themselves which columns they have, read from the start
+//! to the end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use bytes::{Buf, Bytes, BytesMut};
+use datafusion_common::{DataFusionError, Result, not_impl_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
+use datafusion_physical_plan::metrics::Count;
+use datafusion_session::Session;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use memchr::memmem;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::{FileNames, convert};
+
+use crate::detect::{InputFormat, other_format};
+use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
+use crate::text::{self, Bytestream};
+use tfr_files::scan::{Batches, FileReader, Scan};
+
+/// A file to read.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) meta: ObjectMeta,
+    /// Its name in messages.
+    pub(crate) name: Arc<str>,
+}
+
+/// What is read of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) file: Input,
+    /// The bytes of the file in which this part begins.
+    pub(crate) range: Range<u64>,
+    /// The columns of the table that are wanted; the file may lack some.
+    pub(crate) wanted: SchemaRef,
+    /// What the table calls the columns of the file.
+    pub(crate) columns: ColumnNames,
+    /// How many rows a batch should have.
+    pub(crate) batch_size: usize,
+    /// Bytes of records at which a batch is handed on.
+    pub(crate) batch_len: usize,
+    /// Counts the bytes read.
+    pub(crate) bytes_scanned: Count,
+}
+
+impl Part {
+    /// Whether the column that the file calls `name` is wanted.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.wanted.column_with_name(&self.columns.in_table(name)).is_some()
+    }
+}
+
+/// Reads files that say themselves which columns they have.
+#[async_trait]
+pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
+    /// The name of the format in plans.
+    fn name(&self) -> &'static str;
+
+    /// The format.
+    fn format(&self) -> InputFormat;
+
+    /// Whether a file can be read in parts.
+    fn can_split(&self) -> bool;
+
+    /// The columns of a file.
+    async fn schema(&self, file: Input) -> Result<SchemaRef>;
+
+    /// Those of the wanted columns that the file has, with its types and under their names, in any order.
+    async fn batches(&self, part: Part) -> Result<Batches>;
+}
+
+/// The files of a [`ForwardReader`], which are named in messages as `names` says.
+#[derive(Debug)]
+pub(crate) struct ForwardFiles<R> {
+    reader: R,
+    names: FileNames,
+    columns: ColumnNames,
+}
+
+impl<R: ForwardReader> ForwardFiles<R> {
+    pub(crate) fn new(reader: R, names: FileNames, columns: ColumnNames) -> Self {
+        Self { reader, names, columns }
+    }
+
+    fn input(&self, store: &Arc<dyn ObjectStore>, meta: ObjectMeta) -> Input {
+        let name = self.names.name(&meta.location).into();
+        Input { store: Arc::clone(store), meta, name }
+    }
+}
+
+#[async_trait]
+impl<R: ForwardReader> FileReader for ForwardFiles<R> {
+    fn name(&self) -> &'static str {
+        self.reader.name()
+    }
+
+    fn can_split(&self) -> bool {
+        self.reader.can_split()
+    }
+
+    async fn schema(
+        &self,
+        _session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let [meta] = files else { return not_impl_err!("the columns of {} files at once", files.len()) };
+        match self.reader.schema(self.input(store, meta.clone())).await {
+            Ok(schema) => self.columns.schema(&schema).map_err(|column| {
+                let file = self.names.name(&meta.location);
+                Error::from(ErrorKind::DuplicateColumn { file, column }).into()
+            }),
+            Err(error) => {
+                let name = self.names.name(&meta.location);
+                Err(other_format(store, meta, &name, self.reader.format()).await.map_or(error, Into::into))
+            }
+        }
+    }
+
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let (wanted, bytes_scanned) = (scan.schema()?, scan.bytes_scanned());
+        let (batch_size, batch_len) = (scan.batch_size, scan.bounds.batch);
+        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size, batch_len, bytes_scanned }))
+    }
+}
+
+/// Opens one file or a part of one.
+struct ForwardOpener<R> {
+    files: Arc<ForwardFiles<R>>,
+    store: Arc<dyn ObjectStore>,
+    wanted: SchemaRef,
+    batch_size: usize,
+    batch_len: usize,
+    bytes_scanned: Count,
+}
+
+impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let (wanted, size) = (Arc::clone(&self.wanted), self.batch_size);
+        let meta = file.object_meta;
+        let part = Part {
+            range: file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64),
+            file: self.files.input(&self.store, meta),
+            wanted: Arc::clone(&wanted),
+            columns: self.files.columns.clone(),
+            batch_size: size,
+            batch_len: self.batch_len,
+            bytes_scanned: self.bytes_scanned.clone(),
+        };
+        let files = Arc::clone(&self.files);
+        Ok(async move {
+            let name = Arc::clone(&part.file.name);
+            let after_byte = Some(part.range.start).filter(|start| *start > 0);
+            let names = part.columns.clone();
+            let batches = files.reader.batches(part).await?;
+            let mut rows = 0_u64;
+            let adapted = batches.map_ok(move |batch| {
+                let place = Place { file: Arc::clone(&name), row: rows, after_byte };
+                rows += batch.num_rows() as u64;
+                let (wanted, names) = (Arc::clone(&wanted), names.clone());
+                let starts = (0..batch.num_rows()).step_by(size);
+                futures::stream::iter(starts.map(move |start| {
+                    let slice = batch.slice(start, size.min(batch.num_rows() - start));
+                    let place = Place { row: place.row + start as u64, ..place.clone() };
+                    adapt(&slice, &wanted, &names, &place)
+                }))
+            });
+            Ok(adapted.try_flatten().boxed())
+        }
+        .boxed())
+    }
+}
+
+/// Reads a file from its start on.
+pub(crate) struct Forward {
+    file: Arc<str>,
+    size: u64,
+    bytes: Bytestream,
+    /// What was read of the file but not yet taken.
+    ahead: Bytes,
+    position: u64,
+}
+
+impl Forward {
+    pub(crate) async fn open(file: &Input) -> Result<Self, Error> {
+        Self::open_at(file, 0).await
+    }
+
+    /// Reads from this byte on.
+    pub(crate) async fn open_at(file: &Input, position: u64) -> Result<Self, Error> {
+        let bytes = text::bytes(&file.store, &file.meta, &file.name, position..file.meta.size).await?;
+        Ok(Self { file: Arc::clone(&file.name), size: file.meta.size, bytes, ahead: Bytes::new(), position })
+    }
+
+    /// Goes behind the next place where `marker` stands, or to the end of the file.
+    pub(crate) async fn pass(&mut self, marker: &[u8]) -> Result<(), Error> {
+        loop {
+            let found = memmem::find(&self.ahead, marker);
+            // The marker may begin with the last bytes that are there.
+            let passed = found.map_or(self.ahead.len().saturating_sub(marker.len() - 1), |at| at + marker.len());
+            self.position += passed as u64;
+            self.ahead.advance(passed);
+            if found.is_some() {
+                return Ok(());
+            }
+            match self.bytes.try_next().await.map_err(|error| text::read_error(&self.file, error))? {
+                Some(piece) => self.ahead = [self.ahead.as_ref(), piece.as_ref()].concat().into(),
+                None => {
+                    self.position = self.size;
+                    self.ahead.clear();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Where in the file the next byte stands.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// How many bytes the file still has.
+    pub(crate) fn left(&self) -> u64 {
+        self.size - self.position
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// The file has fewer, which is known before anything is allocated for them.
+    pub(crate) async fn take(&mut self, len: u64) -> Result<Bytes, Error> {
+        let (byte, left) = (self.position, self.left());
+        let wanted = match usize::try_from(len) {
+            Ok(wanted) if len <= left => wanted,
+            _ => {
+                let reason = format!("it is cut off: {len} bytes should follow, but {left} do");
+                return Err(ErrorKind::Damaged { file: self.file.to_string(), byte, reason }.into());
+            }
+        };
+        if self.ahead.len() < wanted {
+            let mut all = BytesMut::with_capacity(wanted);
+            all.extend_from_slice(&self.ahead);
+            while all.len() < wanted {
+                let failed = |error| text::read_error(&self.file, error);
+                match self.bytes.try_next().await.map_err(failed)? {
+                    Some(piece) => all.extend_from_slice(&piece),
+                    None => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
+                }
+            }
+            self.ahead = all.freeze();
+        }
+        self.position += len;
+        Ok(self.ahead.split_to(wanted))
+    }
+}
+
+/// Where a batch begins.
+#[derive(Clone)]
+struct Place {
+    file: Arc<str>,
+    /// Counted from 0, from this byte on if it is not the first one.
+    row: u64,
+    after_byte: Option<u64>,
+}
+
+/// The wanted columns, null where the file lacks one, in the types of the table.
+fn adapt(batch: &RecordBatch, wanted: &SchemaRef, names: &ColumnNames, place: &Place) -> Result<RecordBatch> {
+    let found = batch.schema();
+    let found: HashMap<String, &ArrayRef> =
+        found.fields().iter().map(|field| names.in_table(field.name())).zip(batch.columns()).collect();
+    let columns = wanted.fields().iter().map(|field| match found.get(field.name()) {
+        Some(column) => convert(column, field.data_type()).map_err(|unfit| {
+            let (file, column) = (place.file.to_string(), field.name().clone());
+            let (row, after_byte) = (place.row + unfit.row as u64, place.after_byte);
+            let reason = unfit.to_string();
+            DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
+        }),
+        None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+    });
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &options)?)
+}

@@ -1,0 +1,424 @@
+//! The types of Hive: as its DDL writes them, as Arrow has them, and which there are in text.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+
+use crate::error::{Error, ErrorKind};
+
+/// The separators of a table beside those of cells, elements and keys, in the order of nesting (LazySerDeParameters).
+/// Hive stops after `\x08` unless told otherwise; control characters that texts hold are left out.
+const DEEPER_SEPARATORS: [u8; 23] =
+    [4, 5, 6, 7, 8, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 30, 31];
+
+/// How deep columns may be nested, counted in separators.
+const MAX_LEVELS: usize = 3 + DEEPER_SEPARATORS.len();
+
+/// The separators within cells, by level, given the first two.
+pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
+    first.into_iter().chain(DEEPER_SEPARATORS).collect()
+}
+
+/// The columns of a table as Hive declares them.
+///
+/// ```
+/// use tfr_formats::hive_text::HiveColumns;
+///
+/// let columns: HiveColumns = "id BIGINT, tags ARRAY<STRING>, price DECIMAL(10,2)".parse()?;
+/// assert_eq!(columns.schema().field(1).data_type().to_string(), "List(Utf8)");
+/// # Ok::<(), tfr_formats::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct HiveColumns(Vec<(String, HiveType)>);
+
+impl HiveColumns {
+    /// The columns as Arrow has them, all nullable.
+    pub fn schema(&self) -> Schema {
+        let fields = self.0.iter().map(|(name, hive_type)| Field::new(name, hive_type.data_type.clone(), true));
+        Schema::new(fields.collect::<Vec<_>>())
+    }
+
+    /// Reads them from the value of the option `key`.
+    pub(crate) fn parse(key: &str, text: &str) -> Result<Self, Error> {
+        let wrong = |reason| {
+            let expected = format!("columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': {reason}");
+            ErrorKind::OptionValue { key: key.to_owned(), value: text.to_owned(), expected }
+        };
+        Parser { text, at: 0 }.columns().map(Self).map_err(|reason| wrong(reason).into())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&HiveType> {
+        self.0.iter().find(|(column, _)| column == name).map(|(_, hive_type)| hive_type)
+    }
+}
+
+/// A type and how its values are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HiveType {
+    pub(super) data_type: DataType,
+    pub(super) form: Form,
+}
+
+/// How the values of a type are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Form {
+    Boolean,
+    /// Between these bounds.
+    Integer(i64, i64),
+    Float32,
+    Float64,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
+    Text(Option<MaxChars>),
+    Binary,
+    Date,
+    Timestamp(TimeUnit),
+    List(Box<HiveType>),
+    Map(Box<(HiveType, HiveType)>),
+    Struct(Vec<HiveType>),
+    /// The number of one of the types, then a value of it.
+    Union(Vec<HiveType>),
+}
+
+/// How long a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MaxChars {
+    pub(super) count: usize,
+    /// Spaces at the end are no part of the text.
+    pub(super) padded: bool,
+}
+
+impl HiveType {
+    fn new(data_type: DataType, form: Form) -> Self {
+        Self { data_type, form }
+    }
+
+    /// Text as long as it is.
+    pub(super) fn string() -> Self {
+        Self::new(DataType::Utf8, Form::Text(None))
+    }
+
+    fn text(count: usize, padded: bool) -> Self {
+        Self::new(DataType::Utf8, Form::Text(Some(MaxChars { count, padded })))
+    }
+
+    fn list(item: Self) -> Self {
+        Self::new(DataType::new_list(item.data_type.clone(), true), Form::List(Box::new(item)))
+    }
+
+    fn map(key: Self, value: Self) -> Self {
+        let fields = [("key", &key, false), ("value", &value, true)]
+            .map(|(name, part, nullable)| Field::new(name, part.data_type.clone(), nullable));
+        let entries = Field::new("entries", DataType::Struct(Fields::from(fields.to_vec())), false);
+        Self::new(DataType::Map(Arc::new(entries), false), Form::Map(Box::new((key, value))))
+    }
+
+    fn structure(fields: Vec<(String, Self)>) -> Self {
+        let of_arrow = fields.iter().map(|(name, part)| Field::new(name, part.data_type.clone(), true));
+        let data_type = DataType::Struct(of_arrow.collect());
+        Self::new(data_type, Form::Struct(fields.into_iter().map(|(_, part)| part).collect()))
+    }
+
+    /// A struct with the number of the type, `tag`, and a field for each, `field0` and so on.
+    fn union(types: Vec<Self>) -> Self {
+        let of_types = types.iter().enumerate();
+        let of_types = of_types.map(|(tag, part)| Field::new(format!("field{tag}"), part.data_type.clone(), true));
+        let fields = [Field::new("tag", DataType::Int8, true)].into_iter().chain(of_types);
+        Self::new(DataType::Struct(fields.collect()), Form::Union(types))
+    }
+
+    fn decimal(precision: u8, scale: i8) -> Self {
+        Self::new(DataType::Decimal128(precision, scale), Form::Decimal { precision, scale })
+    }
+
+    fn timestamp(unit: TimeUnit) -> Self {
+        Self::new(DataType::Timestamp(unit, None), Form::Timestamp(unit))
+    }
+
+    fn is_primitive(&self) -> bool {
+        !matches!(self.form, Form::List(_) | Form::Map(_) | Form::Struct(_) | Form::Union(_))
+    }
+
+    /// The type of a column that SQL declares; `None` if Hive has none such.
+    pub(super) fn of(data_type: &DataType) -> Option<Self> {
+        Self::nested(data_type, 1)
+    }
+
+    fn nested(data_type: &DataType, level: usize) -> Option<Self> {
+        if level > MAX_LEVELS {
+            return None;
+        }
+        let of_field = |field: &Field, levels: usize| Self::nested(field.data_type(), level + levels);
+        let form = match data_type {
+            DataType::Boolean => Form::Boolean,
+            DataType::Int8 => Form::Integer(i8::MIN.into(), i8::MAX.into()),
+            DataType::Int16 => Form::Integer(i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => Form::Integer(i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => Form::Integer(i64::MIN, i64::MAX),
+            DataType::UInt8 => Form::Integer(0, u8::MAX.into()),
+            DataType::UInt16 => Form::Integer(0, u16::MAX.into()),
+            DataType::UInt32 => Form::Integer(0, u32::MAX.into()),
+            DataType::Float32 => Form::Float32,
+            DataType::Float64 => Form::Float64,
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+                if *scale >= 0 =>
+            {
+                Form::Decimal { precision: *precision, scale: *scale }
+            }
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Form::Text(None),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Form::Binary,
+            DataType::Date32 => Form::Date,
+            DataType::Timestamp(unit, None) => Form::Timestamp(*unit),
+            DataType::List(item) => Form::List(Box::new(of_field(item, 1)?)),
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(fields) => {
+                    let [key, value] = fields.as_ref() else { return None };
+                    let key = of_field(key, 2).filter(Self::is_primitive)?;
+                    Form::Map(Box::new((key, of_field(value, 2)?)))
+                }
+                _ => return None,
+            },
+            DataType::Struct(fields) => {
+                Form::Struct(fields.iter().map(|field| of_field(field, 1)).collect::<Option<_>>()?)
+            }
+            _ => return None,
+        };
+        Some(Self::new(data_type.clone(), form))
+    }
+}
+
+impl FromStr for HiveColumns {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::parse("schema", text)
+    }
+}
+
+/// Reads Hive's DDL from left to right.
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn columns(&mut self) -> Result<Vec<(String, HiveType)>, String> {
+        let mut columns: Vec<(String, HiveType)> = Vec::new();
+        loop {
+            let name = self.name()?;
+            self.takes(":");
+            let hive_type = self.hive_type(1)?;
+            self.comment()?;
+            if columns.iter().any(|(column, _)| *column == name) {
+                return Err(format!("two columns are named {name:?}"));
+            }
+            columns.push((name, hive_type));
+            if self.is_at_end() {
+                return Ok(columns);
+            }
+            self.expect(",")?;
+        }
+    }
+
+    /// What is left, from the next character on that is no space.
+    fn rest(&mut self) -> &str {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        &self.text[self.at..]
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.rest().is_empty()
+    }
+
+    fn takes(&mut self, token: &str) -> bool {
+        let takes = self.rest().starts_with(token);
+        if takes {
+            self.at += token.len();
+        }
+        takes
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), String> {
+        match self.takes(token) {
+            true => Ok(()),
+            false => Err(self.expected(&format!("{token:?}"))),
+        }
+    }
+
+    fn expected(&mut self, what: &str) -> String {
+        let found: String = self.rest().chars().take(20).collect();
+        match found.is_empty() {
+            true => format!("expected {what} at its end"),
+            false => format!("expected {what} at {found:?}"),
+        }
+    }
+
+    fn word(&mut self) -> &str {
+        let rest = self.rest();
+        let len = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$'))).unwrap_or(rest.len());
+        let start = self.at;
+        self.at += len;
+        &self.text[start..self.at]
+    }
+
+    /// A name, in backticks if it holds more than letters, digits and `_`.
+    fn name(&mut self) -> Result<String, String> {
+        if !self.takes("`") {
+            let name = self.word().to_owned();
+            return if name.is_empty() { Err(self.expected("a name")) } else { Ok(name) };
+        }
+        let mut name = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(end) = rest.find('`') else { return Err(self.expected("a closing backtick")) };
+            name.push_str(&rest[..end]);
+            self.at += end + 1;
+            // A doubled one stands for itself.
+            if !self.text[self.at..].starts_with('`') {
+                return Ok(name);
+            }
+            name.push('`');
+            self.at += 1;
+        }
+    }
+
+    /// Passes over `COMMENT '...'`.
+    fn comment(&mut self) -> Result<(), String> {
+        let start = self.at;
+        if !self.word().eq_ignore_ascii_case("comment") {
+            self.at = start;
+            return Ok(());
+        }
+        self.expect("'")?;
+        match self.text[self.at..].find('\'') {
+            Some(end) => self.at += end + 1,
+            None => return Err(self.expected("a closing quote")),
+        }
+        Ok(())
+    }
+
+    /// The numbers in parentheses, if there are any.
+    fn numbers(&mut self) -> Result<Vec<usize>, String> {
+        let mut numbers = Vec::new();
+        if !self.takes("(") {
+            return Ok(numbers);
+        }
+        loop {
+            let start = self.at;
+            let number = self.word().parse();
+            numbers.push(number.map_err(|_| {
+                self.at = start;
+                self.expected("a number")
+            })?);
+            if self.takes(")") {
+                return Ok(numbers);
+            }
+            self.expect(",")?;
+        }
+    }
+
+    fn hive_type(&mut self, level: usize) -> Result<HiveType, String> {
+        if level > MAX_LEVELS {
+            return Err(format!("columns are nested deeper than the {MAX_LEVELS} separators that there are"));
+        }
+        self.rest();
+        let start = self.at;
+        let name = self.word().to_ascii_lowercase();
+        let integer = |data_type: DataType, min: i64, max: i64| HiveType::new(data_type, Form::Integer(min, max));
+        Ok(match name.as_str() {
+            "boolean" => HiveType::new(DataType::Boolean, Form::Boolean),
+            "tinyint" => integer(DataType::Int8, i8::MIN.into(), i8::MAX.into()),
+            "smallint" => integer(DataType::Int16, i16::MIN.into(), i16::MAX.into()),
+            "int" | "integer" => integer(DataType::Int32, i32::MIN.into(), i32::MAX.into()),
+            "bigint" => integer(DataType::Int64, i64::MIN, i64::MAX),
+            "float" | "real" => HiveType::new(DataType::Float32, Form::Float32),
+            "double" => {
+                let end = self.at;
+                if !self.word().eq_ignore_ascii_case("precision") {
+                    self.at = end;
+                }
+                HiveType::new(DataType::Float64, Form::Float64)
+            }
+            "string" => HiveType::string(),
+            "binary" => HiveType::new(DataType::Binary, Form::Binary),
+            "date" => HiveType::new(DataType::Date32, Form::Date),
+            "char" | "varchar" => match self.numbers()?[..] {
+                [count @ 1..=65535] => HiveType::text(count, name == "char"),
+                _ => return Err(format!("expected a length from 1 to 65535, as in {name}(20)")),
+            },
+            "decimal" | "dec" | "numeric" => match self.numbers()?[..] {
+                [] => HiveType::decimal(10, 0),
+                [precision @ 1..=38] => HiveType::decimal(precision as u8, 0),
+                [precision @ 1..=38, scale] if scale <= precision => HiveType::decimal(precision as u8, scale as i8),
+                _ => return Err("expected at most 38 digits, as in decimal(10,2)".to_owned()),
+            },
+            "timestamp" => match self.numbers()?[..] {
+                [0] => HiveType::timestamp(TimeUnit::Second),
+                [3] => HiveType::timestamp(TimeUnit::Millisecond),
+                [] | [6] => HiveType::timestamp(TimeUnit::Microsecond),
+                [9] => HiveType::timestamp(TimeUnit::Nanosecond),
+                _ => return Err("expected timestamp with (0), (3), (6), which is the default, or (9)".to_owned()),
+            },
+            "array" => {
+                self.expect("<")?;
+                let item = self.hive_type(level + 1)?;
+                self.expect(">")?;
+                HiveType::list(item)
+            }
+            "map" => {
+                self.expect("<")?;
+                self.rest();
+                let start = self.at;
+                let key = self.hive_type(level + 2)?;
+                if !key.is_primitive() {
+                    self.at = start;
+                    return Err(self.expected("a primitive type"));
+                }
+                self.expect(",")?;
+                let value = self.hive_type(level + 2)?;
+                self.expect(">")?;
+                HiveType::map(key, value)
+            }
+            "struct" => {
+                self.expect("<")?;
+                let mut fields = Vec::new();
+                loop {
+                    let name = self.name()?;
+                    self.takes(":");
+                    fields.push((name, self.hive_type(level + 1)?));
+                    self.comment()?;
+                    if !self.takes(",") {
+                        break;
+                    }
+                }
+                self.expect(">")?;
+                HiveType::structure(fields)
+            }
+            "uniontype" => {
+                self.expect("<")?;
+                let mut types = vec![self.hive_type(level + 1)?];
+                while self.takes(",") {
+                    types.push(self.hive_type(level + 1)?);
+                }
+                self.expect(">")?;
+                if types.len() > 127 {
+                    return Err("expected at most 127 types in a uniontype".to_owned());
+                }
+                HiveType::union(types)
+            }
+            _ => {
+                self.at = start;
+                return Err(self.expected("a type"));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! [`JsonFormat`]: what JSON is to [`FileReader`].
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use async_trait::async_trait;
+use bytes::Buf;
+use datafusion_common::Result;
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_session::Session;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::FileNames;
+
+use super::infer::Members;
+use super::options::JsonOptions;
+use super::parse::Parser;
+use super::source::JsonOpener;
+use crate::csv::Types;
+use crate::detect::InputFormat;
+use crate::error::Error;
+use crate::names::ColumnNames;
+use crate::text;
+use tfr_files::scan::{FileReader, Scan};
+
+/// How many objects of each file are looked at if the columns are declared.
+const DECLARED_ROWS: usize = 100;
+
+/// JSON files.
+#[derive(Debug)]
+pub(crate) struct JsonFormat {
+    options: Arc<JsonOptions>,
+    names: FileNames,
+    columns: ColumnNames,
+    declared: bool,
+}
+
+/// What the first objects of a file show.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// Their keys.
+    pub(super) members: Members,
+    /// Each of them has a line of its own.
+    pub(super) has_row_a_line: bool,
+}
+
+impl JsonFormat {
+    /// Files written in this way, named in messages as `names` says, whose keys the table calls as `columns` says.
+    pub(super) fn new(options: JsonOptions, names: FileNames, columns: ColumnNames) -> Self {
+        Self { options: Arc::new(options), names, columns, declared: false }
+    }
+
+    /// Whether the user declared the columns. If so, values are cast to their types and other keys are passed over; if
+    /// not, values must be as the inference takes them, and no key may come that it has not seen.
+    pub(super) fn with_declared(mut self, declared: bool) -> Self {
+        self.declared = declared;
+        self
+    }
+
+    /// Looks at the first objects of every file.
+    pub(super) async fn look(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<Vec<Look>, Error> {
+        // Collected first: a closure over references is not general enough for the compiler inside a stream.
+        let looks: Vec<_> = files.iter().map(|file| self.look_at(store, file)).collect();
+        let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+        futures::stream::iter(looks).buffered(concurrency).try_collect().await
+    }
+
+    async fn look_at(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Look, Error> {
+        let name: Arc<str> = self.names.name(&file.location).into();
+        let options = &self.options;
+        let bytes = text::bytes(store, file, &name, 0..file.size).await?;
+        let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
+        let mut parser = Parser::new(name, None, None);
+        let mut members = Members::default();
+        // Where types are declared, a few show how keys are written.
+        let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
+        let mut observe = |parser: &mut Parser, wanted: &mut usize| {
+            for object in &parser.tape().rows {
+                members.observe(parser.tape(), *object);
+            }
+            *wanted -= parser.tape().rows.len();
+            parser.clear();
+        };
+        while wanted > 0 {
+            let Some(mut piece) = text.try_next().await? else {
+                parser.finish()?;
+                observe(&mut parser, &mut wanted);
+                break;
+            };
+            while wanted > 0 && !piece.is_empty() {
+                let rows = wanted.min(1024);
+                piece.advance(parser.read(&piece, rows)?);
+                if parser.is_full(rows) {
+                    observe(&mut parser, &mut wanted);
+                }
+            }
+        }
+        let members = members.renamed(|name| self.columns.in_table(name));
+        Ok(Look { members, has_row_a_line: parser.has_row_a_line() })
+    }
+
+    /// The columns for what all files show together.
+    pub(super) fn columns(&self, looks: Vec<Look>) -> SchemaRef {
+        let mut members = Members::default();
+        for look in looks {
+            members.merge(look.members);
+        }
+        Arc::new(Schema::new(members.fields(self.options.types == Types::String)))
+    }
+
+    /// The same with its objects known to span lines, or not to.
+    pub(super) fn with_newlines_in_values(mut self, newlines_in_values: bool) -> Self {
+        let options = JsonOptions { newlines_in_values: Some(newlines_in_values), ..self.options.as_ref().clone() };
+        self.options = Arc::new(options);
+        self
+    }
+}
+
+#[async_trait]
+impl FileReader for JsonFormat {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    /// Only where a line end always ends an object. A compressed file is then read whole with its first part.
+    fn can_split(&self) -> bool {
+        self.options.newlines_in_values == Some(false)
+    }
+
+    /// Types that hold the first objects of all files together; a key that is null throughout is text.
+    async fn schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        Ok(self.columns(self.look(session, store, files).await?))
+    }
+
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let (options, names) = (Arc::clone(&self.options), self.names.clone());
+        Ok(Arc::new(JsonOpener::try_new(store, options, names, &self.columns, self.declared, scan)?))
+    }
+}

@@ -1,0 +1,88 @@
+//! JSON: objects, one a line, or behind each other in any layout, or as the elements of one array.
+//!
+//! Our own reader, because the engine's reader cuts fractions off
+//! where inference saw integers, takes numbers that are out of range for others, drops keys that inference did not
+//! see, and tells of no line.
+//!
+//! `NaN`, `Infinity` and `-Infinity`, which are no JSON, are numbers, as Python's `json` writes them.
+//!
+//! A key that is absent is null. Of a key that an object has twice, the last value counts. Values of several types are
+//! text, those that are no strings as their JSON; so are numbers beyond 64 bits and objects that never have a key.
+
+mod decode;
+mod format;
+mod infer;
+mod keys;
+mod number;
+mod options;
+mod parse;
+mod plain;
+mod source;
+mod tape;
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use datafusion_common::Result;
+use datafusion_session::Session;
+use tfr_files::{DirectoryTable, Listing};
+
+use format::JsonFormat;
+pub use options::JsonOptions;
+
+use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
+use tfr_files::scan::ReaderFormat;
+
+/// The files of a listing as a table with the columns declared, or those that their first objects have.
+pub(crate) async fn open(
+    session: &dyn Session,
+    listing: Listing,
+    options: &JsonOptions,
+    columns: ColumnNames,
+    declared: Option<SchemaRef>,
+) -> Result<DirectoryTable> {
+    let mut format =
+        JsonFormat::new(options.clone(), listing.names().clone(), columns).with_declared(declared.is_some());
+    let looks = format.look(session, listing.store(), listing.files()).await?;
+    let path = listing.partitions().fields();
+    for (look, file) in looks.iter().zip(listing.file_names()) {
+        if let Some(field) = path.iter().find(|field| look.members.names().any(|name| name == field.name())) {
+            let column = field.name().clone();
+            return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
+        }
+    }
+    let names: Vec<Vec<&str>> = looks.iter().map(|look| look.members.names().collect()).collect();
+    let file_name = |index: usize| listing.names().name(&listing.files()[index].location);
+    tfr_files::warn_of_names_by_case(&names, file_name);
+    if options.newlines_in_values.is_none() {
+        let spans_lines = looks.iter().any(|look| !look.has_row_a_line);
+        format = format.with_newlines_in_values(spans_lines);
+    }
+    let found = format.columns(looks);
+    let schema = match declared {
+        Some(declared) => {
+            check_case(&declared, &found, &listing)?;
+            declared
+        }
+        None => found,
+    };
+    Ok(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema))
+}
+
+/// Refuses a declared column that would be null throughout because the key is written in another case.
+fn check_case(declared: &SchemaRef, found: &SchemaRef, listing: &Listing) -> Result<(), Error> {
+    let partitions = listing.partitions().fields();
+    for field in declared.fields() {
+        let column = field.name();
+        let in_path = partitions.iter().any(|partition| partition.name() == column);
+        if in_path || found.column_with_name(column).is_some() {
+            continue;
+        }
+        if let Some(other) = found.fields().iter().find(|other| other.name().eq_ignore_ascii_case(column)) {
+            let file = listing.file_names().next().unwrap_or_default();
+            return Err(ErrorKind::KeyCase { file, column: column.clone(), key: other.name().clone() }.into());
+        }
+    }
+    Ok(())
+}

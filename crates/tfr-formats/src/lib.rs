@@ -1,0 +1,57 @@
+//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet, ORC, Avro, Arrow IPC, CSV, JSON, Hive text,
+//! libsvm and TFRecord from a file, a directory, a pattern or a list of these.
+//!
+//! | you have | use |
+//! |---|---|
+//! | `--table events=data/*.csv,delimiter=;` | [`TableSpec`] and [`open_table`] |
+//! | `SELECT ... FROM 'data/*.parquet'` | [`paths_as_tables`] |
+//! | `CREATE EXTERNAL TABLE ... STORED AS CSV` | [`table_factory`] |
+//! | right answers from the engine, fields of null structs among them | `tfr_engine::exact`, on the builder of the session |
+//!
+//! The format is told from the content ([`detect`]), not from the name. All of them end in a
+//! [`DirectoryTable`](tfr_files::DirectoryTable), which lists, merges schemas, plans scans and
+//! names the file in every error.
+//!
+//! ```
+//! use tfr_formats::{InputFormat, TableSpec};
+//!
+//! let spec: TableSpec = r#"trips="data/a,b.csv",delimiter=;,null=NA,types=string"#.parse()?;
+//! assert_eq!(spec.name, "trips");
+//! assert_eq!(spec.locations[0].to_string(), "data/a,b.csv");
+//! assert_eq!(spec.options.csv.delimiter, Some(b';'));
+//! # Ok::<(), tfr_formats::Error>(())
+//! ```
+
+mod arrow;
+mod avro;
+mod calendar;
+pub mod csv;
+pub mod detect;
+mod error;
+mod field_access;
+mod foreign;
+mod forward;
+pub mod hive_text;
+pub mod json;
+pub mod libsvm;
+mod names;
+mod nulls;
+mod open;
+mod options;
+pub mod orc;
+pub mod parquet;
+mod paths;
+mod spec;
+pub mod text;
+mod used;
+
+pub use calendar::{CalendarOption, WriterZone};
+pub use detect::InputFormat;
+pub use error::{Error, ErrorKind, Result};
+pub use names::NameMatching;
+pub use open::{STORED_AS, open_locations, open_table, table_factory};
+pub use options::InputOptions;
+pub use parquet::PageTooLong;
+pub use paths::{CurrentSession, paths_as_tables};
+pub use spec::TableSpec;
+pub use used::UsedColumns;

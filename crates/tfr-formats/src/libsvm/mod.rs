@@ -1,0 +1,86 @@
+//! libsvm and svmlight: a label, perhaps a query, and pairs of index and value a line, `1 qid:3 2:0.5 17:1 # comment`.
+//!
+//! | column | type | |
+//! |---|---|---|
+//! | `label` | float64, or int64 if declared as `BIGINT` | or, with `multilabel=true`, `labels`: a list of them, `1,3` or none at all |
+//! | `qid` | int64 | where the first lines have one, or with `qid=true`; null in lines without |
+//! | `indices` | list of int64 | as written; with `index_base=1` one less, so that the first feature is 0 |
+//! | `values` | list of float64 | the nearest to what is written |
+//!
+//! A whole number beyond the digits of a float64 is refused as a value, and as a label unless that is declared as `BIGINT`.
+//! A file whose name does not tell is taken for libsvm if all lines in its first 4 KiB are such lines, each with its indices in
+//! ascending order.
+//!
+//! Indices may stand in any order and twice: nothing is sorted or summed. With `features=N` one column, `features`, a
+//! list of N values with zeros where the line has none, stands for the last two, and an index that stands twice is an
+//! error. Comments and lines that hold nothing else are passed over.
+
+mod format;
+mod line;
+mod options;
+mod rows;
+
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use datafusion_datasource::file_format::FileFormat;
+use tfr_files::FileNames;
+
+use self::line::Example;
+use crate::error::{ErrorKind, Result};
+use crate::text::rows::LineFiles;
+use tfr_files::scan::ReaderFormat;
+
+pub use options::{IndexBase, LibSvmOptions};
+
+/// Whether a text that begins so, and with `is_whole` ends there, is libsvm: every line is an example or none at all, each example has
+/// a label and its indices in ascending order, and some have indices.
+pub(crate) fn begins_so(head: &[u8], is_whole: bool) -> bool {
+    let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').collect();
+    // What is cut off at the end of the text tells nothing.
+    if !is_whole
+        && let Some(last) = lines.pop()
+        && lines.is_empty()
+    {
+        let end = last.iter().rposition(u8::is_ascii_whitespace).unwrap_or_default();
+        lines.push(&last[..end]);
+    }
+    // Labels may be integers that no float64 is.
+    [false, true].into_iter().any(|whole_labels| are_examples(&lines, whole_labels))
+}
+
+fn are_examples(lines: &[&[u8]], whole_labels: bool) -> bool {
+    let options = LibSvmOptions { multilabel: true, ..LibSvmOptions::default() };
+    let mut example = Example::new(whole_labels);
+    let mut pairs = 0;
+    for line in lines {
+        match example.read(line, &options) {
+            Ok(true) => {
+                let is_ascending = example.indices.is_sorted_by(|left, right| left < right);
+                if !is_ascending || example.labels.len() + example.integers.len() == 0 {
+                    return false;
+                }
+                pairs += example.indices.len();
+            }
+            Ok(false) => {}
+            Err(_) => return false,
+        }
+    }
+    pairs > 0
+}
+
+/// The format, for files that are named in messages as `names` says; with the columns that the user `declared`.
+///
+/// # Errors
+/// It is not known which the first feature is.
+pub(crate) fn format(
+    options: LibSvmOptions,
+    names: FileNames,
+    declared: Option<&Schema>,
+) -> Result<Arc<dyn FileFormat>> {
+    if let (Some(count), IndexBase::AsWritten) = (options.features, options.index_base) {
+        let expected = "index_base=0 or index_base=1 beside it".to_owned();
+        return Err(ErrorKind::OptionValue { key: "features".to_owned(), value: count.to_string(), expected }.into());
+    }
+    Ok(Arc::new(ReaderFormat::new(LineFiles::new(format::LibSvm::new(options, declared), names))))
+}

@@ -1,0 +1,137 @@
+//! [`ColumnNames`]: how the columns of files that have names are matched with those of the table.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use tfr_files::ExactAdapterFactory;
+
+/// Whether the case of names matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NameMatching {
+    /// It does.
+    #[default]
+    Exact,
+    /// It does not, as in Hive: a table has names in lower case, or as they were declared. Fields of structs keep theirs.
+    Insensitive,
+}
+
+/// The names of a table's columns, given those in a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ColumnNames {
+    matching: NameMatching,
+    /// The declared columns that stand in the files, in their order.
+    declared: Option<Arc<[String]>>,
+}
+
+impl ColumnNames {
+    /// Names that match those in `declared`, but for the columns in the path.
+    pub(crate) fn new(matching: NameMatching, declared: Option<&SchemaRef>, path: &[FieldRef]) -> Self {
+        let in_path = |name: &str| path.iter().any(|field| field.name() == name);
+        let declared = declared.map(|schema| {
+            let names = schema.fields().iter().map(|field| field.name());
+            names.filter(|name| !in_path(name)).cloned().collect()
+        });
+        Self { matching, declared }
+    }
+
+    /// Whether the table calls every column as its files do.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.matching == NameMatching::Exact
+    }
+
+    pub(crate) fn declared(&self) -> Option<&[String]> {
+        self.declared.as_deref()
+    }
+
+    /// What the table calls a column that a file calls `name`.
+    pub(crate) fn in_table(&self, name: &str) -> String {
+        match self.matching {
+            NameMatching::Exact => name.to_owned(),
+            NameMatching::Insensitive => {
+                let folded = name.to_lowercase();
+                let declared = self.declared().into_iter().flatten().find(|declared| declared.to_lowercase() == folded);
+                declared.cloned().unwrap_or(folded)
+            }
+        }
+    }
+
+    /// The schema of a file with the names of the table, or a name that two of its columns would have.
+    pub(crate) fn schema(&self, schema: &SchemaRef) -> Result<SchemaRef, String> {
+        if self.matching == NameMatching::Exact {
+            return Ok(Arc::clone(schema));
+        }
+        let names = self.all_in_table(schema.fields().iter().map(|field| field.name().as_str()))?;
+        let fields = schema.fields().iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name));
+        let fields: Vec<_> = fields.collect();
+        Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    }
+
+    /// The names of the table for all columns of a file, or one that two of them would have.
+    pub(crate) fn all_in_table<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, String> {
+        let mut known = HashSet::new();
+        let names = names.into_iter().map(|name| {
+            let name = self.in_table(name);
+            if known.insert(name.clone()) { Ok(name) } else { Err(name) }
+        });
+        names.collect()
+    }
+
+    /// Makes a scan of the engine find the columns in a file and convert them to the types of the table.
+    pub(crate) fn adapter(&self) -> Arc<dyn PhysicalExprAdapterFactory> {
+        match self.matching {
+            NameMatching::Exact => Arc::new(ExactAdapterFactory),
+            NameMatching::Insensitive => Arc::new(RenamingFactory(self.clone())),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RenamingFactory(ColumnNames);
+
+impl PhysicalExprAdapterFactory for RenamingFactory {
+    fn create(
+        &self,
+        logical_file_schema: SchemaRef,
+        physical_file_schema: SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExprAdapter>> {
+        let in_file: HashMap<String, String> = physical_file_schema
+            .fields()
+            .iter()
+            .map(|field| (self.0.in_table(field.name()), field.name().clone()))
+            .collect();
+        let fields = logical_file_schema.fields().iter().map(|field| match in_file.get(field.name()) {
+            Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+            None => Arc::clone(field),
+        });
+        let renamed = Schema::new_with_metadata(fields.collect::<Vec<_>>(), logical_file_schema.metadata().clone());
+        let inner = ExactAdapterFactory.create(Arc::new(renamed), physical_file_schema)?;
+        Ok(Arc::new(Renaming { in_file, inner }))
+    }
+}
+
+/// Gives columns the names that they have in one file.
+#[derive(Debug)]
+struct Renaming {
+    in_file: HashMap<String, String>,
+    inner: Arc<dyn PhysicalExprAdapter>,
+}
+
+impl PhysicalExprAdapter for Renaming {
+    fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let renamed = expr.transform(|expr| {
+            let column = expr.downcast_ref::<Column>();
+            let renamed = column.and_then(|column| Some(Column::new(self.in_file.get(column.name())?, column.index())));
+            Ok(match renamed {
+                Some(renamed) => Transformed::yes(Arc::new(renamed) as Arc<dyn PhysicalExpr>),
+                None => Transformed::no(expr),
+            })
+        });
+        self.inner.rewrite(renamed.data()?)
+    }
+}

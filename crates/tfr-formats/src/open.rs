@@ -1,0 +1,380 @@
+//! From what the user wrote to a table.
+
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_catalog::{TableProvider, TableProviderFactory};
+use datafusion_common::{DataFusionError, plan_err};
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_expr::CreateExternalTable;
+use datafusion_session::Session;
+use datafusion_tfrecord::{ReadOptions, read};
+use futures::{StreamExt, TryStreamExt};
+use tfr_files::Findings;
+use tfr_files::memory::ReadBounds;
+use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
+
+use crate::csv::CsvFormat;
+use crate::detect::{InputFormat, by_name, detect, text_of};
+use crate::error::{ErrorKind, Result};
+use crate::names::ColumnNames;
+use crate::options::InputOptions;
+use crate::parquet;
+use crate::spec::TableSpec;
+use crate::text::Encoding;
+use crate::{arrow, avro, hive_text, json, libsvm, orc};
+use tfr_files::scan::{FileReader, ReaderFormat};
+
+/// Opens the table that `spec` describes.
+///
+/// # Errors
+/// A location is missing, empty or of a format that is not read; an option is for another format; files disagree.
+pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let table = open_locations(session, &spec.locations, &spec.options, None).await?;
+    check_partitions(&spec.options, &table)?;
+    Ok(table)
+}
+
+/// Opens the files at `locations` as one table, with the given columns or those that the files hold.
+///
+/// The format is that of the first file; every reader of a binary format refuses files that are something else. Texts must
+/// be of one sort by their names or, where these have no ending that tells, by how they begin: 4 KiB, unpacked, of up to
+/// 32 of the files, the first, the last and others evenly between them.
+///
+/// # Errors
+/// As [`open_table`].
+pub async fn open_locations(
+    session: &dyn Session,
+    locations: &[LocationText],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let parsed = locations.iter().map(|text| Location::parse(text.with_secrets()));
+    let locations = parsed.collect::<Result<Vec<_>, _>>()?;
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
+    let listing = Listing::list_with(session, &locations, owned).await;
+    let listing = match listing {
+        // A set of shards without rows.
+        Err(error) if matches!(error.kind(), tfr_files::ErrorKind::Empty { .. }) => {
+            if read::is_set(session, &locations).await? {
+                return open_records(session, &locations, options, schema).await;
+            }
+            let declared =
+                schema.or_else(|| options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema())));
+            return match (declared, error.kind()) {
+                (Some(declared), tfr_files::ErrorKind::Empty { skipped, .. }) if skipped.is_without_rows() => {
+                    without_rows(session, &locations, options, &declared)
+                }
+                _ => Err(error.into()),
+            };
+        }
+        listing => listing?,
+    };
+    warn_of_owners(&listing);
+    let declared = schema.iter().chain(&options.partitions);
+    let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
+    let names = listing.names().clone();
+    let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
+    let found = format_of(session, &listing, options).await?;
+    let findings = Findings::of(session.config());
+    if schema.is_some() && options.types.is_some() {
+        return plan_err!("the columns are declared twice: by the statement and by its option types");
+    }
+    let format = match found {
+        InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
+        InputFormat::Csv => {
+            let format = CsvFormat::new(options.csv.clone(), names, columns)
+                .within(ReadBounds::of(session))
+                .with_declared(schema.is_some());
+            let schema = match schema {
+                Some(schema) => schema,
+                None => infer_csv(session, &listing, &format).await?,
+            };
+            return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
+        }
+        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
+        InputFormat::Parquet => parquet::format(session, &listing, options, columns, schema.clone()).await?,
+        InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
+        InputFormat::Arrow => arrow::format(names, columns),
+        InputFormat::Orc => orc::format(names, options, columns, findings),
+        InputFormat::HiveText => {
+            let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
+            if let Some(declared) = &declared {
+                if schema.is_some() {
+                    return plan_err!("the columns are declared twice: by the statement and by its option schema");
+                }
+                // Its cells would be taken for those of the next column.
+                let mut path = listing.partitions().fields().iter();
+                if let Some(field) = path.find(|field| declared.column_with_name(field.name()).is_some()) {
+                    let (file, column) = (listing.file_names().next().unwrap_or_default(), field.name().clone());
+                    return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
+                }
+            }
+            let format = hive_text::format(options.hive_text.clone(), names);
+            return open_hive_text(session, listing, format, schema.or(declared)).await;
+        }
+        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
+    };
+    let table = match schema {
+        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
+        None => {
+            let rule: tfr_files::LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
+            DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
+        }
+    };
+    Ok(Arc::new(table))
+}
+
+/// Opens TFRecord files that were listed before, so that tables which own them are known.
+async fn open_records(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let partition_types = options.partitions.clone();
+    let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
+    read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
+}
+
+/// A table with declared columns, all of whose files are empty.
+fn without_rows(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    declared: &Schema,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let listing = Listing::empty(session, locations, options.partitions.as_deref())?;
+    log::warn!("{}: all files are empty (0 bytes), so the table has no rows", listing.locations().join(", "));
+    // Nothing is ever read by it.
+    let format = CsvFormat::new(options.csv.clone(), listing.names().clone(), ColumnNames::default());
+    Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), declared)))
+}
+
+/// Warns once of files that are read although they belong to tables.
+fn warn_of_owners(listing: &Listing) {
+    let Some((first, others)) = listing.owners().split_first() else { return };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and those of another one".to_owned(),
+        count => format!(", and those of {count} others"),
+    };
+    log::warn!(
+        "{}: reading the files of {} as they are{others}: deleted, replaced and uncommitted rows may be among them",
+        first.directory,
+        first.format.table()
+    );
+}
+
+/// Columns are cells by their position; only those that were not declared are looked for in the files.
+async fn open_hive_text(
+    session: &dyn Session,
+    listing: Listing,
+    format: Arc<dyn FileFormat>,
+    declared: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    if let Some(declared) = declared {
+        return Ok(Arc::new(DirectoryTable::with_schema(listing, format, &declared)));
+    }
+    let file = listing.file_names().next().unwrap_or_default();
+    let table = DirectoryTable::try_new(session, listing, format).await?;
+    match table.schema().fields().len() == table.listing().partitions().fields().len() {
+        true => Err(crate::Error::from(ErrorKind::NoColumns { file }).into()),
+        false => Ok(Arc::new(table)),
+    }
+}
+
+/// The columns of all files together: a column of integers here and of fractions there holds fractions.
+async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat) -> Result<SchemaRef, DataFusionError> {
+    let schema = format.schema(session, listing.store(), listing.files()).await?;
+    let in_path = |schema: &SchemaRef| {
+        let path = listing.partitions().fields().iter();
+        path.map(|field| field.name()).find(|name| schema.column_with_name(name).is_some()).cloned()
+    };
+    if in_path(&schema).is_none() {
+        return Ok(schema);
+    }
+    for (meta, file) in listing.files().iter().zip(listing.file_names()) {
+        let of_file = format.schema(session, listing.store(), std::slice::from_ref(meta)).await?;
+        if let Some(column) = in_path(&of_file) {
+            return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
+        }
+    }
+    Ok(schema)
+}
+
+/// How many files without a telling name are looked at for the sort of text that they are.
+const TEXTS_LOOKED_AT: usize = 32;
+
+/// The format of the first file stands for all; the readers refuse a file that is something else.
+///
+/// The readers of texts take one another's files for rows. So texts must be of one sort unless the format was asked for:
+/// by their names, where these tell, else by the first 4 KiB (unpacked, if the file is compressed) of up to 32 files,
+/// evenly spaced. Where options say what looks otherwise, only names are looked at.
+async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOptions) -> Result<InputFormat> {
+    let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
+        return Ok(options.format.unwrap_or(InputFormat::Csv));
+    };
+    let found =
+        match detect(listing.store(), file, &name, options.format, options.csv.encoding == Encoding::Utf8).await? {
+            // What only looks so was to be read in another way.
+            InputFormat::LibSvm if by_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
+                InputFormat::Csv
+            }
+            found => found,
+        };
+    let format = match options.format {
+        // Of a name that tells, no option says otherwise.
+        None if found.is_text() && by_name(&name).is_none() => options.text_format(found),
+        _ => found,
+    };
+    if format.is_text()
+        && options.format.is_none()
+        && let Some((file, found)) = other_text(session, listing, format, format == found).await?
+    {
+        let (by_name, found, format) = (by_name(&file).is_some(), found.name(), format.name());
+        return Err(ErrorKind::SeveralFormats { file, found, by_name, first: name, format }.into());
+    }
+    match options.foreign_to(format) {
+        Some((key, formats)) => {
+            let (key, formats, found) = (key.to_owned(), formats.to_vec(), format.name());
+            Err(ErrorKind::OptionForOtherFormat { file: name, key, formats, found }.into())
+        }
+        None => Ok(format),
+    }
+}
+
+/// A file that is another sort of text than `format`, by its name or, if contents are `telling`, by how it begins.
+async fn other_text(
+    session: &dyn Session,
+    listing: &Listing,
+    format: InputFormat,
+    telling: bool,
+) -> Result<Option<(String, InputFormat)>> {
+    use InputFormat::{Csv, HiveText, Json, LibSvm};
+    let files = || listing.files().iter().zip(listing.file_names());
+    let named = files().filter_map(|(_, name)| Some((by_name(&name)?, name)));
+    if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
+        return Ok(Some((name, found)));
+    }
+    let unnamed = &files().filter(|(_, name)| telling && by_name(name).is_none()).collect::<Vec<_>>();
+    let count = unnamed.len().min(TEXTS_LOOKED_AT);
+    // The first and the last one are among them.
+    let spaced = (0..count).map(|look| look * (unnamed.len() - 1) / (count - 1).max(1));
+    let look = |index: usize| async move {
+        let (meta, name) = &unnamed[index];
+        Ok::<_, crate::Error>(text_of(listing.store(), meta, name).await?.map(|found| (name, found)))
+    };
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let looks: Vec<_> = spaced.map(look).collect();
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    let found: Vec<_> = futures::stream::iter(looks).buffered(concurrency).try_collect().await?;
+    // A line of Hive text may have one cell, and libsvm looks like any text.
+    let is_other = |found: InputFormat| match found {
+        Json => format != Json,
+        HiveText => matches!(format, Csv | Json),
+        Csv | LibSvm => format == Json,
+        _ => false,
+    };
+    let other = found.into_iter().flatten().find(|(_, found)| is_other(*found));
+    Ok(other.map(|(name, found)| (name.clone(), found)))
+}
+
+/// The names that [`table_factory`] goes by in `STORED AS`, as a session's table factories know them.
+pub const STORED_AS: &[&str] =
+    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM"];
+
+/// The factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
+///
+/// Register it in the session's table factories under each of [`STORED_AS`].
+pub fn table_factory() -> Arc<dyn TableProviderFactory> {
+    Arc::new(InputTableFactory)
+}
+
+#[derive(Debug)]
+struct InputTableFactory;
+
+#[async_trait]
+impl TableProviderFactory for InputTableFactory {
+    async fn create(
+        &self,
+        session: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        if command.unbounded {
+            return plan_err!("CREATE UNBOUNDED EXTERNAL TABLE {}: streams are not supported", command.name);
+        }
+        if !command.order_exprs.is_empty() {
+            return plan_err!("CREATE EXTERNAL TABLE {}: WITH ORDER is not supported", command.name);
+        }
+        let mut options = InputOptions::default();
+        options.set("format", &command.file_type)?;
+        // The engine hands `OPTIONS (delimiter ';')` on as `format.delimiter`. Sorted, so that errors do not vary.
+        let mut given: Vec<_> = command.options.iter().collect();
+        given.sort();
+        for (key, value) in given {
+            let key = key.to_ascii_lowercase();
+            let key = ["format.", "tfrecord."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
+            options.set(key, value)?;
+        }
+        let declared = command.schema.inner();
+        let partition_columns = || command.table_partition_cols.iter().map(|column| PartitionColumn(column));
+        let is_partition = |field: &&FieldRef| partition_columns().any(|column| column.is(field.name()));
+        let (partitions, columns): (Vec<_>, Vec<_>) = declared.fields().iter().partition(is_partition);
+        if !partitions.is_empty() {
+            if options.partitions.is_some() {
+                return plan_err!(
+                    "CREATE EXTERNAL TABLE {}: the columns of the path are declared twice: by PARTITIONED BY and by the \
+                     option partitions",
+                    command.name
+                );
+            }
+            options.partitions = Some(Arc::new(Schema::new(partitions.into_iter().cloned().collect::<Fields>())));
+        }
+        // Where nothing but columns of the path is declared, the others are those of the files.
+        let schema = (!columns.is_empty()).then(|| Arc::clone(declared));
+        let locations: Vec<_> = command.locations.iter().map(|text| text.as_str().into()).collect();
+        let table = open_locations(session, &locations, &options, schema).await?;
+        let found = table.listing().partitions().fields();
+        let is_found = partition_columns().zip(found).all(|(column, field)| column.is(field.name()));
+        let count = command.table_partition_cols.len();
+        if count > 0 && !(is_found && count == found.len()) {
+            let names: Vec<_> = found.iter().map(|field| field.name().as_str()).collect();
+            return plan_err!(
+                "CREATE EXTERNAL TABLE {}: PARTITIONED BY ({}), but the directories are ({})",
+                command.name,
+                command.table_partition_cols.join(", "),
+                names.join(", ")
+            );
+        }
+        check_partitions(&options, &table)?;
+        Ok(table)
+    }
+}
+
+/// A name in `PARTITIONED BY`, as it was written: the engine takes quotes off names of columns, but not off these.
+struct PartitionColumn<'a>(&'a str);
+
+impl PartitionColumn<'_> {
+    fn is(&self, name: &str) -> bool {
+        match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\"") == name,
+            None => self.0 == name || self.0.to_lowercase() == name,
+        }
+    }
+}
+
+/// Columns of the path whose types are declared must be there.
+fn check_partitions(options: &InputOptions, table: &DirectoryTable) -> Result<()> {
+    let found = table.listing().partitions().fields();
+    let is_absent = |field: &&FieldRef| !found.iter().any(|found| found.name() == field.name());
+    let declared = options.partitions.iter().flat_map(|schema| schema.fields());
+    match declared.clone().find(is_absent) {
+        Some(field) => {
+            let found = found.iter().map(|field| field.name().clone()).collect();
+            Err(ErrorKind::NotInPath { column: field.name().clone(), found }.into())
+        }
+        None => Ok(()),
+    }
+}

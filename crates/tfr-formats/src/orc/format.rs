@@ -1,0 +1,77 @@
+//! [`OrcFormat`]: what ORC is to [`FileReader`].
+
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion_common::Result;
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_session::Session;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::unreadable_field;
+
+use super::source::OrcOpener;
+use super::tails::Tails;
+use tfr_files::scan::{FileReader, Scan};
+
+/// The ORC format, over files whose tails are fetched once.
+#[derive(Debug)]
+pub(super) struct OrcFormat {
+    tails: Arc<Tails>,
+}
+
+impl OrcFormat {
+    pub(super) fn new(tails: Tails) -> Self {
+        Self { tails: Arc::new(tails) }
+    }
+}
+
+#[async_trait]
+impl FileReader for OrcFormat {
+    fn name(&self) -> &'static str {
+        "orc"
+    }
+
+    fn skips_by_filter(&self) -> bool {
+        true
+    }
+
+    /// A part has the stripes that begin in it.
+    fn can_split(&self) -> bool {
+        true
+    }
+
+    /// The columns of all files together, as they are in the first that has them.
+    async fn schema(
+        &self,
+        _session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let mut fields: Vec<Field> = Vec::new();
+        for file in files {
+            let tail = self.tails.get(store, file).await?;
+            for (name, column) in self.tails.column_names(&tail).into_iter().zip(&tail.columns) {
+                if !fields.iter().any(|field| *field.name() == name) {
+                    fields.push(match &column.unreadable {
+                        Some(reason) => unreadable_field(name, &self.tails.name(file), reason),
+                        None => Field::new(name, column.data_type.clone(), true),
+                    });
+                }
+            }
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    async fn rows(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Option<u64>> {
+        Ok(Some(self.tails.get(store, file).await?.rows))
+    }
+
+    fn planned(&self, files: &[&ObjectMeta], columns: &Schema) {
+        self.tails.note_doubts(files, |column| columns.column_with_name(column).is_some());
+    }
+
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        Ok(Arc::new(OrcOpener::try_new(store, Arc::clone(&self.tails), scan)?))
+    }
+}

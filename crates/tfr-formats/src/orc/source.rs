@@ -1,0 +1,247 @@
+//! [`OrcOpener`]: reads one ORC file of a scan, or a part of one.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{ArrowError, SchemaRef};
+use datafusion_common::{DataFusionError, Result};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::metrics::Count;
+use futures::{FutureExt, StreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::convert;
+
+use super::bounds::StripeBounds;
+use super::clock::Clock;
+use super::stripe::{Place, Stripe};
+use super::tail::Tail;
+use super::tails::Tails;
+use super::types::{Column, Failure, finished};
+use crate::calendar::{count, rebased};
+use crate::error::{Error, ErrorKind};
+use tfr_files::scan::Scan;
+
+/// Opens one file or a part of one: the stripes that begin in it.
+#[derive(Clone)]
+pub(super) struct OrcOpener {
+    store: Arc<dyn ObjectStore>,
+    tails: Arc<Tails>,
+    /// The columns of the batches.
+    wanted: SchemaRef,
+    batch_size: usize,
+    /// The columns of the table, and a filter over them.
+    table: SchemaRef,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    is_remote: bool,
+    bytes_scanned: Count,
+    stripes_skipped: Count,
+}
+
+impl OrcOpener {
+    /// For files whose tails are those of `tails`.
+    pub(super) fn try_new(store: Arc<dyn ObjectStore>, tails: Arc<Tails>, scan: &Scan<'_>) -> Result<Self> {
+        Ok(Self {
+            store,
+            tails,
+            wanted: scan.schema()?,
+            batch_size: scan.batch_size,
+            table: Arc::clone(scan.table.table_schema()),
+            filter: scan.filter.cloned(),
+            is_remote: scan.is_remote,
+            bytes_scanned: scan.bytes_scanned(),
+            stripes_skipped: scan.counter("stripes_skipped"),
+        })
+    }
+}
+
+impl FileOpener for OrcOpener {
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let opener = self.clone();
+        Ok(async move {
+            let tail = opener.tails.get(&opener.store, &file.object_meta).await?;
+            let range =
+                file.range.as_ref().map_or(0..file.object_meta.size, |range| range.start as u64..range.end as u64);
+            let names = opener.tails.column_names(&tail);
+            let may_pass = opener
+                .filter
+                .as_ref()
+                .and_then(|filter| Some(StripeBounds::of(&tail, &names, &opener.table)?.may_pass(filter)));
+            let mut stripes = VecDeque::new();
+            let mut row = 0_u64;
+            for (index, stripe) in tail.stripes.iter().enumerate() {
+                if range.contains(&stripe.offset) {
+                    match may_pass.as_ref().is_none_or(|may_pass| may_pass[index]) {
+                        true => stripes.push_back((index, row)),
+                        false => opener.stripes_skipped.add(1),
+                    }
+                }
+                row += stripe.number_of_rows;
+            }
+            let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
+            let found: Vec<_> = opener.wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
+            let read: BTreeSet<_> = found.iter().copied().flatten().collect();
+            let read: Vec<_> = read.into_iter().collect();
+            let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok()));
+            let part = Part {
+                file: opener.tails.name(&file.object_meta).into(),
+                meta: file.object_meta,
+                columns: columns.collect(),
+                read,
+                opener,
+                tail,
+            };
+            let batches = Batches { part: Arc::new(part), stripes, ahead: None, current: None };
+            let batches = futures::stream::try_unfold(batches, |mut batches| async {
+                Ok(batches.next().await?.map(|batch| (batch, batches)))
+            });
+            Ok(batches.boxed())
+        }
+        .boxed())
+    }
+}
+
+/// The batches of one file or part.
+struct Batches {
+    part: Arc<Part>,
+    /// The stripes to come, and the rows of the file before each.
+    stripes: VecDeque<(usize, u64)>,
+    /// The next one, of a file over a network: it is fetched while the one before is decoded.
+    ahead: Option<SpawnedTask<Result<Rows>>>,
+    current: Option<Rows>,
+}
+
+/// What is read of a file.
+struct Part {
+    opener: OrcOpener,
+    file: Arc<str>,
+    meta: ObjectMeta,
+    tail: Arc<Tail>,
+    /// The columns that are wanted of those of the file, in its order.
+    read: Vec<usize>,
+    /// For each wanted column where it is among those, if the file has it.
+    columns: Vec<Option<usize>>,
+}
+
+/// What is left of a stripe.
+struct Rows {
+    /// Of the columns that the file has; none if that is none.
+    batches: Option<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>>,
+    place: Place,
+    clock: Option<Clock>,
+    /// The number of the next row in the file, and how many there are.
+    row: u64,
+    left: u64,
+}
+
+impl Batches {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Self { part, current, .. } = self;
+            if let Some(rows) = current.as_mut().filter(|rows| rows.left > 0) {
+                let (batch, len) = match &mut rows.batches {
+                    Some(batches) => {
+                        let batch = batches.next().transpose().map_err(|error| undecoded(&rows.place, error))?;
+                        let len = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                        (batch, len as u64)
+                    }
+                    None => (None, rows.left.min(part.opener.batch_size as u64)),
+                };
+                if len == 0 || len > rows.left {
+                    let reason = format!("it ends before the last {} of its rows", rows.left);
+                    return Err(rows.place.damaged(reason).into());
+                }
+                let batch = part.adapt(batch.as_ref(), len as usize, rows)?;
+                rows.row += len;
+                rows.left -= len;
+                return Ok(Some(batch));
+            }
+            self.current = match self.ahead.take() {
+                Some(ahead) => {
+                    let rows = ahead.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+                    Some(rows?)
+                }
+                None => {
+                    let Some((stripe, row)) = self.stripes.pop_front() else { return Ok(None) };
+                    Some(self.part.rows(stripe, row).await?)
+                }
+            };
+            if self.part.opener.is_remote
+                && let Some((stripe, row)) = self.stripes.pop_front()
+            {
+                let part = Arc::clone(&self.part);
+                self.ahead = Some(SpawnedTask::spawn(async move { part.rows(stripe, row).await }));
+            }
+        }
+    }
+}
+
+impl Part {
+    async fn rows(&self, stripe: usize, row: u64) -> Result<Rows> {
+        let columns: Vec<&Column> = self.read.iter().map(|index| &self.tail.columns[*index]).collect();
+        let found = self.tail.stripes[stripe];
+        let place = Place { file: Arc::clone(&self.file), stripe, offset: found.offset };
+        let mut rows = Rows { batches: None, place, clock: None, row, left: found.number_of_rows };
+        if !columns.is_empty() && rows.left > 0 {
+            let opener = &self.opener;
+            let fetched =
+                Stripe::fetch(&opener.store, &self.meta, &self.tail, &columns, &rows.place, opener.batch_size).await?;
+            opener.bytes_scanned.add(fetched.bytes);
+            rows.clock = fetched.clock.clone();
+            let batches = fetched.batches();
+            let batches = batches.map_err(|error| undecoded(&rows.place, ArrowError::ExternalError(error.into())))?;
+            rows.batches = Some(Box::new(batches));
+        }
+        Ok(rows)
+    }
+
+    /// A batch of the wanted columns from one of those that were read.
+    fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &Rows) -> Result<RecordBatch> {
+        let adapted = self.columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
+            let (Some(at), Some(batch)) = (*at, batch) else {
+                return Ok(new_null_array(field.data_type(), len));
+            };
+            let column = &self.tail.columns[self.read[at]];
+            let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
+            let array = finish(batch.column(at)).map_err(|failure| match failure {
+                Failure::Arrow(error) => undecoded(&rows.place, error),
+                Failure::Misfit(misfit) => Error::from(ErrorKind::Timestamp {
+                    file: self.file.to_string(),
+                    row: first_row(batch.column(at), |row| finish(row).is_err()).map(|at| rows.row + at),
+                    column: column.name.clone(),
+                    value: misfit.value,
+                    expected: misfit.expected,
+                }),
+            })?;
+            let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.place, error))?;
+            if let Some(findings) = self.opener.tails.findings() {
+                count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
+            }
+            // The type of the table: a wider one of another file, or the declared one.
+            let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
+                file: self.file.to_string(),
+                row: rows.row + unfit.row as u64,
+                after_byte: None,
+                column: field.name().clone(),
+                reason: unfit.to_string(),
+            });
+            Ok(converted.map_err(Error::from)?)
+        });
+        let adapted = adapted.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.opener.wanted), adapted, &options)?)
+    }
+}
+
+/// The first row of a batch that fails by itself.
+fn first_row(array: &ArrayRef, fails: impl Fn(&ArrayRef) -> bool) -> Option<u64> {
+    (0..array.len()).find(|row| fails(&array.slice(*row, 1))).map(|row| row as u64)
+}
+
+fn undecoded(place: &Place, source: ArrowError) -> Error {
+    let (file, stripe, offset) = (place.file.to_string(), place.stripe, place.offset);
+    ErrorKind::Undecoded { file, stripe, offset, source }.into()
+}

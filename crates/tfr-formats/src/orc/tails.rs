@@ -1,0 +1,103 @@
+//! [`Tails`]: the tails of the files of a table, each fetched once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::FileNames;
+use tfr_files::Findings;
+
+use super::tail::Tail;
+use super::types::TimestampUnit;
+use crate::calendar::{CalendarOption, note};
+use crate::error::{Error, ErrorKind, Result};
+use crate::names::ColumnNames;
+use crate::options::InputOptions;
+
+/// The tails of the files of a table: its schema, its statistics and its scans want the same.
+#[derive(Debug)]
+pub(super) struct Tails {
+    names: FileNames,
+    unit: Option<TimestampUnit>,
+    calendar: CalendarOption,
+    columns: ColumnNames,
+    /// Where doubtful values are counted.
+    findings: Option<Arc<Findings>>,
+    known: Mutex<HashMap<Path, (ObjectMeta, Arc<Tail>)>>,
+}
+
+impl Tails {
+    pub(super) fn new(
+        names: FileNames,
+        options: &InputOptions,
+        columns: ColumnNames,
+        findings: Option<Arc<Findings>>,
+    ) -> Self {
+        let (unit, calendar) = (options.orc.timestamps, options.calendar.clone());
+        Self { names, unit, calendar, columns, findings, known: Mutex::default() }
+    }
+
+    /// Where doubtful values are counted, if somebody asked for it.
+    pub(super) fn findings(&self) -> Option<&Arc<Findings>> {
+        self.findings.as_ref()
+    }
+
+    /// Adds a note if some of these columns may have doubtful values in these files, as far as their tails are known.
+    pub(super) fn note_doubts(&self, files: &[&ObjectMeta], is_read: impl Fn(&str) -> bool) {
+        let Some(findings) = &self.findings else { return };
+        let (mut reason, mut noted, mut columns) = (None, Vec::new(), Vec::new());
+        for file in files {
+            let Some((_, tail)) = self.known().get(&file.location).cloned() else { continue };
+            for (name, column) in self.column_names(&tail).into_iter().zip(&tail.columns) {
+                let found = column.watched.leaves.iter().find_map(|watch| watch.reason()).filter(|_| is_read(&name));
+                if found.is_some() {
+                    reason = found;
+                    noted.push(self.name(file));
+                    columns.push(name);
+                }
+            }
+        }
+        if let Some(reason) = reason {
+            findings.note(note(reason.describe(), noted, columns));
+        }
+    }
+
+    /// How messages call a file.
+    pub(super) fn name(&self, file: &ObjectMeta) -> String {
+        self.names.name(&file.location)
+    }
+
+    /// The tail of a file.
+    pub(super) async fn get(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<Tail>> {
+        if let Some((_, tail)) = self.known().get(&file.location).filter(|(meta, _)| meta == file) {
+            return Ok(Arc::clone(tail));
+        }
+        let tail = Arc::new(Tail::fetch(store, file, &self.name(file), self.unit, &self.calendar).await?);
+        let mut names = HashSet::new();
+        if let Some(column) = self.column_names(&tail).into_iter().find(|name| !names.insert(name.clone())) {
+            return Err(Error::from(ErrorKind::DuplicateColumn { file: self.name(file), column }));
+        }
+        self.known().insert(file.location.clone(), (file.clone(), Arc::clone(&tail)));
+        Ok(tail)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Path, (ObjectMeta, Arc<Tail>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the table calls the columns of a file. Where these have no names but `_col0`, `_col1`, ..., as Hive wrote
+    /// before version 2, that is what was declared, in its order.
+    pub(super) fn column_names(&self, tail: &Tail) -> Vec<String> {
+        let mut numbered = tail.columns.iter().enumerate();
+        let has_no_names = numbered.all(|(index, column)| column.name == format!("_col{index}"));
+        let declared = self.columns.declared().filter(|_| has_no_names).unwrap_or_default();
+        let named = tail.columns.iter().enumerate();
+        named
+            .map(|(index, column)| match declared.get(index) {
+                Some(declared) => declared.clone(),
+                None => self.columns.in_table(&column.name),
+            })
+            .collect()
+    }
+}

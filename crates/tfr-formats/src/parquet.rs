@@ -1,0 +1,386 @@
+//! The Parquet format, set up to lose nothing and to believe no footer.
+//!
+//! Footers are mended before the library decodes them (`footer`), so that it reads what other readers read: files of
+//! old and of later writers, columns beside those of an unknown type, and the bytes of values that it would decode to
+//! something else (`schema`). Those become values in the scan (`adapter`, `values`).
+
+mod adapter;
+mod calendar;
+mod footer;
+mod hint;
+mod index;
+mod locate;
+mod old;
+mod pages;
+mod reader;
+mod rebased;
+mod scan;
+mod schema;
+mod statistics;
+mod thrift;
+mod units;
+mod values;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use async_trait::async_trait;
+use datafusion_common::stats::Precision;
+use datafusion_common::{Result, Statistics};
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_compression_type::FileCompressionType;
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
+use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource_parquet::file_format::ParquetFormat;
+use datafusion_datasource_parquet::source::ParquetSource;
+use datafusion_datasource_parquet::{
+    CachedParquetFileReaderFactory, ParquetFileReaderFactory, transform_binary_to_string, transform_schema_to_view,
+};
+use datafusion_execution::object_store::ObjectStoreUrl;
+use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_session::Session;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::file::metadata::ParquetMetaData;
+use tfr_files::Findings;
+use tfr_files::memory::ReadBounds;
+use tfr_files::{FileNames, GuardedSource, Listing, ReadAhead, unreadable_field};
+
+use crate::calendar::CalendarOption;
+use crate::detect::{InputFormat, other_format};
+use crate::error::{Error, ErrorKind};
+use crate::field_access;
+use crate::names::ColumnNames;
+use crate::options::InputOptions;
+use crate::orc::TimestampUnit;
+use crate::used::UsedColumns;
+
+use adapter::ConvertingFactory;
+use calendar::FileCalendar;
+use footer::{Footer, Footers};
+use hint::bytes_type;
+use locate::Locator;
+use reader::ReaderFactory;
+use scan::ScanCalendars;
+use units::Units;
+
+pub use pages::PageTooLong;
+
+/// How Parquet files are read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParquetOptions {
+    /// The unit of INT96 timestamps; `None` is nanoseconds, but microseconds for columns with values beyond their range.
+    pub timestamps: Option<TimestampUnit>,
+    /// The columns whose texts are read as bytes, by their names in the table.
+    pub binary: BTreeSet<String>,
+}
+
+/// The format for the files of a listing.
+///
+/// Fetches all footers. Where nothing else decides the unit of INT96 timestamps, such columns are read once.
+///
+/// # Errors
+/// A file is no Parquet, or is damaged; a column that is to be read as bytes has no text.
+pub(crate) async fn format(
+    session: &dyn Session,
+    listing: &Listing,
+    options: &InputOptions,
+    columns: ColumnNames,
+    declared: Option<SchemaRef>,
+) -> Result<Arc<dyn FileFormat>> {
+    let (options, calendar) = (&options.parquet, options.calendar.clone());
+    let mut engine = session.default_table_options().parquet;
+    let asked = match (options.timestamps, engine.global.coerce_int96.take().as_deref()) {
+        (Some(unit), _) => Some(unit.into()),
+        (None, Some("ns")) => Some(TimeUnit::Nanosecond),
+        (None, Some("us")) => Some(TimeUnit::Microsecond),
+        (None, Some("ms")) => Some(TimeUnit::Millisecond),
+        (None, Some("s")) => Some(TimeUnit::Second),
+        (None, _) => None,
+    };
+    let bound = ReadBounds::of(session).value;
+    let cache = session.runtime_env().cache_manager.get_file_metadata_cache();
+    let size_hint = engine.global.metadata_size_hint;
+    let mut format = CheckedParquet {
+        inner: ParquetFormat::default().with_options(engine),
+        names: listing.names().clone(),
+        footers: Footers::new(cache, size_hint, bound, BTreeSet::new()),
+        units: Units::new(asked, declared.clone()),
+        columns,
+        calendar,
+        findings: Findings::of(session.config()),
+    };
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    let fetches: Vec<_> = listing.files().iter().map(|file| format.footer(listing.store(), file)).collect();
+    let footers: Vec<_> = futures::stream::iter(fetches).buffered(concurrency.max(1)).try_collect().await?;
+
+    let as_bytes = texts_as_bytes(&footers, &format.columns, options, declared.as_deref())?;
+    format.footers = format.footers.with_bytes(as_bytes);
+    let used = session.config().get_extension::<UsedColumns>();
+    let is_used = |column: &str| used.as_ref().is_none_or(|used| used.contains(column));
+    let undecided = listing.files().iter().zip(footers).filter_map(|(file, footer)| {
+        let leaves = format.units.undecided(&footer, &format.columns, is_used);
+        (!leaves.is_empty()).then(|| (file.clone(), footer, leaves))
+    });
+    let undecided = undecided.collect();
+    format.units.decide(listing.store(), undecided, concurrency).await;
+    Ok(Arc::new(format))
+}
+
+/// The columns, as the files name them, whose texts are to be read as bytes: by option, or as they are declared.
+fn texts_as_bytes(
+    footers: &[Arc<Footer>],
+    columns: &ColumnNames,
+    options: &ParquetOptions,
+    declared: Option<&Schema>,
+) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut missing = options.binary.clone();
+    for field in footers.iter().flat_map(|footer| footer.schema.fields()) {
+        let name = columns.in_table(field.name());
+        let has_text = bytes_type(field.data_type()) != *field.data_type();
+        let declared = declared.and_then(|declared| declared.field_with_name(&name).ok());
+        let is_asked = options.binary.contains(&name) || declared.is_some_and(|field| is_bytes(field.data_type()));
+        if has_text && is_asked {
+            found.insert(field.name().clone());
+        }
+        missing.remove(&name);
+    }
+    match missing.pop_first() {
+        Some(value) => {
+            let (key, expected) = ("binary".to_owned(), "the names of columns of the files".to_owned());
+            Err(Error::from(ErrorKind::OptionValue { key, value, expected }).into())
+        }
+        None => Ok(found),
+    }
+}
+
+/// Whether a declared type has bytes, and no text.
+fn is_bytes(data_type: &DataType) -> bool {
+    fn leaves<'a>(data_type: &'a DataType, found: &mut Vec<&'a DataType>) {
+        match data_type {
+            DataType::Struct(fields) => fields.iter().for_each(|field| leaves(field.data_type(), found)),
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::Map(item, _) => leaves(item.data_type(), found),
+            leaf => found.push(leaf),
+        }
+    }
+    let mut found = Vec::new();
+    leaves(data_type, &mut found);
+    let is_text = |leaf: &&DataType| matches!(leaf, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_bytes = |leaf: &&DataType| matches!(leaf, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    found.iter().any(is_bytes) && !found.iter().any(is_text)
+}
+
+/// The engine's Parquet, but for files whose footer contradicts itself or names two columns alike.
+#[derive(Debug)]
+struct CheckedParquet {
+    inner: ParquetFormat,
+    names: FileNames,
+    columns: ColumnNames,
+    footers: Footers,
+    units: Units,
+    /// That of files that record none.
+    calendar: CalendarOption,
+    findings: Option<Arc<Findings>>,
+}
+
+impl CheckedParquet {
+    /// The footer of a file, once it has passed.
+    async fn footer(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<Footer>> {
+        let name = || self.names.name(&file.location);
+        let footer = match self.footers.get(store.as_ref(), file).await {
+            Ok(footer) => footer,
+            Err(error) => {
+                let other = other_format(store, file, &name(), InputFormat::Parquet).await;
+                return Err(match other {
+                    Some(other) => other.into(),
+                    None => {
+                        tfr_files::Error::from(tfr_files::ErrorKind::Read { file: name(), source: error.into() }).into()
+                    }
+                });
+            }
+        };
+        if let Some(column) = duplicate_column(&footer) {
+            return Err(Error::from(ErrorKind::DuplicateColumn { file: name(), column }).into());
+        }
+        match contradiction(&footer.metadata) {
+            Some(reason) => Err(Error::from(ErrorKind::Footer { file: name(), reason }).into()),
+            None => Ok(footer),
+        }
+    }
+
+    /// The columns of a file in the types of the table. Those that cannot be read are marked.
+    fn schema(&self, file: &ObjectMeta, footer: &Footer) -> Schema {
+        let mut schema = self.units.schema(footer, &self.columns);
+        let options = &self.inner.options().global;
+        if options.binary_as_string {
+            schema = transform_binary_to_string(&schema);
+        }
+        if options.schema_force_view_types {
+            schema = transform_schema_to_view(&schema);
+        }
+        let fields = footer.columns.iter().filter_map(|name| match footer.unreadable.get(name) {
+            Some(reason) => Some(unreadable_field(name, &self.names.name(&file.location), reason)),
+            None => {
+                let field: Field = schema.field_with_name(name).ok()?.clone();
+                let is_plain = options.skip_metadata;
+                Some(if is_plain { field.with_metadata(Default::default()) } else { field })
+            }
+        });
+        Schema::new(fields.collect::<Vec<_>>())
+    }
+
+    /// The calendars of the files of a scan.
+    async fn calendars(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
+        adapter: Arc<dyn PhysicalExprAdapterFactory>,
+    ) -> Result<ScanCalendars> {
+        let mut files = HashMap::new();
+        for file in config.file_groups.iter().flat_map(|group| group.files()) {
+            let footer = self.footer(store, &file.object_meta).await?;
+            let calendar = FileCalendar::of(&footer, &self.calendar);
+            files.insert(file.object_meta.location.clone(), Arc::new(calendar));
+        }
+        let (names, columns, findings) = (self.names.clone(), self.columns.clone(), self.findings.clone());
+        Ok(ScanCalendars { files, names, columns, adapter, findings })
+    }
+}
+
+/// A name that two columns have. The engine would keep one of them, in silence.
+fn duplicate_column(footer: &Footer) -> Option<String> {
+    let mut names = HashSet::new();
+    footer.columns.iter().find(|column| !names.insert(*column)).cloned()
+}
+
+/// What a reader that believed the footer would come to grief over: a column chunk that holds fewer values than its
+/// row group has rows makes it yield rows without end. A footer that counts fewer rows than its row groups makes it drop
+/// rows.
+fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
+    let mut total = 0_i64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        if rows < 0 {
+            return Some(format!("row group {index} has {rows} rows"));
+        }
+        for column in group.columns() {
+            let descriptor = column.column_descr();
+            if descriptor.max_rep_level() == 0 && column.num_values() < rows {
+                let (name, values) = (descriptor.path().string(), column.num_values());
+                return Some(format!("row group {index} has {rows} rows, but its column \"{name}\" {values} values"));
+            }
+        }
+        total = total.saturating_add(rows);
+    }
+    let rows = metadata.file_metadata().num_rows();
+    (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups hold {total}"))
+}
+
+#[async_trait]
+impl FileFormat for CheckedParquet {
+    fn get_ext(&self) -> String {
+        self.inner.get_ext()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        self.inner.get_ext_with_compression(compression)
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        self.inner.compression_type()
+    }
+
+    async fn infer_schema(
+        &self,
+        _session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let mut schemas = Vec::with_capacity(files.len());
+        for file in files {
+            let footer = self.footer(store, file).await?;
+            schemas.push(self.schema(file, &footer));
+        }
+        let schema = Arc::new(Schema::try_merge(schemas)?);
+        self.columns.schema(&schema).map_err(|column| {
+            let file = files.first().map(|file| self.names.name(&file.location)).unwrap_or_default();
+            Error::from(ErrorKind::DuplicateColumn { file, column }).into()
+        })
+    }
+
+    /// The number of rows. The engine takes equal bounds for the value of every row. They are not: NaN is in no bounds, a
+    /// row group may have none, and long texts have shortened ones. Row groups and pages are still pruned by their own.
+    async fn infer_stats(
+        &self,
+        _session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        file: &ObjectMeta,
+    ) -> Result<Statistics> {
+        let footer = self.footer(store, file).await?;
+        let rows = usize::try_from(footer.metadata.file_metadata().num_rows());
+        let bytes =
+            footer.metadata.row_groups().iter().fold(0_i64, |sum, group| sum.saturating_add(group.total_byte_size()));
+        Ok(Statistics {
+            num_rows: rows.map_or(Precision::Absent, Precision::Exact),
+            total_byte_size: usize::try_from(bytes).map_or(Precision::Absent, Precision::Inexact),
+            column_statistics: Statistics::unknown_column(&table_schema),
+        })
+    }
+
+    async fn create_physical_plan(
+        &self,
+        session: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self.inner.create_physical_plan(session, config).await?;
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()).cloned();
+        let Some(config) = config else { return Ok(plan) };
+        let Some(parquet) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(plan) };
+        let runtime = session.runtime_env();
+        let mut store = runtime.object_store(&config.object_store_url)?;
+        if config.object_store_url != ObjectStoreUrl::local_filesystem() {
+            // The source has its own way to a store, which does not see the one that a scan is given.
+            store = Arc::new(ReadAhead::new(store, &config.file_groups));
+        }
+        let cache = runtime.cache_manager.get_file_metadata_cache();
+        let inner: Arc<dyn ParquetFileReaderFactory> =
+            Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), cache));
+        let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
+        let mut adapter = self.columns.adapter();
+        // The one that looks at nulls, if the session has it.
+        let corrected = field_access::corrected(session.scalar_functions()).cloned();
+        if let Some(get_field) = &corrected {
+            adapter = field_access::adapter(adapter, Arc::clone(get_field));
+        }
+        let source = Arc::new(parquet.clone().with_parquet_file_reader_factory(Arc::new(readers)));
+        let calendars = self.calendars(&store, &config, Arc::clone(&adapter)).await?;
+        let (footers, names, columns) = (self.footers.clone(), self.names.clone(), self.columns.clone());
+        let locator = Locator { store, footers, names, columns };
+        let mut guarded =
+            GuardedSource::new(calendars.around(source), self.names.clone()).with_diagnosis(Arc::new(locator));
+        if corrected.is_some() {
+            guarded = guarded.with_rewrite(field_access::by_leaves);
+        }
+        let converting = ConvertingFactory::around(self.columns.clone(), adapter);
+        Ok(DataSourceExec::from_data_source(
+            FileScanConfigBuilder::from(config)
+                .with_source(Arc::new(guarded))
+                .with_expr_adapter(Some(Arc::new(converting)))
+                .build(),
+        ))
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        self.inner.file_source(table_schema)
+    }
+}

@@ -1,0 +1,170 @@
+//! [`Locator`]: the column and the row of a value that cannot be read.
+
+use std::collections::BTreeSet;
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Schema};
+use async_trait::async_trait;
+use datafusion_common::DataFusionError;
+use futures::TryStreamExt;
+use object_store::{ObjectMeta, ObjectStore};
+use parquet::errors::Result;
+use tfr_files::{Diagnosis, FileNames};
+
+use super::adapter::Unlocated;
+use super::footer::Footers;
+use super::hint::bytes_type;
+use super::reader::{Part, column};
+use super::values::{Failure, Misfit, Reason, convert};
+use crate::error::{Error, ErrorKind};
+use crate::names::ColumnNames;
+
+/// Reads a column of a file once more after a failure, to name the row that caused it.
+#[derive(Debug)]
+pub(super) struct Locator {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) footers: Footers,
+    pub(super) names: FileNames,
+    pub(super) columns: ColumnNames,
+}
+
+#[async_trait]
+impl Diagnosis for Locator {
+    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError {
+        let found = if let Some(unlocated) = find::<Unlocated>(&error) {
+            self.misfit(file, unlocated).await
+        } else if says(&error, "utf-8") {
+            self.not_text(file, columns).await
+        } else {
+            return error;
+        };
+        // Where the search fails too, the first failure says more.
+        match found {
+            Ok(Some(kind)) => Error::from(kind).into(),
+            Ok(None) | Err(_) => error,
+        }
+    }
+}
+
+impl Locator {
+    async fn misfit(&self, file: &ObjectMeta, unlocated: &Unlocated) -> Result<Option<ErrorKind>> {
+        let footer = self.footers.get(self.store.as_ref(), file).await?;
+        let Some(index) = footer.columns.iter().position(|name| *name == unlocated.column) else { return Ok(None) };
+        let mut batches = column(&self.store, file, &footer, Part::Column(index))?;
+        let mut before = 0_u64;
+        while let Some(array) = batches.try_next().await? {
+            if convert(&array, &unlocated.data_type).is_err() {
+                let misfit = |row: usize| match convert(&array.slice(row, 1), &unlocated.data_type) {
+                    Err(Failure::Misfit(misfit)) => Some((row, misfit)),
+                    _ => None,
+                };
+                let found = (0..array.len()).find_map(misfit);
+                return Ok(found.map(|(row, Misfit { value, expected, reason })| {
+                    let (file, row) = (self.names.name(&file.location), before + row as u64);
+                    let column = self.columns.in_table(&unlocated.column);
+                    match reason {
+                        Reason::Malformed => ErrorKind::Int96 { file, row, column, value },
+                        _ => ErrorKind::Timestamp { file, row: Some(row), column, value, expected },
+                    }
+                }));
+            }
+            before += array.len() as u64;
+        }
+        Ok(None)
+    }
+
+    /// The first text of these columns of the table that is not UTF-8.
+    async fn not_text(&self, file: &ObjectMeta, columns: &[String]) -> Result<Option<ErrorKind>> {
+        let footer = self.footers.get(self.store.as_ref(), file).await?;
+        let schema: &Schema = &footer.schema;
+        for (index, name) in footer.columns.iter().enumerate() {
+            let Some(field) =
+                schema.field_with_name(name).ok().filter(|_| columns.contains(&self.columns.in_table(name)))
+            else {
+                continue;
+            };
+            if bytes_type(field.data_type()) == *field.data_type() {
+                continue;
+            }
+            let mut as_bytes: BTreeSet<String> = self.footers.as_bytes().clone();
+            as_bytes.insert(name.clone());
+            let raw = self.footers.with_bytes(as_bytes).get(self.store.as_ref(), file).await?;
+            let mut batches = column(&self.store, file, &raw, Part::Column(index))?;
+            let mut before = 0_u64;
+            while let Some(array) = batches.try_next().await? {
+                if !is_text(&array, field.data_type()) {
+                    let row = (0..array.len()).find(|row| !is_text(&array.slice(*row, 1), field.data_type()));
+                    return Ok(Some(ErrorKind::NotText {
+                        file: self.names.name(&file.location),
+                        row: before + row.unwrap_or_default() as u64,
+                        column: self.columns.in_table(name),
+                    }));
+                }
+                before += array.len() as u64;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether all bytes that should be text are; `data_type` says which should.
+fn is_text(array: &ArrayRef, data_type: &DataType) -> bool {
+    let is_utf8 = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
+    match (array.data_type(), data_type) {
+        (_, DataType::Dictionary(_, values)) => is_text(array, values),
+        (DataType::Binary, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+            array.as_binary::<i32>().iter().all(is_utf8)
+        }
+        (DataType::LargeBinary, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+            array.as_binary::<i64>().iter().all(is_utf8)
+        }
+        (DataType::BinaryView, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+            array.as_binary_view().iter().all(is_utf8)
+        }
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            array.as_struct().columns().iter().zip(fields).all(|(part, field)| is_text(part, field.data_type()))
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            array.as_list::<i32>().iter().flatten().all(|items| is_text(&items, item.data_type()))
+        }
+        (DataType::LargeList(_), DataType::LargeList(item)) => {
+            array.as_list::<i64>().iter().flatten().all(|items| is_text(&items, item.data_type()))
+        }
+        (DataType::FixedSizeList(..), DataType::FixedSizeList(item, _)) => {
+            array.as_fixed_size_list().iter().flatten().all(|items| is_text(&items, item.data_type()))
+        }
+        (DataType::Map(..), DataType::Map(entries, _)) => array.as_map().iter().flatten().all(|found| {
+            let found: ArrayRef = Arc::new(found);
+            is_text(&found, entries.data_type())
+        }),
+        _ => true,
+    }
+}
+
+/// The first error of a chain that is of a type.
+fn find<T: StdError + 'static>(error: &DataFusionError) -> Option<&T> {
+    chain(error).find_map(|link| match link.downcast_ref::<Arc<DataFusionError>>() {
+        Some(shared) => find(shared),
+        None => link.downcast_ref(),
+    })
+}
+
+/// Whether some error of a chain says a word, in whatever case.
+fn says(error: &DataFusionError, word: &str) -> bool {
+    chain(error).any(|link| {
+        let text = link.to_string().to_lowercase();
+        text.contains(word) || text.contains(&word.replace('-', ""))
+    })
+}
+
+fn chain(error: &DataFusionError) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    let mut next = Some(error as &(dyn StdError + 'static));
+    std::iter::from_fn(move || {
+        let link = next?;
+        next = link.source();
+        Some(link)
+    })
+}

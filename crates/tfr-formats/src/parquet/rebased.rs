@@ -1,0 +1,253 @@
+//! [`CalendarAdapterFactory`]: puts [`Rebased`] around columns of one file where the engine's own adapter puts casts.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Result, internal_err};
+use datafusion_expr::{ColumnarValue, ScalarUDF};
+use datafusion_functions::core::file_row_index::FileRowIndexFunc;
+use datafusion_physical_expr::ScalarFunctionExpr;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use tfr_files::Findings;
+
+use super::calendar::FileCalendar;
+use crate::calendar::{Rule, Watched, count, rebased};
+
+/// Where the doubtful values of a file are counted.
+#[derive(Debug, Clone)]
+pub(super) struct Count {
+    pub(super) findings: Arc<Findings>,
+    pub(super) file: Arc<str>,
+    pub(super) watched: Vec<Arc<Watched>>,
+}
+
+/// Makes the adapters of one file.
+#[derive(Debug)]
+pub(super) struct CalendarAdapterFactory {
+    pub(super) inner: Arc<dyn PhysicalExprAdapterFactory>,
+    pub(super) calendar: Arc<FileCalendar>,
+    pub(super) count: Option<Count>,
+}
+
+impl PhysicalExprAdapterFactory for CalendarAdapterFactory {
+    fn create(
+        &self,
+        logical_file_schema: SchemaRef,
+        physical_file_schema: SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExprAdapter>> {
+        Ok(Arc::new(CalendarAdapter {
+            inner: self.inner.create(logical_file_schema, Arc::clone(&physical_file_schema))?,
+            file_schema: physical_file_schema,
+            calendar: Arc::clone(&self.calendar),
+            count: self.count.clone(),
+        }))
+    }
+}
+
+/// Puts [`Rebased`] around the columns of a file in the hybrid calendar.
+#[derive(Debug)]
+struct CalendarAdapter {
+    inner: Arc<dyn PhysicalExprAdapter>,
+    file_schema: SchemaRef,
+    calendar: Arc<FileCalendar>,
+    count: Option<Count>,
+}
+
+impl CalendarAdapter {
+    fn rebase(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let rebased = expr.transform_down(|expr| {
+            if let Some(counting) = expr.downcast_ref::<Counting>() {
+                let counting = self.counting(counting)?;
+                return Ok(Transformed::new(counting, true, TreeNodeRecursion::Jump));
+            }
+            let rules = expr.downcast_ref::<Column>().and_then(|column| self.calendar.rules.get(column.name()));
+            Ok(match rules {
+                Some(rules) => {
+                    let rebased: Arc<dyn PhysicalExpr> = Arc::new(Rebased { column: expr, rules: Arc::clone(rules) });
+                    Transformed::new(rebased, true, TreeNodeRecursion::Jump)
+                }
+                None => Transformed::no(expr),
+            })
+        });
+        rebased.data()
+    }
+
+    /// Adds the columns in which values are counted.
+    fn counting(&self, counting: &Counting) -> Result<Arc<dyn PhysicalExpr>> {
+        let columns = self.count.iter().flat_map(|count| &count.watched).filter_map(|watched| {
+            let index = self.file_schema.index_of(&watched.column).ok()?;
+            let column = self.rebase(Arc::new(Column::new(&watched.column, index)));
+            Some(column.map(|column| (column, Arc::clone(watched))))
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let (value, row) = (self.rebase(Arc::clone(&counting.value))?, Arc::clone(&counting.row));
+        Ok(Arc::new(Counting { value, row, columns, count: self.count.clone() }))
+    }
+}
+
+impl PhysicalExprAdapter for CalendarAdapter {
+    fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        self.rebase(self.inner.rewrite(expr)?)
+    }
+}
+
+/// A column of a file, rebased.
+#[derive(Debug)]
+struct Rebased {
+    column: Arc<dyn PhysicalExpr>,
+    rules: Arc<[Rule]>,
+}
+
+impl PartialEq for Rebased {
+    fn eq(&self, other: &Self) -> bool {
+        self.column.eq(&other.column) && Arc::ptr_eq(&self.rules, &other.rules)
+    }
+}
+
+impl Eq for Rebased {}
+
+impl Hash for Rebased {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.column.hash(state);
+    }
+}
+
+impl fmt::Display for Rebased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rebased({})", self.column)
+    }
+}
+
+impl PhysicalExpr for Rebased {
+    fn data_type(&self, input_schema: &Schema) -> Result<DataType> {
+        self.column.data_type(input_schema)
+    }
+
+    fn nullable(&self, input_schema: &Schema) -> Result<bool> {
+        self.column.nullable(input_schema)
+    }
+
+    fn return_field(&self, input_schema: &Schema) -> Result<FieldRef> {
+        self.column.return_field(input_schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let column = self.column.evaluate(batch)?.into_array(batch.num_rows())?;
+        Ok(ColumnarValue::Array(rebased(&column, &self.rules)?))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.column]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        let (Some(column), true) = (children.pop(), children.is_empty()) else {
+            return internal_err!("a rebased column has one child");
+        };
+        Ok(Arc::new(Self { column, rules: Arc::clone(&self.rules) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.column.fmt_sql(f)
+    }
+}
+
+/// An expression that counts the doubtful values of a batch on the way.
+#[derive(Debug)]
+pub(super) struct Counting {
+    /// What it evaluates to.
+    value: Arc<dyn PhysicalExpr>,
+    /// The number of each row in its file.
+    row: Arc<dyn PhysicalExpr>,
+    /// The columns in which it counts, without the casts to the types of the table.
+    columns: Vec<(Arc<dyn PhysicalExpr>, Arc<Watched>)>,
+    count: Option<Count>,
+}
+
+impl Counting {
+    /// Evaluates to `value`. The adapter of a file adds what is counted.
+    pub(super) fn try_new(value: Arc<dyn PhysicalExpr>) -> Result<Self> {
+        Ok(Self { value, row: row_index()?, columns: Vec::new(), count: None })
+    }
+}
+
+impl PartialEq for Counting {
+    fn eq(&self, other: &Self) -> bool {
+        self.value.eq(&other.value) && self.row.eq(&other.row) && self.columns.len() == other.columns.len()
+    }
+}
+
+impl Eq for Counting {}
+
+impl Hash for Counting {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.value.hash(state);
+        self.row.hash(state);
+    }
+}
+
+impl fmt::Display for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+impl PhysicalExpr for Counting {
+    fn data_type(&self, input_schema: &Schema) -> Result<DataType> {
+        self.value.data_type(input_schema)
+    }
+
+    fn nullable(&self, input_schema: &Schema) -> Result<bool> {
+        self.value.nullable(input_schema)
+    }
+
+    fn return_field(&self, input_schema: &Schema) -> Result<FieldRef> {
+        self.value.return_field(input_schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if let Some(Count { findings, file, .. }) = &self.count {
+            let rows = self.row.evaluate(batch)?.into_array(batch.num_rows())?;
+            let rows = rows.as_primitive_opt::<Int64Type>();
+            let row_of = |row: usize| rows.and_then(|rows| u64::try_from(rows.value(row)).ok()).unwrap_or_default();
+            for (column, watched) in &self.columns {
+                let column = column.evaluate(batch)?.into_array(batch.num_rows())?;
+                count(findings, file, watched, &column, row_of)?;
+            }
+        }
+        self.value.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        [&self.value, &self.row].into_iter().chain(self.columns.iter().map(|(column, _)| column)).collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        let mut children = children.into_iter();
+        let (Some(value), Some(row)) = (children.next(), children.next()) else {
+            return internal_err!("an expression that counts has two children");
+        };
+        let columns = children.zip(&self.columns).map(|(column, (_, watched))| (column, Arc::clone(watched)));
+        Ok(Arc::new(Self { value, row, columns: columns.collect(), count: self.count.clone() }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt_sql(f)
+    }
+}
+
+/// The number of a row in its file.
+fn row_index() -> Result<Arc<dyn PhysicalExpr>> {
+    let function = Arc::new(ScalarUDF::new_from_impl(FileRowIndexFunc::new()));
+    let options = Arc::new(ConfigOptions::default());
+    Ok(Arc::new(ScalarFunctionExpr::try_new(function, Vec::new(), &Schema::empty(), options)?))
+}
