@@ -137,10 +137,11 @@ fn no_file_can_be_opened() {
             let write = write("SELECT 1 AS one", &parent.join("new").join(name));
             let line = format!("ulimit -n {files}; exec \"$@\"");
             let mut limited = Command::new("sh");
-            // What is left there, the next run removes.
             wrap(limited.args(["-c", &line, "sh"]), &write).env("TMPDIR", scratch.path());
             let ended = run(limited.args(["--threads", "1"]));
             let succeeded = ended.code == Some(0);
+            let names: Vec<_> = scratch.listing().into_iter().filter(|name| name.starts_with("tfr-sql-")).collect();
+            assert_eq!(names, [""; 0], "{files} files: {}", ended.stderr);
             outcomes[usize::from(succeeded)] += 1;
             if !succeeded {
                 assert_empty(&parent);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tfr_tests::run;
+use tfr_tests::{Scratch, run, tfr_sql};
 
 use super::outputs::{Ending, OUTPUTS, Tally, Trial};
 use super::{is_long, wrap};
@@ -23,7 +23,7 @@ const LOOKS: &str = "openat,statx,getdents64";
 const ERRORS: [&str; 3] = ["ENOSPC", "EIO", "EACCES"];
 
 /// Of so many calls, the short form tries one.
-const STRIDE: usize = 5;
+const STRIDE: usize = 11;
 
 /// The n-th call of this name in a thread.
 type Point = (bool, String, usize);
@@ -46,6 +46,23 @@ pub fn has_strace() -> bool {
         println!("skipped: strace is not there, or not permitted");
     }
     has
+}
+
+/// A panic, which an error of `closedir` provokes, ends as one error and with the exit code of a run that failed.
+#[test]
+fn a_panic_is_an_error() {
+    if !has_strace() {
+        return;
+    }
+    let scratch = Scratch::default();
+    let out = scratch.join("set");
+    run(tfr_sql().args(["SELECT 1 AS one", "--out"]).arg(&out)).success();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", "trace=close", "-e", "signal=none", "--inject=close:error=EIO:when=1", "-P"]).arg(&out);
+    let failed = run(wrap(strace.arg("-o").arg(scratch.join("log")), tfr_sql().arg("verify").arg(&out))).exits_with(1);
+    let lines: Vec<_> = failed.stderr.lines().filter(|line| !line.starts_with("strace: ")).collect();
+    assert!(lines[0].starts_with("error: internal error: unexpected error during closedir"), "{lines:#?}");
+    assert_eq!(lines[1..], ["", "hint: this is a bug; please report it with what -v prints"]);
 }
 
 fn try_outputs(ending: Ending) {

@@ -23,9 +23,14 @@ fn two_at_once() {
     let strace = has_strace();
     let rounds = if is_long() { 20 } else { 2 };
     let mut tally = Tally::default();
-    for output in OUTPUTS.into_iter().filter(|output| output.command.contains("{new}")) {
-        let modes = ["error", "ignore", "overwrite", "append"].into_iter();
-        for mode in modes.filter(|mode| !(output.out.contains("x.") && *mode == "append")) {
+    let outputs = OUTPUTS.into_iter().filter(|output| output.command.contains("{new}"));
+    for (number, output) in outputs.enumerate() {
+        let modes: &[_] = match output.out.contains("x.") {
+            true => &["error", "ignore", "overwrite"],
+            false => &["append", "error", "ignore", "overwrite"],
+        };
+        let modes = if is_long() { modes } else { &modes[number % modes.len()..][..1] };
+        for mode in modes.iter().copied() {
             let replaces = ["overwrite", "append"].contains(&mode);
             let before = if replaces { output.command.replace("{new}", "{old}") } else { String::new() };
             let before = before.replace(" --mode overwrite", "").replace(" --mode append", "");
