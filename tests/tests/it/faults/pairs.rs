@@ -71,9 +71,13 @@ fn try_pair(trial: &Trial, mode: &str, stops: bool) -> Result<usize, String> {
             };
             until(|| stopped().is_some() || first.is_finished());
             let second = run(&mut command("{other}"));
-            if let Some(thread) = stopped() {
-                run(Command::new("kill").args(["-s", "CONT", &thread])).success();
-            }
+            // Each of its threads may stop it once.
+            until(|| {
+                if let Some(thread) = stopped() {
+                    let _gone = run(Command::new("kill").args(["-s", "CONT", &thread]));
+                }
+                first.is_finished()
+            });
             (first.join().unwrap(), second)
         }
     });
