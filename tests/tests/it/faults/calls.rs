@@ -79,7 +79,7 @@ fn try_outputs(ending: Ending) {
             let mut index = number % STRIDE;
             points.retain(|point| {
                 index += 1;
-                index % STRIDE == 0 || is_sync(point)
+                index.is_multiple_of(STRIDE) || is_sync(point)
             });
         }
         for (index, point) in points.iter().enumerate() {
