@@ -51,7 +51,6 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
             indexes.push(SidecarEntry::of_file(dir, path)?);
         }
     }
-    fs::create_dir_all(target).map_err(|source| Error::Write { path: target.to_owned(), source })?;
     let names: Vec<PathBuf> = sidecars
         .iter()
         .map(|sidecar| &sidecar.path)

@@ -16,6 +16,9 @@ const PREFIX: &str = "tfr-sql-";
 /// The file that a run has locked as long as it lives; the system releases it when the run dies.
 const LOCK: &str = "lock";
 
+/// The same before it is locked.
+const UNLOCKED: &str = "unlocked";
+
 /// The directory of the engine's files.
 const LIVE: &str = "live";
 
@@ -37,7 +40,12 @@ pub struct SpillDirectory {
     dir: TempDir,
     /// None where the file system has no locks; nobody takes the directory for a dead run's then.
     _lock: Option<File>,
+    /// Handles that are let go to list what is removed, where no more files can be opened.
+    reserved: Vec<File>,
 }
+
+/// So deep are the directories: this one, the engine's, and those that the engine makes there.
+const DEPTH: usize = 3;
 
 impl SpillDirectory {
     /// Makes the directory in `parent`, which must be there, or where the system puts such things; and removes those of
@@ -49,12 +57,21 @@ impl SpillDirectory {
             Ok(_) => tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent),
             Err(error) => Err(error),
         };
-        let made = dir.and_then(|dir| match lock(dir.path()) {
-            Ok(lock) => Ok(Self { _lock: lock, dir }),
-            Err(error) => {
-                // An empty one goes without being listed, so also where no more files can be opened.
-                let _unremoved = fs::remove_dir(dir.path());
-                Err(error)
+        let made = dir.and_then(|dir| {
+            let locked = lock(dir.path()).and_then(|lock| {
+                let reserved = (0..DEPTH).map(|_| File::open(dir.path())).collect::<io::Result<_>>()?;
+                Ok((lock, reserved))
+            });
+            match locked {
+                Ok((lock, reserved)) => Ok(Self { dir, _lock: lock, reserved }),
+                Err(error) => {
+                    // By their names, without being listed, so also where no more files can be opened.
+                    for name in [UNLOCKED, LOCK] {
+                        let _unremoved = fs::remove_file(dir.path().join(name));
+                    }
+                    let _unremoved = fs::remove_dir(dir.path());
+                    Err(error)
+                }
             }
         });
         let made = made.map_err(|source| Error::SpillDirectory { path: parent.clone(), source })?;
@@ -80,6 +97,7 @@ impl SpillDirectory {
 
 impl Drop for SpillDirectory {
     fn drop(&mut self) {
+        self.reserved.clear();
         // Under another name no task can add a file while the directory is being removed. Nothing was spilled if there is
         // none.
         let _ = fs::rename(self.path(), self.dir.path().join(GONE));
@@ -88,7 +106,7 @@ impl Drop for SpillDirectory {
 
 /// Locks a new directory. The lock has its name only once it is held, so that nobody finds it free.
 fn lock(dir: &Path) -> io::Result<Option<File>> {
-    let unnamed = dir.join("unlocked");
+    let unnamed = dir.join(UNLOCKED);
     let file = File::create_new(&unnamed)?;
     match file.try_lock() {
         Ok(()) => fs::rename(unnamed, dir.join(LOCK)).map(|()| Some(file)),

@@ -269,6 +269,8 @@ pub struct Publication {
     /// How to take back what is done outside the staging directory, the last first.
     undo: Vec<Step>,
     committed: bool,
+    /// Whether shards are added to a set, so that nothing is replaced but the manifest.
+    appends: bool,
 }
 
 impl Publication {
@@ -353,6 +355,7 @@ impl Publication {
             ahead,
             undo: Vec::new(),
             committed: false,
+            appends: false,
         };
         Ok((publication, manifest))
     }
@@ -389,6 +392,14 @@ impl Publication {
     /// Whether readers see the new set. From here on nothing is undone.
     pub fn is_committed(&self) -> bool {
         self.committed
+    }
+
+    /// Takes note of a step that has failed after readers saw the new set. What was replaced stays then, since what is in its
+    /// place may not be on disk. Where shards were added there is nothing of the kind: files that tell of the set as it was go.
+    pub fn failed_after_commit(&mut self) {
+        if !self.appends {
+            self.ahead.clear();
+        }
     }
 
     /// The steps that take back what has been done outside the staging directory, to be carried out when a step has
@@ -456,6 +467,7 @@ impl Publication {
 
     /// Names that tell the run are nobody else's, so that nobody sees the shards before the manifest lists them.
     fn plan_to_append(&mut self) {
+        self.appends = true;
         let touched = directories(&self.files);
         self.plan_to_bring_files(touched);
         self.ahead.extend([Step::Confirm, Step::ReplaceManifest, sync_target()]);

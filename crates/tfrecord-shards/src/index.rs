@@ -17,6 +17,7 @@ use crate::frames::{FrameReader, OnDamage, hop};
 use crate::input::{InputFile, Inputs};
 use crate::names::RunId;
 use crate::progress::Progress;
+use crate::staging::{create_hidden, hidden_name};
 use crate::stored::Input;
 
 pub(crate) use lines::IndexLines;
@@ -134,7 +135,13 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
     let run = RunId::new();
     let written: Vec<_> = files
         .par_iter()
-        .map(|file| NewIndex::write(file, name.beside(&file.path), &run, progress))
+        .enumerate()
+        .map(|(number, file)| {
+            let mut index = NewIndex::write(file, name.beside(&file.path), &run, progress)?;
+            // One that stays locked says that the run lives.
+            index.lock.take_if(|_| number > 0);
+            Ok(index)
+        })
         .collect::<Result<_>>()?;
     let indexes = written.into_iter().map(NewIndex::put_in_place).collect::<Result<_>>()?;
     Ok(Indexing { indexes, findings })
@@ -145,6 +152,7 @@ struct NewIndex {
     hidden: PathBuf,
     path: PathBuf,
     records: u64,
+    lock: Option<File>,
 }
 
 impl NewIndex {
@@ -153,11 +161,10 @@ impl NewIndex {
         if compression != Compression::None {
             return Err(ErrorKind::CompressedIndex { path: input.path.clone(), compression }.into());
         }
-        let mut name = OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{run}"));
-        let mut index = Self { hidden: path.with_file_name(name), path, records: 0 };
-        let mut file = File::create_new(&index.hidden).at("create", &index.hidden)?;
+        let name = hidden_name(&path.file_name().unwrap_or_default().to_string_lossy(), run);
+        let hidden = path.with_file_name(name);
+        let mut file = create_hidden(&hidden).at("create", &hidden)?;
+        let mut index = Self { hidden, path, records: 0, lock: None };
         let mut lines = IndexLines::with_capacity(WRITE_BYTES + IndexLines::LONGEST);
         hop(input, progress, |len| {
             lines.push(len);
@@ -169,6 +176,7 @@ impl NewIndex {
             Ok(())
         })?;
         file.write_all(lines.text()).at("write", &index.path)?;
+        index.lock = Some(file);
         Ok(index)
     }
 

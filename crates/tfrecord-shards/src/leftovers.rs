@@ -1,5 +1,8 @@
 //! What killed runs have left of a set or a table, told and removed.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 
 use crate::commit::{Leftover, SetState};
@@ -58,7 +61,8 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     // Without a lock, runs that are going on are all that tells that one may be appending.
     let is_safe = is_whole && (lock.is_some() || !has_live);
     for orphan in orphans {
-        if is_safe && !orphan.live {
+        let is_hidden = orphan.path.file_name().and_then(OsStr::to_str).and_then(staging::hidden_run).is_some();
+        if (is_safe || is_hidden) && !orphan.live {
             staging::remove_file(&orphan.path)?;
             result.removed.push(orphan);
         } else {
@@ -71,18 +75,36 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     Ok(result)
 }
 
-/// Shards in the set at `out` that its manifest does not list, and that their names tell to be of a run that appended; and
-/// the directories of partitions.
+/// Shards in the set at `out` that its manifest does not list, and that their names tell to be of a run that appended, and what
+/// runs were about to put in the place of other files; and the directories of partitions.
 fn orphans(out: &Path, staged: &[Leftover]) -> Result<(Vec<Leftover>, Vec<String>)> {
-    // Where the manifest cannot be understood, nobody knows what is ours.
-    let Some(manifest) = Manifest::read(out).ok() else { return Ok(Default::default()) };
+    // Where the manifest cannot be understood, nobody knows what is ours, but by its hidden name.
+    let Some(manifest) = Manifest::read(out).ok() else {
+        let entries = fs::read_dir(out).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        return Ok((with_lives(names.filter_map(|name| hidden(out, &name)).collect(), staged), Vec::new()));
+    };
     let runs = staged.iter().map(|leftover| leftover.run.clone()).collect();
     let ours = Ours { listed: manifest.file_names(), has_manifest: true, runs };
     let survey = Survey::of(out, &ours)?;
     let orphan = |path: &String| {
-        let run = ours.orphan(path)?;
-        let live = staged.iter().any(|leftover| leftover.live && leftover.run == run);
-        Some(Leftover { path: out.join(path), run: run.to_owned(), live })
+        let shard = || Some(Leftover { path: out.join(path), run: ours.orphan(path)?.to_owned(), live: false });
+        hidden(out, path).or_else(shard)
     };
-    Ok((survey.ours.iter().filter_map(orphan).collect(), survey.directories))
+    Ok((with_lives(survey.ours.iter().filter_map(orphan).collect(), staged), survey.directories))
+}
+
+/// What a run was about to put in the place of another file, if the file at `path` below `out` is that by its name.
+fn hidden(out: &Path, path: &str) -> Option<Leftover> {
+    let run = staging::hidden_run(path.rsplit('/').next()?)?;
+    let path = out.join(path);
+    Some(Leftover { live: staging::is_live(&path), path, run: run.to_owned() })
+}
+
+/// A run of which anything is live lives.
+fn with_lives(mut orphans: Vec<Leftover>, staged: &[Leftover]) -> Vec<Leftover> {
+    let live: BTreeSet<_> =
+        orphans.iter().chain(staged).filter(|left| left.live).map(|left| left.run.clone()).collect();
+    orphans.iter_mut().for_each(|orphan| orphan.live = live.contains(&orphan.run));
+    orphans
 }

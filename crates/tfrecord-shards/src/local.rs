@@ -292,13 +292,16 @@ impl LocalCommit {
         while let Some(step) = publication.next_step() {
             on_step(&step);
             let performed = set.perform(&step).and_then(|outcome| publication.performed(&step, outcome));
-            if let Err(error) = performed {
-                published = Err(if publication.is_committed() {
-                    ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into()
-                } else {
-                    error
-                });
-                break;
+            match performed {
+                Ok(()) => {}
+                Err(error) if publication.is_committed() => {
+                    publication.failed_after_commit();
+                    published = Err(ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into());
+                }
+                Err(error) => {
+                    published = Err(error);
+                    break;
+                }
             }
         }
         let phase = if published.is_ok() { Phase::Published } else { set.phase_after_failure(publication) };

@@ -15,6 +15,8 @@ use crate::index::{IndexLines, IndexName};
 use crate::local::lock_set;
 use crate::manifest::{FORMAT_VERSION, Manifest, scalar};
 use crate::names::{MANIFEST_NAME, RunId};
+use crate::staging::{MadeDirectories, create_hidden, hidden_name};
+use crate::target::resolve;
 use crate::uncached::{UncachedFile, UncachedStreams};
 
 /// Lines of an index that are kept back, in bytes, before they are written.
@@ -254,7 +256,8 @@ fn open_to_append(path: &Path) -> Result<File> {
 /// Writes files beside the shards in `dir`, each in the place of one of its name, and lists them in the `manifest`, if
 /// the directory has one: together with `indexes`, which are there already. What else the manifest lists stays.
 ///
-/// All are written under hidden names before the first gets its own, the manifest last.
+/// All are written under hidden names before the first gets its own, the manifest last. The directory is made if it is
+/// missing.
 ///
 /// # Errors
 /// When the manifest is not the one that was read ([`ErrorKind::Superseded`]), or a file cannot be written.
@@ -279,13 +282,23 @@ pub fn put_sidecars(
         manifest.refuse_contradiction(dir)?;
         all.push((MANIFEST_NAME.to_owned(), manifest.to_json()?));
     }
+    // Removed again, unless something is put there.
+    let mut made = MadeDirectories::default();
+    for missing in resolve(dir)?.1 {
+        made.create(&missing)?;
+    }
+    if !dir.exists() {
+        made.create(dir)?;
+    }
     let run = RunId::new();
     let mut hidden = Hidden(Vec::new());
+    let mut locked = Vec::new();
     for (name, content) in &all {
-        let path = dir.join(format!(".{name}.{run}"));
+        let path = dir.join(hidden_name(name, &run));
         hidden.0.push(path.clone());
-        let mut file = File::create_new(&path).at("create", &path)?;
+        let mut file = create_hidden(&path).at("create", &path)?;
         file.write_all(content).and_then(|()| file.sync_all()).at("write", &path)?;
+        locked.push(file);
     }
     for (from, (name, _)) in hidden.0.iter().zip(&all) {
         let to = dir.join(name);
@@ -294,6 +307,7 @@ pub fn put_sidecars(
         }
         fs::rename(from, &to).at("rename to", &to)?;
     }
+    made.keep();
     File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
 }
 

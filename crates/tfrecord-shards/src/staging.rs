@@ -9,7 +9,7 @@
 //! A run holds a lock on its staging directory as long as it lives, and the system releases it when it dies.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -85,8 +85,10 @@ fn run_beside(name: &OsStr, target: &OsStr) -> Option<RunId> {
     run.strip_suffix(REPLACED_NAME).and_then(|run| run.strip_suffix('.')).unwrap_or(run).parse().ok()
 }
 
-/// Makes a staging directory and locks it.
+/// Makes a staging directory and locks it. The parent is locked meanwhile, so that nobody takes the directory for that of a
+/// dead run before it has its own lock.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let _parent = lock_parent(path);
     loop {
         fs::create_dir(path)?;
         let directory = File::open(path).inspect_err(|_| {
@@ -106,11 +108,55 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The lock on a staging directory, if nobody holds it.
+/// A lock on the directory that something is made in. Where that cannot be opened, has no locks, or is locked by the user's own
+/// scripts, things are made without.
+fn lock_parent(path: &Path) -> Option<File> {
+    File::open(path.parent()?).ok().filter(|parent| parent.try_lock_shared().is_ok())
+}
+
+/// The lock on a staging directory or a hidden file, if nobody holds it.
 fn lock(path: &Path) -> Option<File> {
-    let directory = File::open(path).ok()?;
-    directory.try_lock().ok()?;
-    Some(directory)
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
+}
+
+/// Whether the run of a staging directory or a hidden file lives, or may live: of an empty one nobody knows, as long as
+/// somebody is making one in the same directory.
+pub(crate) fn is_live(path: &Path) -> bool {
+    if lock(path).is_none() {
+        return path.exists();
+    }
+    let is_empty = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => fs::metadata(path).is_ok_and(|file| file.len() == 0),
+    };
+    let after_parent = || {
+        let parent = File::open(path.parent()?).ok()?;
+        let is_free = !matches!(parent.try_lock(), Err(TryLockError::WouldBlock));
+        is_free.then(|| lock(path).is_none() && path.exists())
+    };
+    is_empty && after_parent().unwrap_or(true)
+}
+
+/// Makes a file under a hidden name that [`hidden_run`] tells, and locks it: so it is known whether its run lives.
+pub(crate) fn create_hidden(path: &Path) -> io::Result<File> {
+    let _parent = lock_parent(path);
+    let file = File::create_new(path)?;
+    // As with directories, where there are no locks it is taken for that of a live run.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+/// The hidden name, next to the file `name`, of what `run` is about to put in its place.
+pub(crate) fn hidden_name(name: &str, run: &RunId) -> String {
+    format!(".{name}.{run}")
+}
+
+/// The run whose hidden file has this name.
+pub(crate) fn hidden_run(name: &str) -> Option<&str> {
+    let (file, run) = name.strip_prefix('.')?.rsplit_once('.')?;
+    (!file.is_empty() && RunId::is_generated(run)).then_some(run)
 }
 
 /// What runs have beside `out`, which is resolved first, so that it has a name.
@@ -165,7 +211,7 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
         let Some((run, staging)) = run_of(&entry.file_name()) else { continue };
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
             // What is replaced has no lock of its own.
-            let live = staging.exists() && lock(&staging).is_none();
+            let live = is_live(&staging);
             // Its run has just published it, or given it up.
             if !entry.path().exists() {
                 continue;

@@ -30,8 +30,12 @@ impl Ours {
         self.listed.contains(path) || (self.has_manifest && self.orphan(path).is_some())
     }
 
-    /// The run that a file of ours tells which no manifest lists.
+    /// The run that a file of ours tells which no manifest lists: a shard, or what a run was about to put in a file's place.
     pub(crate) fn orphan<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        if let Some(run) = staging::hidden_run(name) {
+            return Some(run);
+        }
         let run = run_told(path)?;
         let is_known = RunId::is_generated(run) || self.runs.iter().any(|known| known == run);
         (is_known && !self.listed.contains(path)).then_some(run)

@@ -14,6 +14,11 @@ use tfr_tests::{Run, Scratch, finish, read_file, read_shards, repository, run, s
 
 use crate::checker::assert_empty;
 
+mod calls;
+mod disks;
+mod outputs;
+mod pairs;
+
 /// More rows than any test waits for, and no file to read them from.
 const ENDLESS: &str = "SELECT value, value * 2 AS double FROM generate_series(1, 100000000000)";
 
@@ -132,10 +137,11 @@ fn no_file_can_be_opened() {
             let write = write("SELECT 1 AS one", &parent.join("new").join(name));
             let line = format!("ulimit -n {files}; exec \"$@\"");
             let mut limited = Command::new("sh");
-            // What is left there, the next run removes.
             wrap(limited.args(["-c", &line, "sh"]), &write).env("TMPDIR", scratch.path());
             let ended = run(limited.args(["--threads", "1"]));
             let succeeded = ended.code == Some(0);
+            let names: Vec<_> = scratch.listing().into_iter().filter(|name| name.starts_with("tfr-sql-")).collect();
+            assert_eq!(names, [""; 0], "{files} files: {}", ended.stderr);
             outcomes[usize::from(succeeded)] += 1;
             if !succeeded {
                 assert_empty(&parent);
@@ -180,7 +186,7 @@ fn interrupted_and_terminated() {
         let scratch = Scratch::default();
         let (out, parent) = target(&scratch);
         let child = spawn(&mut write(ENDLESS, &out));
-        until(&scratch, has_staged_bytes);
+        until(|| has_staged_bytes(&scratch));
         kill(signal, &child);
         assert_eq!(finish(child), Some(code), "SIG{signal}");
         assert_empty(&parent);
@@ -192,7 +198,7 @@ fn leftovers_are_reported_and_removed() {
     let scratch = Scratch::default();
     let (out, parent) = target(&scratch);
     let child = spawn(&mut write(ENDLESS, &out));
-    until(&scratch, has_staged_bytes);
+    until(|| has_staged_bytes(&scratch));
     kill("KILL", &child);
     assert_eq!(finish(child), None);
     assert!(!out.exists(), "a part of a set is visible");
@@ -304,10 +310,10 @@ fn has_staged_bytes(scratch: &Scratch) -> bool {
 
 /// Waits for something to happen.
 #[track_caller]
-fn until(scratch: &Scratch, happened: impl Fn(&Scratch) -> bool) {
+fn until(happened: impl Fn() -> bool) {
     let started = Instant::now();
-    while !happened(scratch) {
-        assert!(started.elapsed() < Duration::from_secs(60), "did not happen: {:?}", scratch.listing());
+    while !happened() {
+        assert!(started.elapsed() < Duration::from_secs(60), "did not happen");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -323,5 +329,11 @@ fn kill(signal: &str, child: &Child) {
 
 /// The command as the last arguments of another.
 fn wrap<'a>(outer: &'a mut Command, inner: &Command) -> &'a mut Command {
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer.arg(inner.get_program()).args(inner.get_args()).current_dir(repository())
+}
+
+/// Whether more is asked for than what every commit must pass.
+fn is_long() -> bool {
+    std::env::var("FAULTS").is_ok_and(|asked| asked == "all")
 }

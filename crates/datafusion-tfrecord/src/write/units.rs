@@ -21,9 +21,12 @@ pub(super) const UNIT_BYTES: usize = 2 << 20;
 /// second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Most rows of a job: those of one batch of the engine. How long records are is told by those before, so where short ones
-/// are followed by long ones a job holds no more than the engine does anyway.
+/// Most rows of a job: those of one batch of the engine.
 const MAX_UNIT_ROWS: usize = 1 << 13;
+
+/// Bytes of batches to which a job joins no further batch. How long records are is told by those before: where short ones are
+/// followed by long ones, a job would hold thousands of these.
+const MAX_UNIT_MEMORY: usize = 8 * UNIT_BYTES;
 
 /// Some rows to encode in one job.
 pub(super) struct Unit {
@@ -122,10 +125,11 @@ pub(super) fn units(input: SendableRecordBatchStream, size: Arc<UnitSize>) -> im
     let state = State { input, rest: None, rows: 0, size };
     stream::try_unfold(state, |mut state| async move {
         let mut unit = Unit { rows_before: state.rows, batches: Vec::new() };
-        let mut room = None;
+        let (mut room, mut memory) = (None, 0_usize);
         while room != Some(0) {
             let mut batch = match state.rest.take() {
                 Some(rest) => rest,
+                None if memory > MAX_UNIT_MEMORY => break,
                 None => match state.input.try_next().await? {
                     Some(batch) => batch,
                     None => break,
@@ -139,9 +143,43 @@ pub(super) fn units(input: SendableRecordBatchStream, size: Arc<UnitSize>) -> im
             if batch.num_rows() > 0 {
                 *left -= batch.num_rows();
                 state.rows += batch.num_rows() as u64;
+                memory = memory.saturating_add(batch.get_array_memory_size());
                 unit.batches.push(batch);
             }
         }
         Ok((!unit.batches.is_empty()).then_some((unit, state)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, StringArray};
+    use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// Rows of the units of which the engine gives batches with one text each.
+    fn unit_rows(texts: &[&str], size: &Arc<UnitSize>) -> Vec<usize> {
+        let batches: Vec<_> = texts
+            .iter()
+            .map(|text| {
+                RecordBatch::try_from_iter([("t", Arc::new(StringArray::from(vec![*text])) as ArrayRef)]).unwrap()
+            })
+            .collect();
+        let schema = batches[0].schema();
+        let input = stream::iter(batches.into_iter().map(Ok));
+        let input = Box::pin(RecordBatchStreamAdapter::new(schema, input));
+        let units = units(input, Arc::clone(size)).map_ok(|unit| unit.batches.len()).try_collect::<Vec<_>>();
+        units.now_or_never().unwrap().unwrap()
+    }
+
+    #[test]
+    fn long_rows_behind_short_ones_do_not_pile_up_in_a_unit() {
+        let size = Arc::new(UnitSize::new(UNIT_BYTES));
+        size.record_len.store(10, Ordering::Relaxed);
+        assert_eq!(unit_rows(&["short"; 100], &size), [100]);
+        let long = "x".repeat(4 << 20);
+        assert_eq!(unit_rows(&vec![long.as_str(); 12], &size), [4, 4, 4]);
+    }
 }

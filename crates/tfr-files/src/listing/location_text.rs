@@ -80,6 +80,28 @@ impl FromStr for LocationText {
 /// assert_eq!(redacted("GET https://me:pw@host/a.csv?sig=x: 403"), "GET https://***@host/a.csv?***: 403");
 /// ```
 pub fn redacted(text: &str) -> Cow<'_, str> {
+    /// How the type of URLs prints who reads them, for programmers.
+    const FIELDS: [&str; 2] = ["username: \"", "password: Some(\""];
+
+    let shown = redacted_urls(text);
+    FIELDS.iter().fold(shown, |shown, field| match shown.contains(field) {
+        true => Cow::Owned(without_values(&shown, field)),
+        false => shown,
+    })
+}
+
+/// `text` with something else behind each `field`, up to the next quote.
+fn without_values(text: &str, field: &str) -> String {
+    let mut pieces = text.split(field);
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (value, rest) = piece.split_at(piece.find('"').unwrap_or(piece.len()));
+        shown.extend([field, if value.is_empty() { "" } else { HIDDEN }, rest]);
+    }
+    shown
+}
+
+fn redacted_urls(text: &str) -> Cow<'_, str> {
     let mut shown = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
@@ -195,6 +217,8 @@ pub(crate) fn percent_decode(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use datafusion_execution::object_store::ObjectStoreUrl;
+
     use super::*;
 
     /// What a text is shown as, alone and within a sentence.
@@ -230,6 +254,15 @@ mod tests {
         ] {
             check(text, shown);
         }
+    }
+
+    /// As the engine's plans and configurations show the stores that they read.
+    #[test]
+    fn users_in_what_is_for_programmers_are_hidden() {
+        let url = ObjectStoreUrl::parse("https://me:pw@host:80").unwrap();
+        let shown = redacted(&format!("{url:?} of {:?}", ObjectStoreUrl::local_filesystem())).into_owned();
+        assert!(shown.contains(r#"username: "***", password: Some("***"), host: Some(Domain("host"))"#), "{shown}");
+        assert!(shown.contains(r#"username: "", password: None"#), "{shown}");
     }
 
     #[test]

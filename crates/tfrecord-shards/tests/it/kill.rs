@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process;
 
-use tfrecord_shards::{Capabilities, SaveMode, SetState, check, leftovers, remove_leftovers};
+use tfrecord_shards::{Capabilities, RunId, SaveMode, SetState, check, leftovers, remove_leftovers};
 
 use crate::child::{Child, arguments, said};
 use crate::support::{
@@ -79,6 +79,46 @@ fn appended_in_place() {
 #[test]
 fn appended_to_nothing() {
     dies_at_every_step(Case { appends: true, ..Case::OVERWRITE });
+}
+
+/// Between the call that makes a staging directory and the one that locks it, its parent is locked.
+#[test]
+fn a_run_that_is_about_to_begin_is_not_taken_for_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("shards");
+    let staging = dir.path().join(format!(".tfr-{}-shards", RunId::new()));
+    let parent = fs::File::open(dir.path()).unwrap();
+    parent.lock_shared().unwrap();
+    fs::create_dir(&staging).unwrap();
+    let left = leftovers(&out).unwrap();
+    assert!(left.len() == 1 && left[0].live, "{left:?}");
+    assert_eq!(remove_leftovers(&out).unwrap().kept, left);
+    assert!(staging.exists());
+    // It has died before it was locked.
+    drop(parent);
+    assert!(!leftovers(&out).unwrap()[0].live);
+    assert_eq!(remove_leftovers(&out).unwrap().removed.len(), 1);
+    assert!(!staging.exists());
+}
+
+/// What was to be put in the place of an index goes once its run is dead, and holds up nobody who replaces the set.
+#[test]
+fn hidden_files_are_left_to_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("shards");
+    write_grouped(&out, SaveMode::Error, "old", ["1", "2"]).unwrap();
+    let run = RunId::new();
+    let hidden = [format!("._manifest.json.{run}"), format!(".x.idx.{run}")].map(|name| out.join(name));
+    let file = fs::File::create_new(&hidden[0]).unwrap();
+    fs::write(&hidden[1], "0 20\n").unwrap();
+    file.lock().unwrap();
+    assert!(leftovers(&out).unwrap().iter().all(|left| left.live), "a run lives if anything of it is locked");
+    drop(file);
+    let removed = remove_leftovers(&out).unwrap().removed;
+    assert_eq!(removed.iter().map(|left| &left.path).collect::<Vec<_>>(), hidden.iter().collect::<Vec<_>>());
+    fs::write(&hidden[1], "0 20\n").unwrap();
+    write(&out, SaveMode::Overwrite, "new").unwrap();
+    assert_eq!((whole(&out).as_deref(), names(&out)), (Some("new"), SET.map(str::to_owned).to_vec()));
 }
 
 fn dies_at_every_step(case: Case) {
