@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, frame_header};
 
-use crate::mapping::FeatureKind;
+use crate::feature::FeatureKind;
 use crate::reader::wire;
 use crate::record_buffer::RecordBuffer;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_header, put_varint, varint_len};

@@ -6,15 +6,14 @@ use std::io;
 use arrow_schema::{ArrowError, DataType};
 use tfrecord_framing::Position;
 
-use crate::mapping::FeatureKind;
+use crate::feature::FeatureKind;
 use crate::options::Choice;
-use crate::reader::HAS_FEATURE_LISTS;
 use crate::text::NoTextError;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, where, and, through [`Error::hint`], the way out.
+/// What went wrong and where.
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`]. Rows are counted from 0, in the batch given, or from wherever
@@ -29,8 +28,20 @@ pub enum ErrorKind {
         column: String,
         /// Its type.
         data_type: DataType,
-        /// What to do about it.
-        hint: String,
+        /// The type in it that has no place.
+        part: DataType,
+    },
+    /// Values to be serialized as tensors, or parsed from them, of a type for which TensorFlow has no dtype.
+    #[error("column \"tensor\": type {data_type} has no feature to go to")]
+    NoDtype {
+        /// The type.
+        data_type: DataType,
+    },
+    /// Values for a vocabulary that are not strings.
+    #[error("column \"vocabulary\": type {data_type} has no feature to go to")]
+    NoStrings {
+        /// Their type.
+        data_type: DataType,
     },
     /// An option names a column that the schema does not have.
     #[error("no column {column:?} to map: the columns are {}", list(known))]
@@ -173,6 +184,18 @@ pub enum ErrorKind {
         value: String,
         /// What it should have become.
         target: &'static str,
+        /// The column's type.
+        data_type: DataType,
+    },
+    /// A decimal of more digits than its type has.
+    #[error("column {column:?}, row {row}: {value} does not fit its own type")]
+    BeyondPrecision {
+        /// The column.
+        column: String,
+        /// The row.
+        row: u64,
+        /// The value.
+        value: String,
         /// The column's type.
         data_type: DataType,
     },
@@ -364,48 +387,10 @@ impl Error {
         &self.0
     }
 
-    /// The way out, where there is one: a sentence without a full stop.
+    /// What to do about records that are not read as they are, where there is a way: a sentence without a full stop. What
+    /// to do about columns that are not written depends on who writes.
     pub fn hint(&self) -> Option<String> {
         match self.kind() {
-            ErrorKind::UnsupportedType { hint, .. } => Some(hint.clone()),
-            ErrorKind::DuplicateFeature { feature, .. } => Some(format!("rename one of them: ... AS {feature}_2")),
-            ErrorKind::DuplicatePart { .. } => {
-                Some("rename one of them, or put something else between the names with --separator".to_owned())
-            }
-            ErrorKind::EmptyFeatureName { .. } => Some("name it: SELECT ... AS name".to_owned()),
-            ErrorKind::Narrowed { .. } => {
-                Some("choose an exact form for each with --map 'column: choice', or run without --strict".to_owned())
-            }
-            ErrorKind::Null { column, .. } => Some(format!(
-                "replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent"
-            )),
-            ErrorKind::NotBytes { .. } => {
-                Some("select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned())
-            }
-            ErrorKind::NullElement { column, can_be_dropped, .. } => {
-                let drop = if *can_be_dropped { ", leave them out with null=drop," } else { "" };
-                Some(format!(
-                    "write where nulls are with --map '{column}: null=mask'{drop} or put a value in their place with \
-                     null=default=VALUE"
-                ))
-            }
-            ErrorKind::OutOfRange { column, data_type, target, .. } => {
-                Some(out_of_range_hint(column, data_type, target))
-            }
-            ErrorKind::NoText(error) => Some(error.hint()),
-            ErrorKind::Tensor { column: Some(column), .. } => {
-                Some(format!("write it as lists, without --map '{column}: tensor', or filter the row out"))
-            }
-            ErrorKind::InvalidDefault { data_type, .. } => {
-                Some(format!("write a value of {data_type} as text; that of a struct or list is for all parts in it"))
-            }
-            ErrorKind::NoVocabulary { column } => {
-                Some(format!("give its values, with the option vocabulary='{column}: cat, dog' or in a file for --map-file"))
-            }
-            ErrorKind::NotInVocabulary { value, .. } => {
-                Some(format!("add {value:?} to the vocabulary, or replace it in the query"))
-            }
-            ErrorKind::RecordTooLong { .. } => Some("leave the row's large values out, or split them".to_owned()),
             ErrorKind::Framing(error) => error.hint().map(str::to_owned),
             ErrorKind::RowTooLong { column, .. } => {
                 Some(format!("declare {column} with a type of any length, or leave it out"))
@@ -452,6 +437,7 @@ impl Error {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
             | ErrorKind::OutOfRange { row, .. }
+            | ErrorKind::BeyondPrecision { row, .. }
             | ErrorKind::Tensor { row, .. }
             | ErrorKind::NotInVocabulary { row, .. }
             | ErrorKind::RecordTooLong { row, .. } => *row = count(*row),
@@ -462,30 +448,8 @@ impl Error {
     }
 }
 
-/// What a value does not fit that should have been of another type from the beginning.
-pub(crate) const OWN_TYPE: &str = "its own type";
-
-fn out_of_range_hint(column: &str, data_type: &DataType, target: &str) -> String {
-    match data_type {
-        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)
-            if target == OWN_TYPE =>
-        {
-            let most = arrow_schema::DECIMAL128_MAX_PRECISION;
-            format!("{data_type} has fewer digits; cast it in the query: CAST({column} AS DECIMAL({most}, {scale}))")
-        }
-        DataType::Decimal256(..) if target == OWN_TYPE => {
-            format!("{data_type} has fewer digits; cast it in the query to a type with more")
-        }
-        DataType::UInt64 => {
-            format!("write it as two's complement with --map '{column}: wrap', or cast it in the query")
-        }
-        DataType::Float64 => {
-            format!("keep it exact with --map '{column}: bits' (or string, tensor), or filter the row")
-        }
-        data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
-        _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
-    }
-}
+/// What is wrong with a record of another type than was said.
+pub(crate) const HAS_FEATURE_LISTS: &str = "feature lists, which tf.train.SequenceExample has and tf.train.Example not";
 
 fn both(first: usize, second: usize) -> String {
     if first == second { format!("two parts of column {first}") } else { format!("columns {first} and {second}") }

@@ -64,7 +64,11 @@
 //! stand on it.
 
 mod compact;
+mod dtype;
 mod error;
+mod feature;
+mod integers;
+mod lists;
 mod mapping;
 mod options;
 mod reader;
@@ -78,7 +82,8 @@ mod writer;
 
 pub use compact::CompactForm;
 pub use error::{Error, ErrorKind, Result};
-pub use mapping::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
+pub use feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
+pub use mapping::{ColumnMapping, LossClass, Mapping};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
 pub use record_buffer::RecordBuffer;

@@ -13,9 +13,11 @@ mod column;
 mod decimal;
 mod decoder;
 mod duration;
+mod entry;
 mod filter;
 mod infer;
 mod locate;
+mod misfit;
 mod nest;
 mod outline;
 mod restore;
@@ -28,12 +30,12 @@ mod values;
 pub(crate) mod wire;
 mod years;
 
-pub(crate) use batch::{check_row_len, of_type};
+pub(crate) use batch::check_row_len;
+pub(crate) use misfit::Misfit;
 pub(crate) use rows::{Record, RowDecoder};
 
 pub use decoder::Decoder;
 pub use filter::RowFilter;
 pub use infer::{SchemaInference, infer_schema};
 pub use outline::FeatureNames;
-pub(crate) use outline::HAS_FEATURE_LISTS;
 pub use source::{Reader, ReaderBuilder};

@@ -18,7 +18,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RunArray};
 use arrow_buffer::{OffsetBuffer, RunEndBuffer};
 use arrow_schema::{DataType, TimeUnit, UnionMode};
 
-use crate::writer::integers;
+use crate::integers::integers;
 
 /// A value that has no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,19 +51,6 @@ impl NoText {
     pub fn in_column(self, column: &str, rows_before: u64) -> NoTextError {
         let Self { row, value, data_type } = self;
         NoTextError { column: column.to_owned(), row: rows_before + row as u64, value, data_type }
-    }
-}
-
-impl NoTextError {
-    /// The way out: a sentence without a full stop.
-    pub fn hint(&self) -> String {
-        let Self { column, data_type, .. } = self;
-        match data_type {
-            data_type if data_type.is_decimal() => {
-                format!("filter such rows out, or cast {column} to a decimal type with more digits")
-            }
-            _ => format!("filter such rows out, or select the integer that is stored: arrow_cast({column}, 'Int64')"),
-        }
     }
 }
 

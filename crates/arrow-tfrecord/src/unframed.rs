@@ -10,9 +10,10 @@ use arrow_select::filter::FilterBuilder;
 use arrow_select::take::take;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position};
 
+use crate::dtype::of_type;
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
-use crate::reader::{Record, RowDecoder, check_row_len, of_type};
+use crate::reader::{Record, RowDecoder, check_row_len};
 use crate::record_buffer::RecordBuffer;
 use crate::writer::Encoder;
 

@@ -7,9 +7,9 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
+use crate::dtype::{item, value_type};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{item, value_type};
-use crate::writer::shred::lists;
+use crate::lists::lists;
 
 /// Gathers the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
 ///
@@ -56,9 +56,7 @@ impl Vocabulary {
             }
             values if value_type(values).is_string() => {}
             other => {
-                let hint = "cast it to VARCHAR".to_owned();
-                let (column, data_type) = ("vocabulary".to_owned(), other.clone());
-                return Err(ErrorKind::UnsupportedType { column, data_type, hint }.into());
+                return Err(ErrorKind::NoStrings { data_type: other.clone() }.into());
             }
         }
         let texts = arrow_cast::cast(column, &DataType::LargeUtf8).map_err(arrow)?;

@@ -10,7 +10,7 @@
 //!
 //! Source: `tensorflow/core/example/{example,feature}.proto`; encoding: <https://protobuf.dev/programming-guides/encoding>.
 
-use crate::mapping::FeatureKind;
+use crate::feature::FeatureKind;
 
 /// Field 1, length-delimited: `Example.features`, `Features.feature`, the entry's key, and `value` of every list.
 pub(crate) const FIELD_1: u8 = 0x0a;

@@ -5,11 +5,12 @@ mod column;
 mod convert;
 mod encoder;
 mod feature;
-pub(crate) mod shred;
+mod shred;
 mod sink;
 pub(crate) mod tensor;
+mod values;
 
-pub(crate) use convert::{default_values, integers};
+pub(crate) use convert::default_values;
 
 pub use encoder::{BoundBatch, Encoder};
 pub use feature::{BoundFeature, FeatureBytes, FeatureValues};

@@ -24,7 +24,7 @@ use datafusion_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 
-use crate::comparable::{comparable_array, length};
+use crate::comparable::values::{comparable_array, length};
 
 /// The aggregates, to be registered in the place of the engine's own.
 pub fn exact_aggregates() -> Vec<Arc<AggregateUDF>> {

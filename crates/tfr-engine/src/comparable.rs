@@ -5,7 +5,7 @@
 //! window, a NaN with a sign, as the processor makes it of `inf - inf`, was less than all numbers and a group of its own, and a
 //! month was longer than 31 days. What is compared goes through [`Comparable`] first, where that can matter.
 
-mod values;
+pub(crate) mod values;
 mod windows;
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use datafusion_expr::{
 use crate::aggregates::exact_min;
 use crate::expressions::{columns_of, is_comparison, rewrite_expressions};
 use crate::group_keys::{ComputedKey, with_computed_keys};
+pub use values::Comparable;
 use values::comparable;
-pub use values::{Comparable, comparable_array, length};
 use values::{is_interval, may_be_misread};
 pub use windows::NoRangesOfIntervals;
 

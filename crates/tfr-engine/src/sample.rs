@@ -19,7 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion_common::{DFSchema, ScalarValue, TableReference, plan_err};
 
-use table::{SampledTable, Size};
+use exec::Size;
+use table::SampledTable;
 
 /// What to write for a sample of something that is not a table.
 const WAY_OUT: &str = "use WHERE random() < 0.1 instead";

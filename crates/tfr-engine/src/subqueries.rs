@@ -14,13 +14,15 @@ mod correlation;
 mod domain;
 mod marks;
 mod nodes;
+mod outer;
+mod plans;
 
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema, plan_err};
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::{Column, plan_err};
 use datafusion_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion_expr::{FetchType, Operator, SkipType};
 
@@ -53,7 +55,7 @@ impl AnalyzerRule for Subqueries {
         })?;
         let mut unresolved = None;
         if changed {
-            for_each_outer(&plan.data, |column| unresolved = Some(column.clone()))?;
+            outer::for_each_outer(&plan.data, |column| unresolved = Some(column.clone()))?;
         }
         match unresolved {
             Some(column) => refuse(&format!("a subquery cannot refer to {} from where it is", column.flat_name())),
@@ -146,39 +148,6 @@ fn named_value(plan: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Ex
     let value = Expr::Column(plan.schema().columns().remove(0)).alias(&name);
     let plan = LogicalPlanBuilder::from(plan.clone()).project([value])?.build()?;
     Ok((plan, Expr::Column(Column::new_unqualified(name))))
-}
-
-/// Outer columns that `plan` refers to and that `schema` has.
-fn outer_columns(plan: &LogicalPlan, schema: &DFSchema) -> Result<Vec<Column>> {
-    let mut columns = Vec::new();
-    for_each_outer(plan, |column| {
-        if schema.has_column(column) && !columns.contains(column) {
-            columns.push(column.clone());
-        }
-    })?;
-    Ok(columns)
-}
-
-/// Whether `plan` refers to any column outside of it.
-fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
-    let mut correlated = false;
-    for_each_outer(plan, |_| correlated = true)?;
-    Ok(correlated)
-}
-
-/// Calls `f` for every outer reference in `plan`, those in its subqueries included.
-fn for_each_outer(plan: &LogicalPlan, mut f: impl FnMut(&Column)) -> Result<()> {
-    plan.apply_with_subqueries(|plan| {
-        plan.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::OuterReferenceColumn(_, column) = expr {
-                    f(column);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(())
 }
 
 /// Whether two evaluations of `plan` may have different rows.

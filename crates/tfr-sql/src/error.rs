@@ -1,7 +1,9 @@
 //! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
 
+mod columns;
 mod explanation;
 mod foreign;
+mod sidecars;
 mod table_formats;
 
 use std::any::Any;
@@ -399,7 +401,7 @@ impl Error {
             }),
             Self::NoColumns { .. } => Some("write .arrow or .jsonl instead, or select a column".to_owned()),
             Self::TwoColumns { column, .. } => Some(format!("rename one of them: ... AS {column}_2")),
-            Self::Record { error, .. } => error.hint(),
+            Self::Record { error, .. } => sidecars::hint(error),
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())
             }

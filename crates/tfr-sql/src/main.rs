@@ -34,6 +34,7 @@ mod stdin;
 mod stored;
 mod table;
 mod tool;
+mod toolbox;
 mod used;
 mod verify;
 mod write;
@@ -90,7 +91,7 @@ fn command() -> ExitStatus {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let done = panic::catch_unwind(AssertUnwindSafe(|| match cli.tool {
         None => run::query(&cli.query, &printer, quit),
-        Some(tool) => tool::run(tool, &printer, quit),
+        Some(tool) => toolbox::run(tool, &printer, quit),
     }));
     match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {
         Ok(status) => status,

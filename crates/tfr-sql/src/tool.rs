@@ -1,4 +1,4 @@
-//! The toolbox: what the tools have in common, and which is which.
+//! [`Work`]: what the tools have in common.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -15,29 +15,10 @@ use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Tool;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
-use crate::interrupt::{self, Interrupt};
+use crate::interrupt::Interrupt;
 use crate::printer::{Printer, ProgressStyle, bytes};
-use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
-
-/// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
-pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
-    let interrupt = interrupt::watch(kill)?;
-    let work = Work { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() };
-    match tool {
-        Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
-        Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),
-        Tool::Schema(args) => schema::print(&args, work),
-        Tool::Verify(args) => verify::run(&args, work),
-        Tool::Salvage(args) => salvage::run(&args, work),
-        Tool::Reshard(args) => reshard::run(&args, work),
-        Tool::Index(args) => index::run(&args, work),
-        Tool::Describe(args) => describe::run(&args, work),
-        Tool::Stats(args) => stats::run(&args, work),
-    }
-}
 
 /// A tool at work: whom it tells, and how it is stopped.
 pub struct Work<'a> {
@@ -51,7 +32,12 @@ pub struct Work<'a> {
     pub started: Instant,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Work that starts now.
+    pub fn new(printer: &'a Printer, interrupt: Interrupt) -> Self {
+        Self { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() }
+    }
+
     /// Runs a job that leaves nothing behind wherever it stands when a signal comes: it is not waited for then.
     pub fn until_signal<T: Send + 'static>(
         &mut self,

@@ -7,7 +7,6 @@ use arrow_tfrecord::{
 };
 
 use crate::error::{ErrorKind, Result};
-use crate::stats::Statistics;
 
 /// One feature of a table, with the column that it belongs to.
 #[derive(Debug, Clone)]
@@ -25,16 +24,18 @@ pub(crate) struct TableFeature<'a> {
     observed: Option<Observed>,
 }
 
+/// The presence of a feature in the records of a set.
 #[derive(Debug, Clone, Copy)]
-struct Observed {
-    missing: u64,
-    least: u64,
+pub(crate) struct Observed {
+    /// Records without the feature.
+    pub(crate) missing: u64,
+    /// The least number of values in the others.
+    pub(crate) least: u64,
 }
 
 impl<'a> TableFeature<'a> {
-    /// Every feature of the table, columns in order. What `statistics` tell of presence goes before what the schema
-    /// allows.
-    pub(crate) fn all(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Self> {
+    /// Every feature of the table, columns in order.
+    pub(crate) fn all(mapping: &'a Mapping) -> Vec<Self> {
         let columns = mapping.schema().fields().iter().zip(mapping.columns());
         let features = columns.flat_map(|(field, column)| {
             let options = mapping.options();
@@ -45,17 +46,19 @@ impl<'a> TableFeature<'a> {
                     FeatureRole::Values => part_type(field.data_type(), &column.column, path, &options.separator),
                     _ => None,
                 };
-                let observed = statistics.filter(|statistics| statistics.rows() > 0);
-                let observed = observed.and_then(|statistics| statistics.feature(&feature.name)).map(|known| {
-                    Observed { missing: known.missing(), least: known.num_values().map_or(0, |(least, _)| least) }
-                });
                 let choice = choice(options, path).or(column.choice);
                 let vocabulary = vocabulary(options, column, path)
                     .filter(|_| feature.kind == FeatureKind::Int64 && value_type.is_some_and(is_text));
-                Self { column, feature, shape: shape(field, feature), choice, value_type, vocabulary, observed }
+                Self { column, feature, shape: shape(field, feature), choice, value_type, vocabulary, observed: None }
             })
         });
         features.collect()
+    }
+
+    /// The same with what records tell of presence, which goes before what the schema allows.
+    #[must_use]
+    pub(crate) fn with_observed(self, observed: Option<Observed>) -> Self {
+        Self { observed, ..self }
     }
 
     pub(crate) fn name(&self) -> &'a str {

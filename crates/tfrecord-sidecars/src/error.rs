@@ -13,7 +13,7 @@ use tfrecord_framing::Compression;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, where, and, through [`Error::hint`], the way out.
+/// What went wrong, and where.
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`].
@@ -67,13 +67,8 @@ pub enum ErrorKind {
         found: RecordType,
     },
     /// A set has no description that TensorFlow Datasets would take.
-    #[error("not for TensorFlow Datasets: {problem}")]
-    Tfds {
-        /// Why not.
-        problem: String,
-        /// What can be done.
-        hint: String,
-    },
+    #[error("not for TensorFlow Datasets: {0}")]
+    Tfds(TfdsProblem),
     /// Records in a compressed file cannot be gone to.
     #[error("shards compressed with {compression} have no index")]
     CompressedIndex {
@@ -89,6 +84,14 @@ pub enum ErrorKind {
         problem: String,
         /// What can be done.
         hint: String,
+    },
+    /// A null in a table that becomes a saved dataset of tf.data without masks.
+    #[error("column {column:?}: row {row} is null, and a tensor has no null")]
+    SnapshotNull {
+        /// The column.
+        column: String,
+        /// The row, from 0.
+        row: usize,
     },
     /// A file or directory could not be read.
     #[error("cannot read {}", path.display())]
@@ -141,30 +144,71 @@ pub enum ErrorKind {
     Json(#[from] serde_json::Error),
 }
 
+/// Why a set has no description that TensorFlow Datasets would take.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TfdsProblem {
+    /// No shard.
+    #[error("there is no shard")]
+    NoShard,
+    /// A file that TensorFlow Datasets does not take for a shard.
+    #[error("shard {path:?}: {problem}")]
+    Shard {
+        /// The file.
+        path: String,
+        /// Why not.
+        problem: String,
+    },
+    /// Some of the shards that the names of the others count.
+    #[error("of the {total} shards {before}..{after} there are {found}")]
+    MissingShards {
+        /// What the names begin with.
+        before: String,
+        /// What the names end with.
+        after: String,
+        /// How many shards they count.
+        total: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A split with shards of two names.
+    #[error("split {split:?} has shards {first} and {second}")]
+    TwoTemplates {
+        /// The split.
+        split: String,
+        /// The template of some of its names.
+        first: String,
+        /// The template of others.
+        second: String,
+    },
+    /// Compressed shards.
+    #[error("{} are not read by TensorFlow Datasets", compressed(*.found))]
+    Compressed {
+        /// How they are compressed; none if they differ.
+        found: Option<Compression>,
+    },
+    /// A version that is not three numbers.
+    #[error("{version:?} is not a version of TensorFlow Datasets")]
+    Version {
+        /// The version.
+        version: String,
+    },
+    /// A column to be read as images that does not hold one.
+    #[error("column {column:?} cannot be read as images: it is not one value of bytes in every record")]
+    NotImages {
+        /// The column.
+        column: String,
+    },
+}
+
+fn compressed(found: Option<Compression>) -> String {
+    found.map_or_else(|| "compressed shards".to_owned(), |compression| format!("shards compressed with {compression}"))
+}
+
 impl Error {
     /// What went wrong.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
-    }
-
-    /// The way out, where there is one: a sentence without a full stop.
-    pub fn hint(&self) -> Option<String> {
-        match self.kind() {
-            ErrorKind::Malformed { .. } => Some("the records may be of another type: print them as hex".to_owned()),
-            ErrorKind::Feature { hint, .. } | ErrorKind::Tfds { hint, .. } | ErrorKind::Snapshot { hint, .. } => {
-                Some(hint.clone())
-            }
-            ErrorKind::Records(error) => error.hint(),
-            ErrorKind::File { source, .. } => source.hint(),
-            ErrorKind::CompressedIndex { .. } => Some("use --compression none".to_owned()),
-            ErrorKind::NoFile { .. } => Some("name the directory that the shards are in".to_owned()),
-            ErrorKind::NotWhole { .. } => Some("write the set again, or salvage what is there".to_owned()),
-            ErrorKind::RecordType { .. } => {
-                Some("ask for another form: arrow, ddl and json have all records".to_owned())
-            }
-            ErrorKind::Manifest(error) => error.hint(),
-            _ => None,
-        }
     }
 }
 
@@ -172,6 +216,12 @@ impl Error {
     /// The same of a file.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         ErrorKind::File { path: path.to_owned(), source: self }.into()
+    }
+}
+
+impl From<TfdsProblem> for ErrorKind {
+    fn from(problem: TfdsProblem) -> Self {
+        Self::Tfds(problem)
     }
 }
 

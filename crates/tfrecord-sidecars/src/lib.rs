@@ -43,6 +43,6 @@ pub mod tfds;
 pub mod tfmd;
 
 pub use emit::{Emit, EmittedSet, MODULE_NAME, ParseSidecarKindError, SidecarKind};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, TfdsProblem};
 pub use form::{ParseSchemaFormError, SchemaForm, TableDescription, sql_type};
 pub use record::{json_line, textproto};

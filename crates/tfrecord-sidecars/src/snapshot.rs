@@ -278,11 +278,7 @@ impl Component {
         let (column, null_rows) = self.column(batch)?;
         let first_null = null_rows.as_ref().and_then(|nulls| (0..nulls.len()).find(|row| nulls.is_null(*row)));
         if let (SnapshotNulls::Refuse, Some(row)) = (nulls, first_null) {
-            return Err(refused(
-                &self.name,
-                format!("row {row} is null, and a tensor has no null"),
-                "fill it with coalesce(), leave such rows out, or use --null mask",
-            ));
+            return Err(ErrorKind::SnapshotNull { column: self.name.clone(), row }.into());
         }
         let misfit = |error: &dyn std::fmt::Display| misfit(&self.name, error);
         match &self.content {

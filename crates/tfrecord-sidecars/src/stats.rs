@@ -31,7 +31,7 @@ mod vocabularies;
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
 
-use crate::columns::TableFeature;
+use crate::columns::{Observed, TableFeature};
 use crate::error::{ErrorKind, Result};
 
 pub use dense::EXACT_RANGE;
@@ -90,7 +90,7 @@ pub struct Statistics {
 impl Statistics {
     /// Of no rows yet, of a table whose columns become features by `mapping`.
     pub fn new(mapping: &Mapping, detail: Detail) -> Self {
-        let mut features: Vec<_> = TableFeature::all(mapping, None)
+        let mut features: Vec<_> = TableFeature::all(mapping)
             .iter()
             .map(|feature| (feature.feature.in_steps, FeatureStatistics::new(feature, detail)))
             .collect();
@@ -148,6 +148,22 @@ impl Statistics {
     pub fn feature(&self, name: &str) -> Option<&FeatureStatistics> {
         self.features.iter().find(|feature| feature.name() == name)
     }
+}
+
+/// Every feature of a table, columns in order, with the presence that the statistics of some rows tell of it.
+pub(crate) fn observed_features<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<TableFeature<'a>> {
+    let statistics = statistics.filter(|statistics| statistics.rows > 0);
+    let observed = |feature: &TableFeature<'_>| {
+        let known = statistics?.feature(feature.name())?;
+        Some(Observed { missing: known.missing(), least: known.num_values().map_or(0, |(least, _)| least) })
+    };
+    let features = TableFeature::all(mapping).into_iter();
+    features
+        .map(|feature| {
+            let observed = observed(&feature);
+            feature.with_observed(observed)
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! `tfds.builder_from_directory(dir).as_dataset(split="train[10%:20%]")` reads a set without any code.
 //!
 //! TensorFlow Datasets reads uncompressed files of Examples, whose names count `00000-of-00016`; what it cannot read is
-//! refused, with the way out.
+//! refused.
 //!
 //! | in the table | feature |
 //! |---|---|
@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 use tfrecord_framing::{Compression, FOOTER_LEN, HEADER_LEN};
 use tfrecord_shards::{Manifest, ShardEntry};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result, TfdsProblem};
 use crate::stats::Statistics;
 
 pub use features::ImageFormat;
@@ -123,19 +123,14 @@ impl DatasetInfo {
             }
         }
         if groups.is_empty() {
-            return Err(refused("there is no shard", "write one at least"));
+            return Err(TfdsProblem::NoShard.into());
         }
         let mut splits: Vec<Split> = Vec::new();
         for (pattern, members) in groups {
             let split = pattern.split(members)?;
             if let Some(other) = splits.iter().find(|other| other.name == split.name) {
-                return Err(refused(
-                    format!(
-                        "split {:?} has shards {} and {}",
-                        split.name, other.filepath_template, split.filepath_template
-                    ),
-                    "reshard them, so that each split has shards of one name",
-                ));
+                let (first, second) = (other.filepath_template.clone(), split.filepath_template);
+                return Err(TfdsProblem::TwoTemplates { split: split.name, first, second }.into());
             }
             splits.push(split);
         }
@@ -179,10 +174,7 @@ impl DatasetInfo {
         let is_version = numbers.len() == 3
             && numbers.iter().all(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()));
         if !is_version {
-            return Err(refused(
-                format!("{:?} is not a version of TensorFlow Datasets", self.version),
-                "write three numbers: 1.0.0",
-            ));
+            return Err(TfdsProblem::Version { version: self.version.clone() }.into());
         }
         // Protobuf's JSON has 64-bit numbers as strings.
         let split = |split: &Split| {
@@ -251,12 +243,8 @@ type Place = usize;
 impl Pattern {
     /// Takes `train-00003-of-00016.tfrecord` apart.
     fn of(shard: &ShardFile) -> Result<(Self, Place)> {
-        let unfit = |problem: &str| {
-            refused(
-                format!("shard {:?}: {problem}", shard.path),
-                "reshard, with --shards N in an object store and without --partition-by",
-            )
-        };
+        let unfit =
+            |problem: &str| Error::from(TfdsProblem::Shard { path: shard.path.clone(), problem: problem.to_owned() });
         if shard.path.contains('/') {
             return Err(unfit("TensorFlow Datasets looks for shards in one directory"));
         }
@@ -288,10 +276,8 @@ impl Pattern {
     fn split(self, mut members: Vec<(Place, ShardFile)>) -> Result<Split> {
         members.sort_by_key(|(place, _)| *place);
         if !members.iter().map(|(place, _)| *place).eq(0..self.total) {
-            return Err(refused(
-                format!("of the {} shards {}..{} there are {}", self.total, self.before, self.after, members.len()),
-                "write the set again, or reshard what is there",
-            ));
+            let Self { before, after, total, .. } = self;
+            return Err(TfdsProblem::MissingShards { before, after, total, found: members.len() }.into());
         }
         let name = self.split.clone().unwrap_or_else(|| split_of(&self.before));
         let payload = |shard: &ShardFile| {
@@ -337,16 +323,10 @@ fn dataset_name(name: &str) -> String {
 
 /// Refuses files that TensorFlow Datasets does not read; `None` is that they differ.
 pub(crate) fn expect_uncompressed(compression: Option<Compression>) -> Result<()> {
-    let found = match compression {
-        Some(Compression::None) => return Ok(()),
-        Some(compression) => format!("shards compressed with {compression}"),
-        None => "compressed shards".to_owned(),
-    };
-    Err(refused(format!("{found} are not read by TensorFlow Datasets"), "reshard with --compression none"))
-}
-
-fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Error {
-    ErrorKind::Tfds { problem: problem.into(), hint: hint.into() }.into()
+    match compression {
+        Some(Compression::None) => Ok(()),
+        found => Err(TfdsProblem::Compressed { found }.into()),
+    }
 }
 
 fn text(value: &Value) -> Result<String> {

@@ -97,7 +97,6 @@ fn a_double_that_would_become_infinite_is_refused() {
                 let error = ours.unwrap_err();
                 let kind = error.kind();
                 assert!(matches!(kind, ErrorKind::OutOfRange { column: found, .. } if found == column), "{error}");
-                assert!(error.hint().is_some_and(|hint| hint.contains("bits")), "{:?}", error.hint());
             } else {
                 assert_eq!(ours.unwrap(), theirs, "{table}: row {row}");
             }

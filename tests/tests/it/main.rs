@@ -42,6 +42,7 @@ mod sidecars;
 mod slt;
 mod splits;
 mod stores;
+mod structure;
 mod table_formats;
 mod tfrecords;
 mod values;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
 
-use super::{FeatureKind, LossClass};
+use super::LossClass;
+use crate::dtype::{self, TensorShape};
+use crate::feature::FeatureKind;
 use crate::options::Choice;
-use crate::tensor::{self, TensorShape};
 use crate::vocabulary::Ranks;
 
 /// How one value of a column becomes one value of its feature.
@@ -141,7 +142,7 @@ pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
 
 /// The form of values that are tensors of `data_type`; none if TensorFlow has no such values.
 pub(super) fn tensor(data_type: &DataType, shape: TensorShape) -> Option<Decision> {
-    let form = format!("TensorProto of {}", tensor::dtype_name(tensor::dtype(data_type)?.into()));
+    let form = format!("TensorProto of {}", dtype::dtype_name(dtype::dtype(data_type)?.into()));
     Some(Decision::encoded(Conversion::Tensor(shape), FeatureKind::Bytes, form))
 }
 

@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Field};
 use serde::Deserialize;
 
-use crate::tensor::shaped_data;
+use crate::dtype::shaped_data;
 
 /// `{data: list, shape: fixed size list of int32}`: a tensor of any shape.
 /// Source: <https://arrow.apache.org/docs/format/CanonicalExtensions.html#variable-shape-tensor>

@@ -9,12 +9,11 @@ use arrow_schema::{DataType, Field};
 
 use super::decide::{self, Conversion, Decision};
 use super::extension::{fixed_shape, is_variable_shape_tensor};
-use super::{
-    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, LossClass, Node, NodeKind, Parts,
-};
+use super::{ColumnMapping, Leaf, LossClass, Node, NodeKind, Parts};
+use crate::dtype::{self, TensorShape, innermost, item, value_type};
 use crate::error::{ErrorKind, Result};
+use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
-use crate::tensor::{self, TensorShape, innermost, item, value_type};
 use crate::vocabulary::Ranks;
 
 pub(super) use records::only_bytes;
@@ -471,25 +470,10 @@ impl Planner<'_> {
         }
     }
 
-    /// The refusal of the column for a part of it, with what its user can do.
+    /// The refusal of the column for a part of it.
     fn unsupported(&self, part: &DataType) -> crate::Error {
-        let name = self.column.name();
-        let hint = match part {
-            DataType::Interval(_) => format!("write it as text with --map '{name}: string', or cast it to a number"),
-            // A cast would make nulls of the values of all types but one.
-            DataType::Union(fields, _) => {
-                let mut fields = fields.iter().map(|(_, field)| field);
-                let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
-                format!(
-                    "write it as text with --map '{name}: string', or take one type: union_extract({name}, '{one}')"
-                )
-            }
-            DataType::Null => format!("cast it to a list of one type: CAST({name} AS BIGINT[])"),
-            DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),
-            list if item(list).is_some() => "its lists are of length 0, and so tell no number; leave it out".to_owned(),
-            _ => "cast it in the query, or leave it out".to_owned(),
-        };
-        ErrorKind::UnsupportedType { column: name.clone(), data_type: self.column.data_type().clone(), hint }.into()
+        let (column, data_type) = (self.column.name().clone(), self.column.data_type().clone());
+        ErrorKind::UnsupportedType { column, data_type, part: part.clone() }.into()
     }
 }
 
@@ -518,7 +502,7 @@ fn has_choice(data_type: &DataType, choice: Choice) -> bool {
         DataType::Struct(fields) => fields.iter().any(|field| has_choice(field.data_type(), choice)),
         DataType::Map(entries, _) => has_choice(entries.data_type(), choice),
         list if item(list).is_some() => {
-            choice == Choice::Tensor && tensor::dtype(value_type(innermost(list))).is_some()
+            choice == Choice::Tensor && dtype::dtype(value_type(innermost(list))).is_some()
                 || has_choice(innermost(list), choice)
         }
         packed if value_type(packed) != packed => has_choice(value_type(packed), choice),

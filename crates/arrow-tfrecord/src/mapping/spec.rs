@@ -1,6 +1,7 @@
 //! How TensorFlow reads the features of a column: [`ColumnMapping::parse_specs`].
 
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Leaf, Node, NodeKind};
+use super::{ColumnMapping, Leaf, Node, NodeKind};
+use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 use crate::options::{NullPolicy, NullRule};
 
 impl ColumnMapping {

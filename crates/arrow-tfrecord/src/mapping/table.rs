@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, LossClass, Mapping};
+use super::{ColumnMapping, LossClass, Mapping};
+use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 
 impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,12 +11,14 @@ use arrow_array::{ArrayRef, MapArray, NullArray, StructArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields};
 
+use super::misfit::Misfit;
 use super::nest;
-use super::restore::{Misfit, offsets};
+use super::restore::offsets;
 use super::steps::Steps;
 use super::tensor;
 use super::values::Values;
-use crate::mapping::{Conversion, FeatureShape, Leaf, Node, NodeKind};
+use crate::feature::FeatureShape;
+use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
 /// What was read of one feature.

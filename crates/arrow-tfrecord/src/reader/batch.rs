@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
@@ -14,9 +14,9 @@ use tfrecord_framing::Frames;
 use super::filter::{Predicate, RowFilter};
 use super::locate::BLOCK_ROWS;
 use super::rows::{Record, RowDecoder};
+use crate::dtype::{of_type, value_type};
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
-use crate::tensor::value_type;
 
 /// The most records that a filter is asked about at once: few enough that they are still in the cache when the other
 /// columns are decoded.
@@ -309,14 +309,6 @@ impl Stage {
 /// The rows of a column that pass.
 fn passing(predicate: &FilterPredicate, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     of_type(predicate.filter(column)?, column.data_type())
-}
-
-/// Some rows of an array of this type, of which Arrow makes runs whose fields have other names.
-pub(crate) fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == data_type {
-        return Ok(array);
-    }
-    Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
 }
 
 /// Refuses columns whose rows have no place in any batch.

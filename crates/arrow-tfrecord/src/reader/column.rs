@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use super::assemble::Part;
 use super::locate::{BLOCK_ROWS, Locator, Slot};
+use super::misfit::Misfit;
 use super::nest;
-use super::restore::Misfit;
 use super::steps::Steps;
 use super::tensor;
 use super::values::{Room, Sink, Values};
 use super::wire::Malformed;
+use crate::dtype::{item, value_type};
 use crate::error::{ErrorKind, Result};
-use crate::mapping::{ColumnMapping, Conversion, FeatureKind, FeatureMapping, FeatureShape, Leaf, Node};
+use crate::feature::{FeatureKind, FeatureMapping, FeatureShape};
+use crate::mapping::{ColumnMapping, Conversion, Leaf, Node};
 use crate::options::NullPolicy;
-use crate::tensor::{item, value_type};
 
 /// Why a record has no value for a column.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 
-use super::restore::Misfit;
+use super::misfit::Misfit;
 
 /// Decimals from the integers that they are stored as.
 pub(super) fn unscaled<T: DecimalType<Native: Unscaled>>(

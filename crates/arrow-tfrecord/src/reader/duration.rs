@@ -5,7 +5,8 @@
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::restore::{Misfit, retyped};
+use super::misfit::Misfit;
+use crate::dtype::retyped;
 
 /// The texts as durations of `data_type`, which is in `unit`.
 pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: TimeUnit) -> Result<ArrayRef, Misfit> {
@@ -21,7 +22,7 @@ pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: Tim
         ticks.push(parse(value, digits).ok_or_else(|| Misfit::value(element, format!("{value:?}")))?);
     }
     let ticks = Int64Array::new(ticks.into(), text.nulls().cloned());
-    retyped(&ticks, data_type)
+    Ok(retyped(&ticks, data_type)?)
 }
 
 /// A duration in units of which `10^digits` make a second; none if it is no whole number of them.

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use tfrecord_framing::{Position, RecordReader, Records};
 
-use super::locate::{entry_value, feature_value};
-use super::outline::{HAS_FEATURE_LISTS, Outline, malformed};
-use super::steps::entry_steps;
+use super::entry::{entry_steps, entry_value, feature_value};
+use super::outline::{Outline, malformed};
 use super::values::{Blobs, Sink};
 use super::wire::{Malformed, WireResult};
-use crate::error::{ErrorKind, Result};
-use crate::mapping::FeatureKind;
+use crate::error::{ErrorKind, HAS_FEATURE_LISTS, Result};
+use crate::feature::FeatureKind;
 use crate::options::{MappingOptions, RecordType};
 
 /// Records read at a time.

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::outline::HAS_FEATURE_LISTS;
+use super::entry::{entry_name, entry_value, feature_value};
 use super::sieve::Sieve;
 use super::wire::{Malformed, WireResult, delimited, field};
-use crate::mapping::FeatureKind;
+use crate::error::HAS_FEATURE_LISTS;
+use crate::feature::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
 
 /// Rows that are located, and then decoded, at a time: few enough that their records are still in the cache.
@@ -426,60 +427,4 @@ fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
     let kind = list_kind(*tag)?;
     let start = rest(bytes, pos + 1)?;
     Slot::new(start..bytes.len(), Some(kind), false)
-}
-
-/// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.
-pub(super) fn entry_name(bytes: &[u8], mut pos: usize) -> WireResult<Range<usize>> {
-    let mut name = pos..pos;
-    while pos < bytes.len() {
-        let field = field(bytes, pos)?;
-        pos = field.end;
-        name = field.message(1)?.unwrap_or(name);
-    }
-    Ok(name)
-}
-
-/// The value of the same entry: the kind of its feature, and the places of its list. A kind that comes after another
-/// replaces it; one that comes again goes on with the list.
-pub(super) fn entry_value(
-    bytes: &[u8],
-    mut pos: usize,
-    parts: &mut Vec<Range<usize>>,
-) -> WireResult<Option<FeatureKind>> {
-    let mut kind = None;
-    while pos < bytes.len() {
-        let entry = field(bytes, pos)?;
-        pos = entry.end;
-        if let Some(feature) = entry.message(2)? {
-            feature_value(&bytes[..feature.end], feature.start, &mut kind, parts)?;
-        }
-    }
-    Ok(kind)
-}
-
-/// The same of a feature by itself, which may go on with one that came before.
-pub(super) fn feature_value(
-    bytes: &[u8],
-    mut pos: usize,
-    kind: &mut Option<FeatureKind>,
-    parts: &mut Vec<Range<usize>>,
-) -> WireResult<()> {
-    while pos < bytes.len() {
-        let list = field(bytes, pos)?;
-        pos = list.end;
-        let number = list.number;
-        let found = match number {
-            1 => FeatureKind::Bytes,
-            2 => FeatureKind::Float,
-            3 => FeatureKind::Int64,
-            _ => continue,
-        };
-        let Some(part) = list.message(number)? else { continue };
-        if *kind != Some(found) {
-            parts.clear();
-        }
-        *kind = Some(found);
-        parts.push(part);
-    }
-    Ok(())
 }

@@ -17,9 +17,10 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, FieldRef};
 use arrow_select::take::take;
 
-use super::batch::of_type;
-use super::restore::{Misfit, offsets, restore, retyped};
+use super::misfit::Misfit;
+use super::restore::{offsets, restore};
 use super::values::{Blobs, Values};
+use crate::dtype::{of_type, retyped};
 use crate::mapping::Conversion;
 
 /// `values` as an array of `data_type`, which is no list.
@@ -200,7 +201,7 @@ fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &Dat
         let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
         let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
         // The fields of the type may have other names than Arrow gives them.
-        retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)
+        Ok(retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)?)
     }
 
     let DataType::RunEndEncoded(end, _) = data_type else { return Err(Misfit::TooMany) };

@@ -6,8 +6,7 @@ use std::ops::Range;
 
 use tfrecord_framing::Position;
 
-use super::locate::{entry_name, entry_value};
-use super::steps::entry_steps;
+use super::entry::{entry_name, entry_steps, entry_value};
 use super::wire::{FieldValue, Malformed, WireResult, field};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::Mapping;
@@ -15,9 +14,6 @@ use crate::options::RecordType;
 
 /// The field of a `tf.train.SequenceExample` that a `tf.train.Example` does not have.
 const FEATURE_LISTS: u64 = 2;
-
-/// What is wrong with a record of another type than was said.
-pub(crate) const HAS_FEATURE_LISTS: &str = "feature lists, which tf.train.SequenceExample has and tf.train.Example not";
 
 /// Map entries by name, the last one of each.
 pub(super) type Entries<'a> = BTreeMap<&'a str, Range<usize>>;

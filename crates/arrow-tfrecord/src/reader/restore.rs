@@ -9,42 +9,21 @@ use arrow_array::types::{
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, Float16Array,
     Float32Array, Float64Array, GenericBinaryArray, GenericStringArray, Int32Array, Int64Array, LargeStringArray,
-    OffsetSizeTrait, PrimitiveArray, StringViewArray, UInt64Array, make_array,
+    OffsetSizeTrait, PrimitiveArray, StringViewArray, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::CastOptions;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::DataType;
 use half::f16;
 
 use super::decimal;
 use super::duration::durations;
+use super::misfit::Misfit;
 use super::values::{Blobs, Values};
 use super::years;
+use crate::dtype::retyped;
 use crate::mapping::{Conversion, Rescale};
 use crate::vocabulary::Ranks;
-
-/// Why values are no array.
-#[derive(Debug)]
-pub(crate) enum Misfit {
-    /// This one does not fit the type.
-    Value { element: usize, value: String },
-    /// More bytes or elements than the type's offsets can count.
-    TooMany,
-    /// Arrow does not take them.
-    Arrow(ArrowError),
-}
-
-impl From<ArrowError> for Misfit {
-    fn from(error: ArrowError) -> Self {
-        Self::Arrow(error)
-    }
-}
-
-impl Misfit {
-    pub(super) fn value(element: usize, value: impl ToString) -> Self {
-        Self::Value { element, value: value.to_string() }
-    }
-}
 
 /// `values` as an array of `data_type`, which is not nested. What stands under a null is of no meaning.
 pub(super) fn restore(
@@ -83,11 +62,6 @@ pub(super) fn restore(
         Values::Bytes(values) if *conversion == Conversion::Text => parsed(values, nulls, data_type),
         Values::Bytes(values) => bytes(values, nulls, data_type),
     }
-}
-
-/// The same buffers as another type of the same layout.
-pub(super) fn retyped(array: &dyn Array, data_type: &DataType) -> Result<ArrayRef, Misfit> {
-    Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
 }
 
 fn first_misfit<T: Copy + ToString>(values: &[T], fits: impl Fn(T) -> bool) -> Result<(), Misfit> {
@@ -165,9 +139,9 @@ fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -
         narrow_time if narrow_time.primitive_width() == Some(size_of::<i32>()) => {
             first_misfit(&values, |value| i32::try_from(value).is_ok())?;
             let values: ScalarBuffer<i32> = values.iter().map(|value| *value as i32).collect();
-            retyped(&Int32Array::new(values, nulls), data_type)
+            Ok(retyped(&Int32Array::new(values, nulls), data_type)?)
         }
-        _ => retyped(&Int64Array::new(values.into(), nulls), data_type),
+        _ => Ok(retyped(&Int64Array::new(values.into(), nulls), data_type)?),
     }
 }
 

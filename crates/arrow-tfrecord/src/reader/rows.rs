@@ -11,10 +11,11 @@ use tfrecord_framing::Position;
 use super::assemble::{self, Flaw};
 use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
-use super::restore::Misfit;
+use super::misfit::Misfit;
 use super::steps::StepLocator;
 use crate::error::{Error, ErrorKind, Result};
-use crate::mapping::{FeatureKind, Mapping, Node};
+use crate::feature::FeatureKind;
+use crate::mapping::{Mapping, Node};
 use crate::options::RecordType;
 
 /// A record: where its payload stands in some bytes, and where it was found.

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 
-use super::locate::{Locator, Slot, entry_name};
+use super::entry::{entry_name, entry_steps};
+use super::locate::{Locator, Slot};
 use super::wire::{WireResult, field};
 
 /// Which steps are those of which rows.
@@ -125,21 +126,4 @@ impl StepLocator {
         }
         Ok(())
     }
-}
-
-/// The features in the map entry that begins at `pos` and ends with `bytes`.
-pub(super) fn entry_steps(bytes: &[u8], mut pos: usize, steps: &mut Vec<Range<usize>>) -> WireResult<()> {
-    while pos < bytes.len() {
-        let entry = field(bytes, pos)?;
-        pos = entry.end;
-        let Some(list) = entry.message(2)? else { continue };
-        let bytes = &bytes[..list.end];
-        let mut pos = list.start;
-        while pos < bytes.len() {
-            let step = field(bytes, pos)?;
-            pos = step.end;
-            steps.extend(step.message(1)?);
-        }
-    }
-    Ok(())
 }

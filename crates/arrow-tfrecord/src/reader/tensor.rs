@@ -7,14 +7,13 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 
+use super::misfit::Misfit;
 use super::nest;
 use super::restore::restore;
 use super::values::{Blobs, Values};
 use super::wire::{FieldValue, WireResult, field, varint};
+use crate::dtype::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, item, value_type, width};
 use crate::mapping::Conversion;
-use crate::tensor::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, item, value_type, width};
-
-pub(crate) use super::restore::Misfit;
 
 /// The most lists of no values that one tensor may have, and the most values that it may leave out because they are all
 /// the same: so many that nobody minds, and so few that a message of some bytes does not take all memory.

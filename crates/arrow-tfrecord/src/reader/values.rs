@@ -1,7 +1,7 @@
 //! Values as features hold them, read off the wire: [`Values`].
 
 use super::wire::{FieldValue, Malformed, WireResult, delimited, field, next_varint, varint_of_len};
-use crate::mapping::FeatureKind;
+use crate::feature::FeatureKind;
 use crate::wire::FIELD_1;
 
 /// Tag of one number that is not packed: field 1 as a varint, as four bytes.

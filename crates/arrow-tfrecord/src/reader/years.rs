@@ -9,7 +9,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::restore::{Misfit, retyped};
+use super::misfit::Misfit;
+use crate::dtype::retyped;
 
 /// Years after which weekdays and leap days are the same again, and the seconds of as many.
 const CYCLE: i64 = 400;
@@ -53,7 +54,7 @@ pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -
         let later = shift.and_then(|shift| value.checked_add(shift));
         ticks.push(later.ok_or_else(|| Misfit::value(element, format!("{:?}", text.value(element))))?);
     }
-    retyped(&Int64Array::new(ticks.into(), array.nulls().cloned()), data_type)
+    Ok(retyped(&Int64Array::new(ticks.into(), array.nulls().cloned()), data_type)?)
 }
 
 /// Of the types that Arrow parses with years of four digits only.

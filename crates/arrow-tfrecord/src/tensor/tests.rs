@@ -3,12 +3,14 @@ use std::sync::Arc;
 use arrow_array::builder::{FixedSizeListBuilder, Int64Builder, ListBuilder};
 use arrow_array::types::{Float32Type, Int8Type, Int64Type};
 use arrow_array::*;
+use arrow_schema::Field;
 use half::f16;
 use proptest::prelude::*;
 use prost::Message;
 use tfr_proto::tensorflow::{TensorProto, TensorShapeProto, tensor_shape_proto::Dim};
 
 use super::*;
+use crate::dtype::STRING;
 
 fn serialized(values: impl Array + 'static) -> Vec<u8> {
     serialize_tensor(&(Arc::new(values) as ArrayRef), None).unwrap().value(0).to_vec()

@@ -13,14 +13,33 @@ use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
-use super::column::WireNull;
-use super::convert::{self, Converted, Values};
+use super::convert::{self, Converted};
 use super::tensor;
-use crate::error::{Error, ErrorKind, OWN_TYPE, Result};
+use super::values::Values;
+use crate::dtype::value_type;
+use crate::error::{Error, ErrorKind, Result};
+use crate::integers::integers;
 use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
-use crate::tensor::value_type;
 use crate::text::{NoText, NoTextError, find_without_text};
+
+/// What a null without a value of its own is in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WireNull {
+    Absent,
+    Unset,
+    Empty,
+}
+
+impl From<&NullRule> for WireNull {
+    fn from(rule: &NullRule) -> Self {
+        match rule {
+            NullRule::Policy(NullPolicy::Unset) => Self::Unset,
+            NullRule::Policy(NullPolicy::Empty) => Self::Empty,
+            _ => Self::Absent,
+        }
+    }
+}
 
 /// One column of a batch, ready to be written row by row.
 #[derive(Debug)]
@@ -182,14 +201,17 @@ pub(super) fn out_of_range(
         let (column, row) = (column.to_owned(), row as u64);
         return ErrorKind::NoText(NoTextError { column, row, value, data_type }).into();
     }
+    let (column, row) = (column.to_owned(), row as u64);
+    let data_type = value_type(elements.data_type()).clone();
+    if is_beyond_its_type {
+        return ErrorKind::BeyondPrecision { column, row, value, data_type }.into();
+    }
     let target = match conversion {
-        _ if is_beyond_its_type => OWN_TYPE,
         Conversion::NarrowedFloat64 | Conversion::DecimalFloat => "a float (at most 3.4028235e38)",
         Conversion::Rescaled(_) => "an int64 in the unit chosen",
         _ => "an int64 (at most 9223372036854775807)",
     };
-    let data_type = value_type(elements.data_type()).clone();
-    ErrorKind::OutOfRange { column: column.to_owned(), row: row as u64, value, target, data_type }.into()
+    ErrorKind::OutOfRange { column, row, value, target, data_type }.into()
 }
 
 /// A value as text; a date or time that no calendar has, as the number that it is stored as.
@@ -197,7 +219,7 @@ fn text(elements: &ArrayRef, element: usize) -> String {
     let options = FormatOptions::default().with_display_error(false);
     let text =
         ArrayFormatter::try_new(elements, &options).and_then(|formatter| formatter.value(element).try_to_string());
-    text.unwrap_or_else(|_| convert::integers(elements).get(element).map(i64::to_string).unwrap_or_default())
+    text.unwrap_or_else(|_| integers(elements).get(element).map(i64::to_string).unwrap_or_default())
 }
 
 /// Why there may be no null where nulls have a place of their own, if so.

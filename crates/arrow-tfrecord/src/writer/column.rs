@@ -10,10 +10,9 @@ use std::ops::Range;
 
 use arrow_buffer::{Buffer, NullBuffer};
 
-use super::bind::{BoundColumn, Spans};
-use super::convert::{BytesValues, MAX_INLINE, Values};
-use crate::mapping::{FeatureKind, FeatureMapping};
-use crate::options::{NullPolicy, NullRule};
+use super::bind::{BoundColumn, Spans, WireNull};
+use super::values::{BytesValues, MAX_INLINE, Values};
+use crate::feature::{FeatureKind, FeatureMapping};
 use crate::wire::{
     FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_bytes, put_header, put_varint, put_varint_of_len,
     varint_len,
@@ -45,24 +44,6 @@ pub(super) struct FeaturePlan {
     pub(super) wire_null: WireNull,
     unset: Box<[u8]>,
     empty: Box<[u8]>,
-}
-
-/// What a null without a value of its own is in a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WireNull {
-    Absent,
-    Unset,
-    Empty,
-}
-
-impl From<&NullRule> for WireNull {
-    fn from(rule: &NullRule) -> Self {
-        match rule {
-            NullRule::Policy(NullPolicy::Unset) => Self::Unset,
-            NullRule::Policy(NullPolicy::Empty) => Self::Empty,
-            _ => Self::Absent,
-        }
-    }
 }
 
 impl FeaturePlan {

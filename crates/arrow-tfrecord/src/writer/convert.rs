@@ -6,124 +6,21 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
-use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer, ToByteSlice};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, StringArray};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer};
 use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::tensor;
+use super::values::{BytesValues, Values, bytes, mismatch};
+use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
+use crate::integers::integers;
 use crate::mapping::{Conversion, Rescale};
-use crate::tensor::value_type;
 use crate::text::{find_without_text, positions_without_text};
-
-/// The values of a column, as its feature holds them.
-#[derive(Debug)]
-pub(crate) enum Values {
-    Int64(ScalarBuffer<i64>),
-    Float(ScalarBuffer<f32>),
-    Bytes(BytesValues),
-}
-
-/// Values that are runs of bytes, in each of Arrow's layouts.
-#[derive(Debug)]
-pub(crate) enum BytesValues {
-    Offsets32 { offsets: OffsetBuffer<i32>, data: Buffer },
-    Offsets64 { offsets: OffsetBuffer<i64>, data: Buffer },
-    Views { views: ScalarBuffer<u128>, data: Vec<Buffer> },
-    Fixed { width: usize, data: Buffer },
-}
-
-impl BytesValues {
-    /// The value at `position`.
-    #[inline]
-    pub(super) fn get(&self, position: usize) -> &[u8] {
-        match self {
-            Self::Offsets32 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
-            Self::Offsets64 { offsets, data } => &data[offsets[position].as_usize()..offsets[position + 1].as_usize()],
-            Self::Fixed { width, data } => &data[position * width..(position + 1) * width],
-            Self::Views { views, data } => inline_or_in(&views[position], data),
-        }
-    }
-}
-
-/// The longest value of a view that stands in the view itself.
-/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
-pub(super) const MAX_INLINE: usize = 12;
-
-/// The bytes that a view is of.
-#[inline]
-fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
-    let len = *view as u32 as usize;
-    if len <= MAX_INLINE {
-        return &view.to_byte_slice()[4..][..len];
-    }
-    behind_view(*view, data)
-}
-
-/// The bytes that a view which does not hold them is of.
-#[inline]
-pub(super) fn behind_view(view: u128, data: &[Buffer]) -> &[u8] {
-    let (len, buffer, offset) = (view as u32 as usize, (view >> 64) as u32 as usize, (view >> 96) as usize);
-    &data[buffer][offset..offset + len]
-}
-
-impl Values {
-    /// The values from `sources`, the other ones among which are of the same kind as these.
-    pub(super) fn gather<'a>(&'a self, sources: impl Iterator<Item = Source<'a>>) -> Self {
-        fn numbers<'a, T: ArrowNativeType>(
-            values: &[T],
-            sources: impl Iterator<Item = Source<'a>>,
-            other: impl Fn(&'a Values) -> Option<T>,
-        ) -> ScalarBuffer<T> {
-            let value = |source| match source {
-                Source::Value(position) => values[position],
-                Source::Other(value) => other(value).unwrap_or_default(),
-                Source::Nothing => T::default(),
-            };
-            sources.map(value).collect()
-        }
-
-        match self {
-            Self::Int64(values) => Self::Int64(numbers(values, sources, |other| match other {
-                Self::Int64(values) => values.first().copied(),
-                _ => None,
-            })),
-            Self::Float(values) => Self::Float(numbers(values, sources, |other| match other {
-                Self::Float(values) => values.first().copied(),
-                _ => None,
-            })),
-            Self::Bytes(values) => {
-                let mut data = Vec::new();
-                let mut lengths = Vec::with_capacity(sources.size_hint().0);
-                for source in sources {
-                    let value = match source {
-                        Source::Value(position) => values.get(position),
-                        Source::Other(Self::Bytes(values)) => values.get(0),
-                        Source::Other(_) | Source::Nothing => &[],
-                    };
-                    data.extend_from_slice(value);
-                    lengths.push(value.len());
-                }
-                Self::Bytes(BytesValues::Offsets64 { offsets: OffsetBuffer::from_lengths(lengths), data: data.into() })
-            }
-        }
-    }
-}
-
-/// Where one of the values is from that are [gathered](Values::gather).
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// The value at this position.
-    Value(usize),
-    /// The single value that these are.
-    Other(&'a Values),
-    /// Nowhere: 0, or no bytes.
-    Nothing,
-}
 
 /// The value that stands for nulls of a part of this type: a single one. An error if the text is no value of it, or one
 /// that its feature cannot hold.
@@ -280,33 +177,6 @@ fn display(array: &ArrayRef, without_text: &[usize]) -> Result<ArrayRef, ArrowEr
     Ok(Arc::new(texts.collect::<Result<StringArray, _>>()?))
 }
 
-/// Anything that is stored as an integer.
-pub(crate) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
-    fn widen<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
-        array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
-    }
-    match array.data_type() {
-        DataType::Int8 => widen::<Int8Type>(array),
-        DataType::Int16 => widen::<Int16Type>(array),
-        DataType::Int32 => widen::<Int32Type>(array),
-        DataType::UInt8 => widen::<UInt8Type>(array),
-        DataType::UInt16 => widen::<UInt16Type>(array),
-        DataType::UInt32 => widen::<UInt32Type>(array),
-        // 64-bit integers, and dates and times of either width.
-        data_type => {
-            let data = array.to_data();
-            match (data_type.primitive_width(), data.buffers().first()) {
-                (Some(4), Some(buffer)) => {
-                    let values = ScalarBuffer::<i32>::new(buffer.clone(), data.offset(), data.len());
-                    values.iter().map(|value| i64::from(*value)).collect()
-                }
-                (_, Some(buffer)) => ScalarBuffer::new(buffer.clone(), data.offset(), data.len()),
-                (_, None) => ScalarBuffer::from(Vec::new()),
-            }
-        }
-    }
-}
-
 fn unsigned(array: &PrimitiveArray<UInt64Type>, wrap: bool) -> Converted {
     let values = array.values();
     let misfits = if wrap { Vec::new() } else { positions(values, |value| i64::try_from(*value).is_err()) };
@@ -438,44 +308,4 @@ fn positions<T>(values: &[T], fails: impl Fn(&T) -> bool) -> Vec<usize> {
         return Vec::new();
     }
     values.iter().enumerate().filter(|(_, value)| fails(value)).map(|(position, _)| position).collect()
-}
-
-pub(super) fn bytes(array: &ArrayRef) -> Result<BytesValues> {
-    Ok(match array.data_type() {
-        DataType::Utf8 => {
-            let array = array.as_string::<i32>();
-            BytesValues::Offsets32 { offsets: array.offsets().clone(), data: array.values().clone() }
-        }
-        DataType::Binary => {
-            let array = array.as_binary::<i32>();
-            BytesValues::Offsets32 { offsets: array.offsets().clone(), data: array.values().clone() }
-        }
-        DataType::LargeUtf8 => {
-            let array = array.as_string::<i64>();
-            BytesValues::Offsets64 { offsets: array.offsets().clone(), data: array.values().clone() }
-        }
-        DataType::LargeBinary => {
-            let array = array.as_binary::<i64>();
-            BytesValues::Offsets64 { offsets: array.offsets().clone(), data: array.values().clone() }
-        }
-        DataType::Utf8View => {
-            let array = array.as_string_view();
-            BytesValues::Views { views: array.views().clone(), data: array.data_buffers().to_vec() }
-        }
-        DataType::BinaryView => {
-            let array = array.as_binary_view();
-            BytesValues::Views { views: array.views().clone(), data: array.data_buffers().to_vec() }
-        }
-        DataType::FixedSizeBinary(width) => {
-            let array = array.as_fixed_size_binary();
-            BytesValues::Fixed { width: width.as_usize(), data: Buffer::from(array.value_data()) }
-        }
-        _ => return Err(mismatch(array)),
-    })
-}
-
-/// A conversion met a type that it was not decided for, which the check of the batch's schema rules out.
-fn mismatch(array: &ArrayRef) -> crate::Error {
-    let found = array.data_type().to_string();
-    ErrorKind::SchemaMismatch { column: 0, expected: "the type the mapping was made for".to_owned(), found }.into()
 }

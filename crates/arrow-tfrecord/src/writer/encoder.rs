@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
-use super::bind::BoundColumn;
-use super::column::{Cells, FeaturePlan, SPARE, StepCells, WireNull};
+use super::bind::{BoundColumn, WireNull};
+use super::column::{Cells, FeaturePlan, SPARE, StepCells};
 use super::feature::BoundFeature;
 use super::shred;
 use crate::error::{ErrorKind, Result};

@@ -5,10 +5,9 @@ use std::ops::Range;
 
 use arrow_buffer::NullBuffer;
 
-use super::bind::{BoundColumn, Spans};
-use super::column::WireNull;
-use super::convert::{BytesValues, MAX_INLINE, Values, behind_view};
-use crate::mapping::FeatureMapping;
+use super::bind::{BoundColumn, Spans, WireNull};
+use super::values::{BytesValues, MAX_INLINE, Values, behind_view};
+use crate::feature::FeatureMapping;
 
 /// One feature of a [`BoundBatch`](crate::BoundBatch): what each row's record has of it.
 ///

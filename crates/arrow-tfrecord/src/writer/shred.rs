@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow_schema::DataType;
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_select::take::take;
 
-use super::bind::{BoundColumn, Spans, Steps, distinct_values, out_of_range, why_no_null};
-use super::column::WireNull;
-use super::convert::{Converted, Source, Values, convert, default_values};
+use super::bind::{BoundColumn, Spans, Steps, WireNull, distinct_values, out_of_range, why_no_null};
+use super::convert::{Converted, convert, default_values};
+use super::values::{Source, Values};
+use crate::dtype::of_type;
 use crate::error::{ErrorKind, Result};
+use crate::lists::{Nulls, lists};
 use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
-use crate::reader::of_type;
 
 /// The features of a column of which `root` is the layout, in the order of its mapping.
 pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Vec<Option<BoundColumn>>> {
@@ -144,20 +144,6 @@ fn nulls_of(forms: &[Option<WireNull>]) -> (Option<NullBuffer>, Option<Arc<[Wire
     ((nulls.null_count() > 0).then_some(nulls), forms)
 }
 
-/// Which elements of an array are null by themselves.
-pub(crate) struct Nulls(Option<NullBuffer>);
-
-impl Nulls {
-    pub(crate) fn of(array: &ArrayRef) -> Self {
-        Self(array.logical_nulls().filter(|nulls| nulls.null_count() > 0))
-    }
-
-    #[inline]
-    pub(crate) fn any(&self, position: usize) -> bool {
-        self.0.as_ref().is_some_and(|nulls| nulls.is_null(position))
-    }
-}
-
 struct Shredder {
     features: Vec<Option<BoundColumn>>,
     /// Of the parts at hand and around it, those that have nulls.
@@ -169,7 +155,7 @@ impl Shredder {
         let array = &if node.packed.is_some() { unpacked(array)? } else { ArrayRef::clone(array) };
         let nulls = Nulls::of(array);
         refuse_nulls(node, slots, &nulls)?;
-        if nulls.0.is_none() {
+        if nulls.is_empty() {
             return self.part(node, array, slots);
         }
         self.rules.push(node.nulls.clone());
@@ -196,7 +182,7 @@ impl Shredder {
             }
             NodeKind::List { item, level } => {
                 let (lists, elements) = lists(array, slots.positions());
-                let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls(None) };
+                let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls::default() };
                 let mut lengths = Vec::with_capacity(if level.is_some() { slots.places.len() } else { 0 });
                 let within = expand(slots, &self.rules, |place, places| {
                     let before = places.len();
@@ -225,7 +211,7 @@ impl Shredder {
             }
             NodeKind::Steps(item) => {
                 let (lists, elements) = lists(array, slots.positions());
-                let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls(None) };
+                let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls::default() };
                 let steps = expand(slots, &self.rules, |place, places| match place.position() {
                     Some(position) => {
                         let (start, len) = lists[position];
@@ -344,7 +330,7 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
         // Those that could be dropped have been.
         NullRule::Policy(_) => false,
     };
-    if has_place || nulls.0.is_none() || matches!(node.kind, NodeKind::Leaf(None)) {
+    if has_place || nulls.is_empty() || matches!(node.kind, NodeKind::Leaf(None)) {
         return Ok(());
     }
     let is_null = |place: &Place| place.position().is_some_and(|position| nulls.any(position));
@@ -399,48 +385,4 @@ fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     let plain = take(&values, &places.collect::<UInt64Array>(), None);
     let plain = plain.and_then(|plain| of_type(plain, values.data_type()));
     plain.map_err(|source| ErrorKind::Arrow { source }.into())
-}
-
-/// Start and length of every list of an array, and their elements: no more of them than the lists at `positions` use.
-pub(crate) fn lists(
-    array: &ArrayRef,
-    positions: impl Iterator<Item = usize> + Clone,
-) -> (Vec<(usize, usize)>, ArrayRef) {
-    fn offsets<O: ArrowNativeType>(offsets: &[O]) -> Vec<(usize, usize)> {
-        offsets.windows(2).map(|pair| (pair[0].as_usize(), pair[1].as_usize() - pair[0].as_usize())).collect()
-    }
-    fn views<O: ArrowNativeType>(offsets: &[O], sizes: &[O]) -> Vec<(usize, usize)> {
-        offsets.iter().zip(sizes).map(|(offset, size)| (offset.as_usize(), size.as_usize())).collect()
-    }
-
-    let (mut lists, elements) = match array.data_type() {
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            (offsets(list.offsets()), ArrayRef::clone(list.values()))
-        }
-        DataType::ListView(_) => {
-            let list = array.as_list_view::<i32>();
-            (views(list.offsets(), list.sizes()), ArrayRef::clone(list.values()))
-        }
-        DataType::LargeListView(_) => {
-            let list = array.as_list_view::<i64>();
-            (views(list.offsets(), list.sizes()), ArrayRef::clone(list.values()))
-        }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            let entries: ArrayRef = Arc::new(map.entries().clone());
-            (offsets(map.offsets()), entries)
-        }
-        _ => {
-            let list = array.as_list::<i32>();
-            (offsets(list.offsets()), ArrayRef::clone(list.values()))
-        }
-    };
-    let used = positions.map(|position| lists[position]).filter(|(_, len)| *len > 0);
-    let first = used.clone().map(|(start, _)| start).min().unwrap_or_default();
-    let end = used.map(|(start, len)| start + len).max().unwrap_or_default();
-    for (start, _) in &mut lists {
-        *start = start.saturating_sub(first);
-    }
-    (lists, elements.slice(first, end.saturating_sub(first)))
 }

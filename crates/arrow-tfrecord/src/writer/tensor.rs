@@ -9,9 +9,9 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, Buffer};
 use arrow_schema::DataType;
 
-use super::convert::{BytesValues, bytes};
-use super::shred::{Nulls, lists};
-use crate::tensor::{STRING, TensorShape, dtype, item, value_type};
+use super::values::{BytesValues, bytes};
+use crate::dtype::{STRING, TensorShape, dtype, item, value_type};
+use crate::lists::{Nulls, lists};
 
 /// Serialized tensors, one behind the other.
 #[derive(Debug, Default)]

@@ -12,7 +12,6 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 
-
 /// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;
 

@@ -20,10 +20,36 @@ use datafusion_common::internal_err;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::table::Size;
-
 /// Rows that are collected beyond the number asked for before those that drop out are removed.
 const SLACK_ROWS: usize = 8192;
+
+/// How many rows a sample has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Each row with the same probability: how many of the 2^64 hashes are selected, `None` for all.
+    Share(Option<u64>),
+    /// Exactly this number of rows, or all if there are fewer.
+    Rows(usize),
+}
+
+impl Size {
+    /// Each row with a probability of `percent` / 100.
+    pub fn percent(percent: f64) -> Self {
+        const HASHES: f64 = 18_446_744_073_709_551_616.0;
+        let selected = percent / 100.0 * HASHES;
+        Self::Share((selected < HASHES).then_some(selected as u64))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Share(None) => write!(f, "all rows"),
+            Self::Share(Some(selected)) => write!(f, "{} percent", *selected as f64 / u64::MAX as f64 * 100.0),
+            Self::Rows(rows) => write!(f, "{rows} rows"),
+        }
+    }
+}
 
 /// Selects rows of its input, in the order in which they come: one input partition after the other.
 #[derive(Debug)]

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use arrow::array::{Array as _, Int64Array};
 use arrow_schema::DataType;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable as _, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    ColumnarValue, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
-use datafusion_common::{Column, ScalarValue, exec_err};
+use datafusion_common::{Column, exec_err};
 use datafusion_expr::{Aggregate, BinaryExpr, Projection, SubqueryAlias};
 
 use super::Names;
 use super::correlation::{PullUp, evaluate};
 use super::domain::or_default;
-use super::outer_columns;
+use super::outer::{outer_columns, uses_any};
 
 /// Joins `plan` with what the correlated subquery returns for each of its rows. Returns the join and the value.
 ///
@@ -68,7 +68,7 @@ fn grouped(
     let pulled = PullUp { outer: &outer, names, duplicates: true }.pull_up(&aggregate.input)?;
     let Some(pulled) = pulled else { return Ok(None) };
     let used = aggregate.aggr_expr.iter().chain([&value]);
-    if pulled.conditions.is_empty() || used.into_iter().any(|expr| super::correlation::uses_any(expr, &outer)) {
+    if pulled.conditions.is_empty() || used.into_iter().any(|expr| uses_any(expr, &outer)) {
         return Ok(None);
     }
     let mut keys = Vec::new();
@@ -157,18 +157,6 @@ fn key<'a>(condition: &'a Expr, base: &LogicalPlan) -> Option<&'a Column> {
     };
     let outer = |expr: &Expr| expr.column_refs().iter().all(|column| base.schema().has_column(column));
     inner(left).filter(|_| outer(right)).or_else(|| inner(right).filter(|_| outer(left)))
-}
-
-/// What an aggregate returns for no rows.
-pub fn default_value(aggregate: &Expr, input: &LogicalPlan) -> Result<ScalarValue> {
-    match aggregate {
-        Expr::Alias(alias) => default_value(&alias.expr, input),
-        Expr::AggregateFunction(function) => {
-            let data_type = aggregate.get_type(input.schema())?;
-            function.func.default_value(&data_type)
-        }
-        other => Err(DataFusionError::Internal(format!("not an aggregate: {other}"))),
-    }
 }
 
 /// Whether the value of an uncorrelated scalar subquery may be NULL though its column may not: where it has no row. The

@@ -1,16 +1,16 @@
 //! Correlated subqueries as relations that can be joined with the outer rows.
 
-use std::sync::Arc;
-
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion_common::Column;
-use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Distinct, Filter, Join, Operator, Projection, SubqueryAlias, binary_expr};
 
+use super::Names;
 use super::domain::Domain;
-use super::{Names, outer_columns};
+use super::outer::{outer_columns, refers_to, uses_any};
+use super::plans::with_inputs;
 
 /// The rows of `subquery` for all rows of `base`, and the conditions that relate the two. The relation has the columns of
 /// the subquery, and others under unique names; a row may come more often than the subquery would return it.
@@ -163,43 +163,7 @@ impl PullUp<'_> {
     }
 }
 
-/// `join` with other inputs, that have its columns and perhaps others.
-pub fn with_inputs(join: &Join, left: LogicalPlan, right: LogicalPlan) -> Result<Join> {
-    Join::try_new(
-        Arc::new(left),
-        Arc::new(right),
-        join.on.clone(),
-        join.filter.clone(),
-        join.join_type,
-        join.join_constraint,
-        join.null_equality,
-        join.null_aware,
-    )
-}
-
 /// The columns that `after` has and `before` has not.
 fn added_columns(before: &LogicalPlan, after: &LogicalPlan) -> Vec<Column> {
     after.schema().columns().into_iter().filter(|column| !before.schema().has_column(column)).collect()
-}
-
-/// Whether a step of `plan` refers to one of the outer columns.
-pub fn refers_to(plan: &LogicalPlan, outer: &[Column]) -> Result<bool> {
-    let mut found = false;
-    plan.apply(|plan| {
-        plan.apply_expressions(|expr| {
-            found |= uses_any(expr, outer);
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    })?;
-    Ok(found)
-}
-
-/// Whether `expr` refers to one of the outer columns.
-pub fn uses_any(expr: &Expr, outer: &[Column]) -> bool {
-    let mut found = false;
-    let _ = expr.apply(|expr| {
-        found |= matches!(expr, Expr::OuterReferenceColumn(_, column) if outer.contains(column));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    found
 }

@@ -6,22 +6,21 @@
 
 use std::sync::Arc;
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt as _, ExprSchemable as _, JoinType, LogicalPlan, LogicalPlanBuilder, lit, when,
 };
-use datafusion_common::Column;
 use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
+use datafusion_common::{Column, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{
     Aggregate, Distinct, Filter, Join, Limit, Operator, Projection, SortExpr, SubqueryAlias, Union, Window, binary_expr,
 };
 
-use super::aggregates::default_value;
-use super::correlation::{refers_to, uses_any, with_inputs};
-use super::nodes::with_names_of;
+use super::outer::{refers_to, uses_any};
+use super::plans::{with_inputs, with_names_of};
 use super::{Names, is_volatile, refuse};
 
 /// The distinct values of outer columns.
@@ -338,4 +337,16 @@ pub fn or_default(value: Expr, found: Expr, aggregate: &Expr, input: &LogicalPla
         return Ok(value);
     }
     when(Expr::IsNull(Box::new(found)), lit(default)).otherwise(value)
+}
+
+/// What an aggregate returns for no rows.
+fn default_value(aggregate: &Expr, input: &LogicalPlan) -> Result<ScalarValue> {
+    match aggregate {
+        Expr::Alias(alias) => default_value(&alias.expr, input),
+        Expr::AggregateFunction(function) => {
+            let data_type = aggregate.get_type(input.schema())?;
+            function.func.default_value(&data_type)
+        }
+        other => Err(DataFusionError::Internal(format!("not an aggregate: {other}"))),
+    }
 }

@@ -12,7 +12,8 @@ use datafusion_expr::utils::conjunction;
 use datafusion_expr::{BinaryExpr, Subquery};
 
 use super::correlation::{correlate, evaluate};
-use super::{Names, Predicate, aggregates, is_correlated, is_volatile, refuse};
+use super::outer::is_correlated;
+use super::{Names, Predicate, aggregates, is_volatile, refuse};
 
 /// A plan that gains a column for each subquery.
 #[derive(Debug)]

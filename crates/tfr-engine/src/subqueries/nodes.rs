@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder};
+use datafusion_common::Column;
 use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion_common::{Column, DFSchema};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Aggregate, Filter, Join, Projection, SortExpr, Window};
 
 use super::marks::Marks;
-use super::{Names, aggregates, is_correlated, refuse};
+use super::outer::{for_each_outer, is_correlated};
+use super::plans::with_names_of;
+use super::{Names, aggregates, refuse};
 
 /// Whether an expression of this node has a subquery that must be rewritten.
 pub fn has_subquery(plan: &LogicalPlan) -> Result<bool> {
@@ -102,31 +104,6 @@ fn with_columns_below(plan: &LogicalPlan, keys: &[SortExpr]) -> Result<LogicalPl
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::clone(input))?))
 }
 
-/// The columns of `plan` at these positions, under the names of `schema`.
-pub fn with_names_of(plan: LogicalPlan, schema: &DFSchema, positions: &[usize]) -> Result<LogicalPlan> {
-    let columns = plan.schema().columns();
-    let wanted = schema.columns();
-    let same = positions.len() == columns.len() && columns == wanted;
-    if same {
-        return Ok(plan);
-    }
-    let mut exprs = Vec::with_capacity(wanted.len());
-    for (position, name) in positions.iter().zip(wanted) {
-        let Some(column) = columns.get(*position) else {
-            return datafusion_common::internal_err!("column {position} of {} is missing", plan.display());
-        };
-        exprs.push(renamed(column, name));
-    }
-    LogicalPlanBuilder::from(plan).project(exprs)?.build()
-}
-
-fn renamed(column: &Column, name: Column) -> Expr {
-    if *column == name {
-        return Expr::Column(name);
-    }
-    Expr::Column(column.clone()).alias_qualified(name.relation, name.name)
-}
-
 fn filter(Filter { predicate, input, .. }: Filter, names: &mut Names) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
     let mut plain = Vec::new();
@@ -206,7 +183,7 @@ fn columns_used(expr: &Expr) -> Result<Vec<Column>> {
         | Expr::SetComparison(datafusion_expr::expr::SetComparison { subquery, .. })
         | Expr::ScalarSubquery(subquery) = expr
         {
-            super::for_each_outer(&subquery.subquery, |column| columns.push(column.clone()))?;
+            for_each_outer(&subquery.subquery, |column| columns.push(column.clone()))?;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

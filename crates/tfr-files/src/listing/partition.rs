@@ -55,11 +55,7 @@ impl PartitionColumns {
     ///
     /// # Errors
     /// A value is none of its type.
-    pub fn with_written_types(
-        mut self,
-        columns: &[FieldRef],
-        file_name: impl Fn(usize) -> String,
-    ) -> Result<Self> {
+    pub fn with_written_types(mut self, columns: &[FieldRef], file_name: impl Fn(usize) -> String) -> Result<Self> {
         for (position, field) in self.fields.iter_mut().enumerate() {
             let Some(known) = columns.iter().find(|known| known.name() == field.name()) else { continue };
             for (index, value) in self.values.iter_mut().filter_map(|values| values.get_mut(position)).enumerate() {

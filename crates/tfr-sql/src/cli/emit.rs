@@ -6,8 +6,7 @@ use datafusion_tfrecord::write::{Emit, Layout, SidecarKind, SnapshotNulls};
 use tfrecord_framing::Compression;
 use tfrecord_shards::SaveMode;
 
-use super::query::OF_SHARDS;
-use super::shards::ShardArgs;
+use super::shards::{OF_SHARDS, ShardArgs};
 use super::{Given, Misuse};
 
 /// What is to lie beside the shards.

@@ -16,7 +16,7 @@ use super::arrangement::ArrangementArgs;
 use super::display::ReportFormat;
 use super::emit::EmitArgs;
 use super::schema::InferenceArgs;
-use super::shards::ShardArgs;
+use super::shards::{OF_SHARDS, ShardArgs};
 use super::stores::StoreArgs;
 use super::target::Target;
 use super::{Given, Misuse, values};
@@ -323,32 +323,6 @@ pub enum QuerySource {
     /// `-f FILE`.
     File(PathBuf),
 }
-
-/// Options that say how TFRecord shards and their records are written. They need a target, which must not be a table.
-pub(super) const OF_SHARDS: [&str; 22] = [
-    "shards",
-    "shard_size",
-    "shard_rows",
-    "hosts",
-    "shuffle",
-    "seed",
-    "splits",
-    "split_by",
-    "partition_by",
-    "keep_partition_columns",
-    "prefix",
-    "compression",
-    "level",
-    "maps",
-    "map_file",
-    "nulls",
-    "record_type",
-    "sequences",
-    "separator",
-    "strict",
-    "emit",
-    "layout",
-];
 
 impl QueryArgs {
     /// The SQL text's source.

@@ -9,6 +9,32 @@ use tfrecord_shards::{SaveMode, Sharding};
 
 use super::{Misuse, values};
 
+/// Options that say how TFRecord shards and their records are written. They need a target, which must not be a table.
+pub(super) const OF_SHARDS: [&str; 22] = [
+    "shards",
+    "shard_size",
+    "shard_rows",
+    "hosts",
+    "shuffle",
+    "seed",
+    "splits",
+    "split_by",
+    "partition_by",
+    "keep_partition_columns",
+    "prefix",
+    "compression",
+    "level",
+    "maps",
+    "map_file",
+    "nulls",
+    "record_type",
+    "sequences",
+    "separator",
+    "strict",
+    "emit",
+    "layout",
+];
+
 /// How records are cut into shards.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]

@@ -21,7 +21,7 @@ use tfr_files::stores;
 use tfr_formats::PageTooLong;
 
 use super::table_formats::way_out;
-use super::{Error, foreign, listed, quoted};
+use super::{Error, columns, foreign, listed, quoted, sidecars};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -236,16 +236,16 @@ impl Error {
     }
 }
 
-/// The hint that one of our libraries gives with its error.
+/// The way out of an error of one of our libraries.
 fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
     error
         .downcast_ref::<arrow_tfrecord::Error>()
-        .map(arrow_tfrecord::Error::hint)
-        .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(error.hint())))
-        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(tfrecord_shards::Error::hint))
-        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(datafusion_tfrecord::Error::hint))
+        .map(columns::hint)
+        .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(columns::no_text_hint(error))))
+        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(sidecars::shards_hint))
+        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(table_hint))
         .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files_hint))
-        .or_else(|| error.downcast_ref::<functions::Error>().map(functions::Error::hint))
+        .or_else(|| error.downcast_ref::<functions::Error>().map(function_hint))
         .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(tfr_formats::Error::hint))
         .or_else(|| {
             (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())
@@ -253,8 +253,25 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         })
         .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned())))
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
-        .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(tfrecord_sidecars::Error::hint))
+        .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(sidecars::hint))
         .flatten()
+}
+
+fn table_hint(error: &datafusion_tfrecord::Error) -> Option<String> {
+    use datafusion_tfrecord::ErrorKind;
+    error.hint().or_else(|| match error.kind() {
+        ErrorKind::Record { error, .. } | ErrorKind::Inference { error, .. } | ErrorKind::Columns { error } => {
+            columns::hint(error)
+        }
+        _ => None,
+    })
+}
+
+fn function_hint(error: &functions::Error) -> Option<String> {
+    match error.kind() {
+        functions::ErrorKind::Record { error, .. } | functions::ErrorKind::Parse { error, .. } => columns::hint(error),
+        _ => error.hint(),
+    }
 }
 
 fn files_hint(error: &tfr_files::Error) -> Option<String> {

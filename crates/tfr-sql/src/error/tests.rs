@@ -119,6 +119,29 @@ fn our_own_errors_keep_their_hint_through_the_engine() {
 
     let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Float64, true)]));
     let error = Mapping::try_new(&schema, &MappingOptions::default().with_strict(true)).unwrap_err();
-    let (text, hint) = (error.to_string(), error.hint());
-    assert_eq!(explain(DataFusionError::External(Box::new(error))), Explanation { causes: vec![text], hint });
+    let text = error.to_string();
+    let explanation = explain(DataFusionError::External(Box::new(error)));
+    assert_eq!(explanation.causes, [text]);
+    let hint = "choose an exact form for each with --map 'column: choice', or run without --strict";
+    assert_eq!(explanation.hint.as_deref(), Some(hint));
+}
+
+#[test]
+fn columns_keep_their_hint_in_functions_sets_and_descriptions() {
+    use arrow_tfrecord::{Error, ErrorKind};
+    use datafusion_tfrecord::functions;
+
+    let error = || Error::from(ErrorKind::NoVocabulary { column: "c".to_owned() });
+    let hint = "give its values, with the option vocabulary='c: cat, dog' or in a file for --map-file";
+    let function = functions::ErrorKind::Record { function: "tf_example", error: error() };
+    let table = datafusion_tfrecord::ErrorKind::Columns { error: error() };
+    let wrapped: [Box<dyn std::error::Error + Send + Sync>; 4] = [
+        Box::new(functions::Error::from(function)),
+        Box::new(datafusion_tfrecord::Error::from(table)),
+        Box::new(tfrecord_shards::Error::from(error())),
+        Box::new(tfrecord_sidecars::Error::from(error())),
+    ];
+    for wrapped in wrapped {
+        assert_eq!(explain(DataFusionError::External(wrapped)).hint.as_deref(), Some(hint));
+    }
 }

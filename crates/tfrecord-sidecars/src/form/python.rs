@@ -13,7 +13,7 @@ use tfrecord_framing::Compression;
 use super::TableDescription;
 use crate::columns::{TableFeature, expect_records, part_type, value_type};
 use crate::error::Result;
-use crate::stats::Statistics;
+use crate::stats::{Statistics, observed_features};
 
 const NULLS: &str = "\
 # What a null is read as. Choose values that cannot be mistaken for others of their column. A column that is taken out
@@ -174,7 +174,7 @@ struct Entry<'a> {
 /// Every entry, columns in order.
 fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Entry<'a>> {
     let mut shapes: HashMap<_, _> =
-        TableFeature::all(mapping, statistics).into_iter().map(|feature| (feature.name(), feature)).collect();
+        observed_features(mapping, statistics).into_iter().map(|feature| (feature.name(), feature)).collect();
     let mut entries = Vec::new();
     let record_type = mapping.record_type();
     for column in mapping.columns() {

@@ -6,7 +6,7 @@ use super::Detail;
 use super::frequent::{Frequent, FrequentValue};
 use super::numbers::Moments;
 use super::quantiles::{EXACT, Quantiles, Ranks};
-use super::values::ValueStatistics;
+use super::values::{ValueStatistics, widened};
 use crate::columns::{TableFeature, is_text};
 
 /// Statistics of one feature.
@@ -259,13 +259,6 @@ impl FeatureStatistics {
 
     fn ranks(&self) -> Option<Ranks> {
         self.values.as_ref()?.ranks()
-    }
-}
-
-pub(super) fn widened(range: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
-    match (range, other) {
-        (Some((least, most)), Some((low, high))) => Some((least.min(low), most.max(high))),
-        (one, other) => one.or(other),
     }
 }
 

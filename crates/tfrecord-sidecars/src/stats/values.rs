@@ -11,7 +11,6 @@ use arrow_tfrecord::{FeatureBytes, FeatureKind, FeatureValues};
 use super::counting::{count_each, count_known};
 use super::dense::DenseCounts;
 use super::distinct::Distinct;
-use super::feature::widened;
 use super::frequent::{Frequent, Value};
 use super::hash;
 use super::numbers::{BlockMoments, Moments};
@@ -397,5 +396,13 @@ impl ValueStatistics {
 fn add_dense(frequent: &mut Frequent, dense: &DenseCounts) {
     for (value, count) in dense.iter() {
         frequent.count(hash::word(value as u64), count, || Some(Value::Int64(value)));
+    }
+}
+
+/// The least and the most of both.
+pub(super) fn widened(range: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (range, other) {
+        (Some((least, most)), Some((low, high))) => Some((least.min(low), most.max(high))),
+        (one, other) => one.or(other),
     }
 }

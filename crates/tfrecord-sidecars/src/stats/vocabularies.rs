@@ -14,7 +14,7 @@ pub struct Vocabularies<'a>(BTreeMap<&'a str, &'a [String]>);
 impl<'a> Vocabularies<'a> {
     /// Those of a mapping.
     pub fn new(mapping: &'a Mapping) -> Self {
-        let features = TableFeature::all(mapping, None).into_iter();
+        let features = TableFeature::all(mapping).into_iter();
         Self(features.filter_map(|feature| Some((feature.name(), feature.vocabulary()?))).collect())
     }
 

@@ -6,10 +6,10 @@ use arrow_schema::{DataType, Fields};
 use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, Mapping, RecordType};
 use serde_json::{Value, json};
 
-use super::{Object, refused};
+use super::Object;
 use crate::columns::{TableFeature, expect_records, is_text, value_type};
-use crate::error::Result;
-use crate::stats::Statistics;
+use crate::error::{Result, TfdsProblem};
+use crate::stats::{Statistics, observed_features};
 
 /// Where the classes are.
 const CLASSES: &str = "tensorflow_datasets.core.features";
@@ -53,10 +53,7 @@ pub(super) fn features(
     let mut table = Table::new(mapping, statistics, images)?;
     let features = table.columns();
     if let Some(name) = images.keys().find(|name| !table.is_image(name)) {
-        return Err(refused(
-            format!("column {name:?} cannot be read as images: it is not one value of bytes in every record"),
-            "leave it out of the images, and it is read as bytes",
-        ));
+        return Err(TfdsProblem::NotImages { column: name.clone() }.into());
     }
     Ok(dict(features))
 }
@@ -75,7 +72,7 @@ impl<'a> Table<'a> {
         images: &'a BTreeMap<String, ImageFormat>,
     ) -> Result<Self> {
         expect_records(mapping, &[RecordType::Example])?;
-        let all = TableFeature::all(mapping, statistics);
+        let all = observed_features(mapping, statistics);
         let features = all.into_iter().map(|feature| (feature.name(), feature)).collect();
         Ok(Self { mapping, features, images, label_files: Vec::new() })
     }

@@ -2,6 +2,7 @@ use arrow_schema::{DataType, Field};
 use proptest::prelude::*;
 
 use super::*;
+use crate::ErrorKind;
 
 fn column(feature: &str) -> Result<Field> {
     let schema = schema_from_pbtxt(&format!("feature {{ name: \"x\" {feature} }}"))?;
@@ -113,7 +114,10 @@ fn what_cannot_be_read_is_refused_by_name() {
     .map(|text| {
         let error = schema_from_pbtxt(text).map_or_else(|error| error, |schema| panic!("{text}: {schema}"));
         let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
-        let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+        let hint = match error.kind() {
+            ErrorKind::Feature { hint, .. } => format!("\n  hint: {hint}"),
+            _ => String::new(),
+        };
         format!("{error}{source}{hint}")
     })
     .collect();

@@ -18,7 +18,7 @@ use tfr_proto::tensorflow::metadata::v0::{
 use super::{MAX_WORDS, TEXT_TAG};
 use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::Result;
-use crate::stats::{FeatureStatistics, Statistics};
+use crate::stats::{FeatureStatistics, Statistics, observed_features};
 
 /// A `schema.pbtxt` for the records of `mapping`, feature by feature in the order of its columns. The
 /// [module](crate::tfmd) says what is in it.
@@ -55,7 +55,7 @@ pub fn schema_to_pbtxt(mapping: &Mapping) -> Result<String> {
 pub fn schema_to_pbtxt_of(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<String> {
     expect_records(mapping, &[RecordType::Example])?;
     let statistics = statistics.filter(|statistics| statistics.rows() > 0);
-    let features = TableFeature::all(mapping, statistics);
+    let features = observed_features(mapping, statistics);
     let found = |feature: &TableFeature<'_>| statistics.and_then(|statistics| statistics.feature(feature.name()));
     let tensors: BTreeMap<_, _> =
         features.iter().map(|feature| (feature.name().to_owned(), representation(feature))).collect();

@@ -3,10 +3,10 @@
 use arrow_schema::{DataType, Field, Schema};
 
 use super::{Inherited, LossClass, Node, NodeKind, Planner};
+use crate::dtype::{item, value_type};
 use crate::error::{ErrorKind, Result};
-use crate::mapping::FeatureRole;
+use crate::feature::FeatureRole;
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
-use crate::tensor::{item, value_type};
 
 /// Whether a column is feature lists, in records that have some.
 pub(super) fn is_sequence(field: &Field, options: &MappingOptions) -> bool {

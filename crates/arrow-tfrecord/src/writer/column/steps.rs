@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::bind::{BoundColumn, Steps};
-use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan, WireNull};
+use super::super::bind::{BoundColumn, Steps, WireNull};
+use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan};
 use crate::wire::{FIELD_1, FIELD_2, field_len, put_bytes, put_header, put_varint, varint_len};
 
 /// Features of steps: without a name.

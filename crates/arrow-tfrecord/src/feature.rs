@@ -1,0 +1,70 @@
+//! [`FeatureMapping`]: a feature of the records, its kind and its shape.
+
+use serde::Serialize;
+
+/// The three kinds of list that a `tf.train.Feature` can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureKind {
+    /// `bytes_list`
+    Bytes,
+    /// `float_list`, of 32 bits
+    Float,
+    /// `int64_list`
+    Int64,
+}
+
+/// How many values a feature has in one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureShape {
+    /// One.
+    Scalar,
+    /// Any number.
+    List,
+    /// This many.
+    Fixed(usize),
+}
+
+/// What the values of a feature are to its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FeatureRole {
+    /// The column's own values.
+    #[default]
+    Values,
+    /// Lengths of the lists of one level, for the lists around them in turn.
+    RowLengths,
+    /// Where nulls are: 1 for a null, otherwise 0.
+    Mask,
+    /// The column's own values, each of which is a whole record.
+    Record,
+}
+
+impl FeatureRole {
+    fn is_values(&self) -> bool {
+        *self == Self::Values
+    }
+}
+
+/// One feature of the records.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct FeatureMapping {
+    /// Its name.
+    pub name: String,
+    /// The kind of its list.
+    pub kind: FeatureKind,
+    /// How many values it has.
+    pub shape: FeatureShape,
+    /// What its values are.
+    #[serde(skip_serializing_if = "FeatureRole::is_values")]
+    pub role: FeatureRole,
+    /// Whether it is a feature list, in which every step has the shape.
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_steps: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

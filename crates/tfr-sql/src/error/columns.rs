@@ -1,0 +1,101 @@
+//! What to do about columns and values that do not become features as they are.
+
+use arrow::datatypes::DataType;
+use arrow_tfrecord::text::NoTextError;
+use arrow_tfrecord::{Error, ErrorKind};
+
+/// The way out of a failure to write records, or to read them, where there is one.
+pub fn hint(error: &Error) -> Option<String> {
+    Some(match error.kind() {
+        ErrorKind::UnsupportedType { column, part, .. } => unsupported_hint(column, part),
+        ErrorKind::NoDtype { .. } => "cast the values to a type that TensorFlow has".to_owned(),
+        ErrorKind::NoStrings { .. } => "cast it to VARCHAR".to_owned(),
+        ErrorKind::DuplicateFeature { feature, .. } => format!("rename one of them: ... AS {feature}_2"),
+        ErrorKind::DuplicatePart { .. } => {
+            "rename one of them, or put something else between the names with --separator".to_owned()
+        }
+        ErrorKind::EmptyFeatureName { .. } => "name it: SELECT ... AS name".to_owned(),
+        ErrorKind::Narrowed { .. } => {
+            "choose an exact form for each with --map 'column: choice', or run without --strict".to_owned()
+        }
+        ErrorKind::Null { column, .. } => {
+            format!("replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent")
+        }
+        ErrorKind::NotBytes { .. } => {
+            "select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned()
+        }
+        ErrorKind::NullElement { column, can_be_dropped, .. } => {
+            let drop = if *can_be_dropped { ", leave them out with null=drop," } else { "" };
+            format!(
+                "write where nulls are with --map '{column}: null=mask'{drop} or put a value in their place with \
+                 null=default=VALUE"
+            )
+        }
+        ErrorKind::OutOfRange { column, data_type, .. } => match data_type {
+            DataType::UInt64 => {
+                format!("write it as two's complement with --map '{column}: wrap', or cast it in the query")
+            }
+            DataType::Float64 => {
+                format!("keep it exact with --map '{column}: bits' (or string, tensor), or filter the row")
+            }
+            data_type if data_type.is_decimal() => format!("keep it exact with --map '{column}: string'"),
+            _ => format!("keep it exact with --map '{column}: string', or cast it in the query"),
+        },
+        ErrorKind::BeyondPrecision { column, data_type, .. } => match data_type {
+            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+                let most = arrow::datatypes::DECIMAL128_MAX_PRECISION;
+                format!(
+                    "{data_type} has fewer digits; cast it in the query: CAST({column} AS DECIMAL({most}, {scale}))"
+                )
+            }
+            _ => format!("{data_type} has fewer digits; cast it in the query to a type with more"),
+        },
+        ErrorKind::NoText(error) => no_text_hint(error),
+        ErrorKind::Tensor { column: Some(column), .. } => {
+            format!("write it as lists, without --map '{column}: tensor', or filter the row out")
+        }
+        ErrorKind::InvalidDefault { data_type, .. } => {
+            format!("write a value of {data_type} as text; that of a struct or list is for all parts in it")
+        }
+        ErrorKind::NoVocabulary { column } => {
+            format!("give its values, with the option vocabulary='{column}: cat, dog' or in a file for --map-file")
+        }
+        ErrorKind::NotInVocabulary { value, .. } => {
+            format!("add {value:?} to the vocabulary, or replace it in the query")
+        }
+        ErrorKind::RecordTooLong { .. } => "leave the row's large values out, or split them".to_owned(),
+        _ => return error.hint(),
+    })
+}
+
+/// What to do about a column with a part that has no feature.
+fn unsupported_hint(column: &str, part: &DataType) -> String {
+    match part {
+        DataType::Interval(_) => format!("write it as text with --map '{column}: string', or cast it to a number"),
+        // A cast would make nulls of the values of all types but one.
+        DataType::Union(fields, _) => {
+            let mut fields = fields.iter().map(|(_, field)| field);
+            let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
+            format!(
+                "write it as text with --map '{column}: string', or take one type: union_extract({column}, '{one}')"
+            )
+        }
+        DataType::Null => format!("cast it to a list of one type: CAST({column} AS BIGINT[])"),
+        DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),
+        list if list.is_list() => "its lists are of length 0, and so tell no number; leave it out".to_owned(),
+        _ => "cast it in the query, or leave it out".to_owned(),
+    }
+}
+
+/// What to do about a value without text.
+pub fn no_text_hint(NoTextError { column, data_type, .. }: &NoTextError) -> String {
+    match data_type {
+        data_type if data_type.is_decimal() => {
+            format!("filter such rows out, or cast {column} to a decimal type with more digits")
+        }
+        _ => format!("filter such rows out, or select the integer that is stored: arrow_cast({column}, 'Int64')"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! The toolbox: which tool does what.
+
+use crate::cli::Tool;
+use crate::error::Result;
+use crate::exit::ExitStatus;
+use crate::interrupt;
+use crate::printer::Printer;
+use crate::tool::Work;
+use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
+
+/// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
+pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
+    let work = Work::new(printer, interrupt::watch(kill)?);
+    match tool {
+        Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
+        Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),
+        Tool::Schema(args) => schema::print(&args, work),
+        Tool::Verify(args) => verify::run(&args, work),
+        Tool::Salvage(args) => salvage::run(&args, work),
+        Tool::Reshard(args) => reshard::run(&args, work),
+        Tool::Index(args) => index::run(&args, work),
+        Tool::Describe(args) => describe::run(&args, work),
+        Tool::Stats(args) => stats::run(&args, work),
+    }
+}

@@ -1,0 +1,200 @@
+//! The structure of the crates: no import cycles between files, short files, and libraries that do not name the command.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use tfr_tests::repository;
+
+/// Crates that still have files in import cycles, and how many: numbers only ever become less.
+const CYCLES_NOT_YET: [(&str, usize); 3] = [("datafusion-tfrecord", 12), ("tfr-formats", 17), ("tfrecord-shards", 25)];
+
+/// Library crates whose messages still name options or tools of the command, and how many do.
+const MESSAGES_NOT_YET: [(&str, usize); 4] =
+    [("datafusion-tfrecord", 8), ("tfr-files", 3), ("tfr-formats", 3), ("tfrecord-shards", 11)];
+
+/// A module by the names that lead to it; the crate itself has none.
+type Module = Vec<String>;
+
+/// What a file outside of tests holds.
+#[derive(Debug, Default)]
+struct Source {
+    path: PathBuf,
+    lines: usize,
+    /// Modules that are files of their own.
+    modules: Vec<Module>,
+    /// Paths that begin with `crate` or `super`, as if from the root of the crate.
+    paths: Vec<Module>,
+    /// Texts that name an option or a tool of the command.
+    messages: Vec<String>,
+}
+
+impl Source {
+    fn read(path: PathBuf, module: &[String]) -> Self {
+        let text = fs::read_to_string(&path).unwrap();
+        let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut source = Self { path, lines: text.lines().count(), ..Self::default() };
+        source.walk(tokens, module);
+        source
+    }
+
+    fn walk(&mut self, tokens: TokenStream, module: &[String]) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            at += 1;
+            match token {
+                TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                    at += usize::from(tokens.get(at).is_some_and(|token| is_punct(token, '!')));
+                    let Some(TokenTree::Group(attribute)) = tokens.get(at) else { continue };
+                    let text = attribute.to_string().replace([' ', '\n'], "");
+                    if text.starts_with("[cfg(test") || text.starts_with("[cfg(all(test") {
+                        // The item ends with its body or with a semicolon.
+                        let is_end = |token: &TokenTree| match token {
+                            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+                            other => is_punct(other, ';'),
+                        };
+                        at += 1 + tokens[at..].iter().take_while(|token| !is_end(token)).count();
+                    } else if text.starts_with("[doc=") {
+                        at += 1;
+                    }
+                }
+                TokenTree::Ident(word) if word == "mod" => {
+                    let Some(TokenTree::Ident(name)) = tokens.get(at) else { continue };
+                    let inner = [module, &[name.to_string()]].concat();
+                    match tokens.get(at + 1) {
+                        Some(TokenTree::Group(body)) => self.walk(body.stream(), &inner),
+                        _ => self.modules.push(inner),
+                    }
+                    at += 2;
+                }
+                TokenTree::Ident(word) if word == "crate" || word == "super" => {
+                    let base = if word == "crate" { &module[..0] } else { &module[..module.len().saturating_sub(1)] };
+                    self.path(&tokens[at..], base.to_vec());
+                }
+                TokenTree::Group(group) => self.walk(group.stream(), module),
+                TokenTree::Literal(literal) => {
+                    self.messages.extend(Some(literal.to_string()).filter(|text| names_the_command(text)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes the paths that go on from `base` with `tokens`: several where a list of `use` stands in braces.
+    fn path(&mut self, tokens: &[TokenTree], mut base: Module) {
+        let mut rest = tokens;
+        while let [first, second, next, ..] = rest
+            && is_punct(first, ':')
+            && is_punct(second, ':')
+        {
+            match next {
+                TokenTree::Ident(name) if name == "super" => drop(base.pop()),
+                TokenTree::Ident(name) => base.push(name.to_string()),
+                TokenTree::Group(list) if list.delimiter() == Delimiter::Brace => {
+                    let list: Vec<_> = list.stream().into_iter().collect();
+                    for name in list.split(|token| is_punct(token, ',')) {
+                        match name {
+                            [TokenTree::Ident(first), more @ ..] if first != "self" => {
+                                self.path(more, [base.as_slice(), &[first.to_string()]].concat());
+                            }
+                            _ => self.paths.push(base.clone()),
+                        }
+                    }
+                    return;
+                }
+                _ => break,
+            }
+            rest = &rest[3..];
+        }
+        self.paths.push(base);
+    }
+}
+
+fn is_punct(token: &TokenTree, wanted: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == wanted)
+}
+
+/// Whether a text has `--option` or `tfr-sql tool` in it.
+fn names_the_command(text: &str) -> bool {
+    let begins_with_letter = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+    let option = text.match_indices("--").any(|(at, dashes)| {
+        let is_inside = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        !is_inside && begins_with_letter(&text[at + dashes.len()..])
+    });
+    option || text.split("tfr-sql ").skip(1).any(begins_with_letter)
+}
+
+/// The files of a crate that are not for tests alone, by their modules.
+fn sources(krate: &Path) -> BTreeMap<Module, Source> {
+    let src = krate.join("src");
+    let root = ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().find(|root| root.exists());
+    let mut sources = BTreeMap::from([(Module::new(), Source::read(root.unwrap(), &[]))]);
+    let mut found = sources[&Module::new()].modules.clone();
+    while let Some(module) = found.pop() {
+        let stem = src.join(module.join("/"));
+        let file = [stem.with_extension("rs"), stem.join("mod.rs")].into_iter().find(|file| file.exists());
+        let source = Source::read(file.unwrap_or_else(|| panic!("no file of {}", stem.display())), &module);
+        found.extend(source.modules.clone());
+        sources.insert(module, source);
+    }
+    sources
+}
+
+/// The files that import each other, in groups. What a crate's root hands on belongs to no file.
+fn cycles(sources: &BTreeMap<Module, Source>) -> Vec<Vec<String>> {
+    let file_of = |path: &Module| {
+        let of_len = (1..=path.len()).rev().map(|len| &path[..len]);
+        of_len.into_iter().find(|module| sources.contains_key(*module)).map(<[String]>::to_vec)
+    };
+    let reached: BTreeMap<&Module, BTreeSet<Module>> = sources
+        .keys()
+        .map(|module| {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![module.clone()]);
+            while let Some(from) = next.pop() {
+                let files = sources[&from].paths.iter().filter_map(file_of).filter(|file| *file != from);
+                next.extend(files.filter(|file| reached.insert(file.clone())));
+            }
+            (module, reached)
+        })
+        .collect();
+    let group = |module: &&Module| {
+        let both_ways = reached[module].iter().filter(|other| reached[other].contains(*module));
+        both_ways.map(|module| module.join("::")).collect::<Vec<_>>()
+    };
+    let groups = reached.keys().map(group).filter(|group| !group.is_empty());
+    groups.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn crates() -> BTreeMap<String, BTreeMap<Module, Source>> {
+    let entries = fs::read_dir(repository().join("crates")).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), sources(&entry.path()))).collect()
+}
+
+#[test]
+fn files_do_not_import_each_other_in_cycles() {
+    let mut groups: BTreeMap<_, _> = crates().into_iter().map(|(name, sources)| (name, cycles(&sources))).collect();
+    groups.retain(|_, groups| !groups.is_empty());
+    let counts: Vec<_> = groups.iter().map(|(name, groups)| (name.as_str(), groups.concat().len())).collect();
+    assert_eq!(counts, CYCLES_NOT_YET, "files in import cycles: {groups:#?}");
+}
+
+#[test]
+fn files_are_short() {
+    const MAX_LINES: usize = 600;
+    for source in crates().into_values().flat_map(BTreeMap::into_values) {
+        assert!(source.lines <= MAX_LINES, "{}: {} lines of at most {MAX_LINES}", source.path.display(), source.lines);
+    }
+}
+
+#[test]
+fn libraries_do_not_name_the_command() {
+    let mut messages = BTreeMap::new();
+    for (name, sources) in crates().into_iter().filter(|(name, _)| name != "tfr-sql") {
+        messages.insert(name, sources.into_values().flat_map(|source| source.messages).collect::<Vec<_>>());
+    }
+    messages.retain(|_, messages| !messages.is_empty());
+    let counts: Vec<_> = messages.iter().map(|(name, messages)| (name.as_str(), messages.len())).collect();
+    assert_eq!(counts, MESSAGES_NOT_YET, "messages that name options or tools of the command: {messages:#?}");
+}
