@@ -180,6 +180,6 @@ mod tests {
         size.record_len.store(10, Ordering::Relaxed);
         assert_eq!(unit_rows(&["short"; 100], &size), [100]);
         let long = "x".repeat(4 << 20);
-        assert_eq!(unit_rows(&vec![long.as_str(); 12], &size), [4, 4, 4]);
+        assert_eq!(unit_rows(&[long.as_str(); 12], &size), [4, 4, 4]);
     }
 }
