@@ -27,7 +27,6 @@ TRUNCATION = ("CAST({{||trunc(}}", "{{||)}} AS BIGINT)")
 REFUSALS = [
     (r"retract_batch", "an aggregate without an inverse over a sliding window"),
     (r"Resources exhausted|Not enough memory", "more memory than the limit"),
-    (r"partition not used yet", "a nested loop join beyond the memory limit, whose side the engine reads again (engine)"),
     (r"Window expressions should not contain a mixed of outer references", "a window over columns of the query around"),
     (r"this correlated subquery needs the rows of the query around", "a correlated subquery over rows that may differ"),
     (r"a subquery cannot refer to \S+ from where it is", "a subquery that refers to columns below a group"),

@@ -1,8 +1,10 @@
-//! Filters above aggregations that give a row of no rows.
+//! Filters above aggregations that give a row of no rows, or whose keys are volatile.
 //!
 //! The engine pushes a filter below an aggregation if its columns are keys of groups. A filter without columns, such as
 //! `HAVING EXISTS (SELECT ...)` or the condition of `JOIN ... ON false`, passes that test. But an aggregation without keys, or
 //! with an empty grouping set, gives a row even of no rows: `SELECT count(*) FROM t HAVING false` had a 0.
+//!
+//! And a filter of a key that is volatile would be of other values below (apache/datafusion#25415).
 
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -31,7 +33,7 @@ impl OptimizerRule for FiltersAboveGlobalAggregates {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         if let LogicalPlan::Filter(filter) = &plan
             && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
-            && gives_row_of_no_rows(aggregate)?
+            && (aggregate.group_expr.iter().any(Expr::is_volatile) || gives_row_of_no_rows(aggregate)?)
         {
             return Ok(Transformed::no(plan));
         }

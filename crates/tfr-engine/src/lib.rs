@@ -18,8 +18,11 @@ mod grouping_sets;
 mod hidden;
 mod in_lists;
 mod interval_parts;
+mod leaf_expressions;
+mod limits;
 mod literals;
 mod memory;
+mod nested_loops;
 mod null_equality;
 mod numbers;
 mod overflow;
@@ -31,16 +34,20 @@ mod sums;
 mod text_casts;
 mod time_zones;
 mod timestamps;
+mod unnested;
 mod unordered;
 mod zoned_literals;
 
 use std::sync::Arc;
 
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::optimizer::extract_leaf_expressions::{ExtractLeafExpressions, PushDownLeafProjections};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion_expr::ScalarUDF;
+
+use leaf_expressions::StableLeafExpressions;
 
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
@@ -59,7 +66,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let zoned_types = time_zones::ZonedTypes::new(builder.config().get_or_insert_default().options());
     let mut builder = builder
         .with_type_planner(Arc::new(zoned_types))
-        .with_relation_planners(vec![Arc::new(sample::TableSamples)])
+        .with_relation_planners(vec![Arc::new(unnested::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
@@ -103,8 +110,9 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as the query has it.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 5] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
     [
+        Arc::new(unnested::NoKeysBesideUnnest),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),
@@ -121,6 +129,8 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             "extract_equijoin_predicate" => *rule = Arc::new(null_equality::KeysOfOneKind::default()),
             "push_down_filter" => *rule = Arc::new(global_aggregates::FiltersAboveGlobalAggregates::default()),
             "eliminate_cross_join" => *rule = Arc::new(null_equality::CrossJoinsOfOneKind::default()),
+            "extract_leaf_expressions" => *rule = Arc::new(StableLeafExpressions(ExtractLeafExpressions::new())),
+            "push_down_leaf_projections" => *rule = Arc::new(StableLeafExpressions(PushDownLeafProjections::new())),
             "optimize_projections" => *rule = Arc::new(projections::UnequalProjections::default()),
             _ => {}
         }
@@ -144,10 +154,14 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
             "FilterPushdown(Post)" => {
                 *rule = Arc::new(filter_pushdown::UnambiguousFilterPushdown::new_post_optimization());
             }
+            "EnsureRequirements" => *rule = Arc::new(limits::LimitsInPlace::default()),
+            "LimitAggregation" => *rule = Arc::new(limits::WholeAggregates),
             _ => {}
         }
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
     rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
+    // Behind all that know the engine's join.
+    rules.push(Arc::new(nested_loops::NestedLoopsInMemory));
     rules
 }

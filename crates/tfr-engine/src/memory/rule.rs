@@ -30,6 +30,7 @@ use super::batches::BoundedBatchesExec;
 use super::functions::BoundedFunction;
 use super::projection::HalvingProjectionExec;
 use super::size::{Most, varies};
+use crate::nested_loops::NestedLoopsInMemoryExec;
 
 /// Bounds the batches of a plan.
 #[derive(Debug)]
@@ -132,6 +133,7 @@ fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
         || plan.downcast_ref::<SortMergeJoinExec>().is_some()
         || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
         || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+        || plan.downcast_ref::<NestedLoopsInMemoryExec>().is_some()
         || plan.downcast_ref::<CrossJoinExec>().is_some()
         || plan.downcast_ref::<WindowAggExec>().is_some()
         || plan.downcast_ref::<BoundedWindowAggExec>().is_some()

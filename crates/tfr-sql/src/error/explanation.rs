@@ -282,7 +282,9 @@ fn files_hint(error: &tfr_files::Error) -> Option<String> {
 }
 
 fn memory_hint(text: &str) -> String {
-    if text.contains("HashJoin") || text.contains("NestedLoopJoin") {
+    if text.contains("NestedLoopJoin") {
+        "a join without an equality does not spill: raise --memory-limit".to_owned()
+    } else if text.contains("HashJoin") {
         "a hash join does not spill: raise --memory-limit, or put \
          SET datafusion.optimizer.prefer_hash_join = false; before the query"
             .to_owned()

@@ -99,6 +99,14 @@ fn out_of_memory_names_the_operator_and_the_option() {
 }
 
 #[test]
+fn a_join_without_an_equality_has_no_setting_that_helps() {
+    let text =
+        "Failed to allocate additional 3.8 MB for NestedLoopJoinLoad[0] with 61.1 MB already allocated".to_owned();
+    let explanation = explain(DataFusionError::ResourcesExhausted(text));
+    assert_eq!(explanation.hint.unwrap(), "a join without an equality does not spill: raise --memory-limit");
+}
+
+#[test]
 fn settings_of_the_engine_give_way_to_our_options() {
     let error = DataFusionError::ResourcesExhausted("Failed to allocate additional 10.0 MB".to_owned()).context(
         "Not enough memory to continue external sort. Consider increasing the memory limit config: \

@@ -62,3 +62,31 @@ fn long_queries_are_planned_or_refused() {
         "exit 1\n-- stderr\nerror: the query is too long: expressions are nested more than 1000 levels deep\n"
     );
 }
+
+/// The engine would read an input again for each part of the other: it lost and repeated rows, or panicked.
+#[test]
+fn joins_without_an_equality_are_whole_or_refused() {
+    let bench = Workbench::new();
+    for side in ["left.parquet", "right.parquet"] {
+        let rows = "SELECT value AS k, (value * 7919) % 1000 AS v, concat(value, '-', repeat('x', 20000)) AS s FROM generate_series(1, 2000)";
+        assert_eq!(tell(&bench.run(&[rows, "--out", side, "--quiet"])), "exit 0\n");
+    }
+    let outer = "SELECT count(*) AS n, count(r.k) AS m, sum(length(l.s)) AS a, count(r.s) AS b \
+        FROM 'left.parquet' l LEFT JOIN 'right.parquet' r ON l.v > r.v + 990";
+    let anti = "SELECT count(*) AS n, sum(length(l.s)) AS a FROM 'left.parquet' l \
+        WHERE NOT EXISTS (SELECT 1 FROM 'right.parquet' r WHERE l.v > r.v + 990 AND l.s <> r.s)";
+    for (query, rows) in [(outer, "n,m,a,b\n2162,180,43249622,180"), (anti, "n,a\n1982,39648812")] {
+        for threads in ["1", "2"] {
+            let run = |memory| {
+                let options = ["--threads", threads, "--memory-limit", memory, "--format", "csv", "--quiet"];
+                tell(&bench.run(&[&[query], options.as_slice()].concat()))
+            };
+            let refusal = run("16MiB");
+            assert!(
+                refusal.contains("hint: a join without an equality does not spill: raise --memory-limit"),
+                "{refusal}"
+            );
+            assert_eq!(run("512MiB"), format!("exit 0\n-- stdout\n{rows}\n"));
+        }
+    }
+}

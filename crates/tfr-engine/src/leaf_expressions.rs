@@ -1,0 +1,44 @@
+//! Fields of structs that are computed close to the scan.
+//!
+//! The engine's rules for these copy an expression to where its parts are, a volatile one with a new value for each copy: a filter and
+//! what is selected were about different values (apache/datafusion#24678). And they fail where a column has the name of one that they
+//! make (apache/datafusion#25414). They only save reading, so such plans stay as they are.
+
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan};
+
+/// One of the engine's rules, for plans without volatile expressions.
+#[derive(Debug)]
+pub struct StableLeafExpressions<R>(pub R);
+
+impl<R: OptimizerRule> OptimizerRule for StableLeafExpressions<R> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if has_volatile_expressions(&plan)? {
+            return Ok(Transformed::no(plan));
+        }
+        Ok(self.0.rewrite(plan.clone(), config).unwrap_or_else(|_| Transformed::no(plan)))
+    }
+}
+
+fn has_volatile_expressions(plan: &LogicalPlan) -> Result<bool> {
+    let mut volatile = false;
+    plan.apply_with_subqueries(|plan| {
+        volatile |= plan.expressions().iter().any(Expr::is_volatile);
+        Ok(if volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(volatile)
+}

@@ -1,0 +1,184 @@
+//! Joins without an equality that get larger than memory.
+//!
+//! The engine's operator then spills one side and reads the other several times: rows were lost and repeated, and an input that
+//! cannot be read twice is an error or a panic (apache/datafusion#24745, #22641, #24676). It does so only where it may write
+//! temporary files, so it runs where it may not, and ends with an error of the memory limit. Its inputs may.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties, Statistics,
+    StatisticsArgs,
+};
+use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion_common::{Result, internal_err};
+
+/// Keeps nested loop joins in memory.
+#[derive(Debug)]
+pub struct NestedLoopsInMemory;
+
+impl PhysicalOptimizerRule for NestedLoopsInMemory {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|plan| {
+            if !plan.is::<NestedLoopJoinExec>() {
+                return Ok(Transformed::no(plan));
+            }
+            Ok(Transformed::yes(Arc::new(NestedLoopsInMemoryExec::try_new(plan)?) as Arc<dyn ExecutionPlan>))
+        })?;
+        Ok(plan.data)
+    }
+
+    fn name(&self) -> &str {
+        "nested_loops_in_memory"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A nested loop join that must not spill.
+#[derive(Debug)]
+pub struct NestedLoopsInMemoryExec {
+    /// The join as it is shown.
+    join: Arc<dyn ExecutionPlan>,
+    /// The join as it is executed.
+    executed: Arc<dyn ExecutionPlan>,
+}
+
+impl NestedLoopsInMemoryExec {
+    fn try_new(join: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let inputs = join.children().into_iter().map(|input| Arc::new(WithDisk(Arc::clone(input))) as _).collect();
+        Ok(Self { executed: replace_children_if_necessary(Arc::clone(&join), inputs)?, join })
+    }
+}
+
+impl DisplayAs for NestedLoopsInMemoryExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.join.fmt_as(t, f)
+    }
+}
+
+impl ExecutionPlan for NestedLoopsInMemoryExec {
+    fn name(&self) -> &str {
+        self.join.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.join.children()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.join.input_distribution_requirements()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.join.maintains_input_order()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.join.apply_expressions(f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::try_new(replace_children_if_necessary(Arc::clone(&self.join), children)?)?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&context.runtime_env()).with_disk_manager_builder(no_disk);
+        let in_memory = TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            context.session_config().clone().with_extension(Arc::new(Outer(Arc::clone(&context)))),
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            runtime.build_arc()?,
+        );
+        self.executed.execute(partition, Arc::new(in_memory))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.executed.metrics()
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.join.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.join.statistics_from_inputs(inputs, args)
+    }
+}
+
+/// The context around a nested loop join.
+#[derive(Debug)]
+struct Outer(Arc<TaskContext>);
+
+/// An input of a nested loop join, which may spill.
+#[derive(Debug)]
+struct WithDisk(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for WithDisk {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as(t, f)
+    }
+}
+
+impl ExecutionPlan for WithDisk {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.0]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(Self(input))),
+            _ => internal_err!("an input of a join is one"),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match context.session_config().get_extension::<Outer>() {
+            Some(outer) => self.0.execute(partition, Arc::clone(&outer.0)),
+            None => internal_err!("an input of a join was executed without it"),
+        }
+    }
+}

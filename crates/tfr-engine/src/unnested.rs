@@ -1,0 +1,119 @@
+//! Columns beside `unnest`.
+//!
+//! The engine takes a column that is a key of its table for a key of the rows of `unnest`, too, where it stands in many
+//! (apache/datafusion#24787): `SELECT DISTINCT` gave copies, `ORDER BY key, element` and `GROUP BY key, element` left out the element.
+//! The keys are hidden from what is known of the rows, by a function that gives its argument.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+use arrow_schema::{DataType, Field, FieldRef};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::TableFactor;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{Column, Result, ScalarValue};
+use datafusion_expr::{
+    ColumnarValue, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Unnest, Volatility,
+};
+
+/// Hides the keys of rows that are unnested.
+#[derive(Debug, Default)]
+pub struct NoKeysBesideUnnest;
+
+impl AnalyzerRule for NoKeysBesideUnnest {
+    fn name(&self) -> &str {
+        "no_keys_beside_unnest"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        without_keys(plan)
+    }
+}
+
+/// The planner adds columns that a key tells to `GROUP BY key`, so the keys are hidden from the query around a subquery, too.
+impl RelationPlanner for NoKeysBesideUnnest {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        thread_local! {
+            /// The planner comes back for the relation that it is to plan.
+            static CAME_BACK: Cell<bool> = const { Cell::new(false) };
+        }
+        if CAME_BACK.take() || !matches!(relation, TableFactor::Derived { .. } | TableFactor::Table { args: None, .. })
+        {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        CAME_BACK.set(true);
+        let plan = context.plan(relation);
+        CAME_BACK.set(false);
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(without_keys(plan?)?, None))))
+    }
+}
+
+fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up_with_subqueries(|plan| match plan {
+        LogicalPlan::Unnest(unnest) if !unnest.input.schema().functional_dependencies().is_empty() => {
+            changed = true;
+            hide(unnest).map(Transformed::yes)
+        }
+        plan if changed && !matches!(plan, LogicalPlan::Subquery(_)) => plan.recompute_schema().map(Transformed::yes),
+        plan => Ok(Transformed::no(plan)),
+    })?;
+    Ok(plan.data)
+}
+
+fn hide(unnest: Unnest) -> Result<LogicalPlan> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(NoKey::default())));
+    let schema = unnest.input.schema();
+    let keys: HashSet<_> =
+        schema.functional_dependencies().iter().flat_map(|known| known.source_indices.iter().copied()).collect();
+    let columns = schema.iter().enumerate().map(|(index, (relation, field))| {
+        let column = Expr::Column(Column::from((relation, field)));
+        match keys.contains(&index) {
+            true => FUNCTION.call(vec![column]).alias_qualified(relation.cloned(), field.name()),
+            false => column,
+        }
+    });
+    let input = LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::clone(&unnest.input))?);
+    Ok(LogicalPlan::Unnest(Unnest::try_new(Arc::new(input), unnest.exec_columns, unnest.options)?))
+}
+
+/// Gives its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NoKey(Signature);
+
+impl Default for NoKey {
+    fn default() -> Self {
+        Self(Signature::any(1, Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for NoKey {
+    fn name(&self) -> &str {
+        "no_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        Ok(arg_types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let nothing = || Arc::new(Field::new(self.name(), DataType::Null, true));
+        Ok(args.arg_fields.first().map_or_else(nothing, Arc::clone))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
+    }
+}
