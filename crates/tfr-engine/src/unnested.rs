@@ -13,7 +13,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::TableFactor;
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{Column, Result, ScalarValue};
 use datafusion_expr::{
     ColumnarValue, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -30,7 +30,9 @@ impl AnalyzerRule for NoKeysBesideUnnest {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        without_keys(plan)
+        // The optimizer makes groups of it, whose columns are keys.
+        let is_distinct = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(_)));
+        without_keys(plan, |unnest| unnest.input.exists(is_distinct))
     }
 }
 
@@ -52,16 +54,30 @@ impl RelationPlanner for NoKeysBesideUnnest {
         CAME_BACK.set(true);
         let plan = context.plan(relation);
         CAME_BACK.set(false);
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(without_keys(plan?)?, None))))
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(without_keys(plan?, |_| Ok(false))?, None))))
     }
 }
 
-fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// The plan without keys beside what is unnested. `will_have_keys` tells whether any column may become one later.
+fn without_keys(plan: LogicalPlan, will_have_keys: impl Fn(&Unnest) -> Result<bool>) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|plan| match plan {
-        LogicalPlan::Unnest(unnest) if !unnest.input.schema().functional_dependencies().is_empty() => {
+        LogicalPlan::Unnest(unnest) => {
+            let hidden: HashSet<usize> = match will_have_keys(&unnest)? {
+                true => (0..unnest.input.schema().fields().len()).collect(),
+                false => {
+                    let known = unnest.input.schema().functional_dependencies();
+                    known.iter().flat_map(|known| known.source_indices.iter().copied()).collect()
+                }
+            };
+            if hidden.is_empty() {
+                return match changed {
+                    true => LogicalPlan::Unnest(unnest).recompute_schema().map(Transformed::yes),
+                    false => Ok(Transformed::no(LogicalPlan::Unnest(unnest))),
+                };
+            }
             changed = true;
-            hide(unnest).map(Transformed::yes)
+            hide(unnest, &hidden).map(Transformed::yes)
         }
         plan if changed && !matches!(plan, LogicalPlan::Subquery(_)) => plan.recompute_schema().map(Transformed::yes),
         plan => Ok(Transformed::no(plan)),
@@ -69,14 +85,12 @@ fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.data)
 }
 
-fn hide(unnest: Unnest) -> Result<LogicalPlan> {
+fn hide(unnest: Unnest, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(NoKey::default())));
     let schema = unnest.input.schema();
-    let keys: HashSet<_> =
-        schema.functional_dependencies().iter().flat_map(|known| known.source_indices.iter().copied()).collect();
     let columns = schema.iter().enumerate().map(|(index, (relation, field))| {
         let column = Expr::Column(Column::from((relation, field)));
-        match keys.contains(&index) {
+        match hidden.contains(&index) {
             true => FUNCTION.call(vec![column]).alias_qualified(relation.cloned(), field.name()),
             false => column,
         }
