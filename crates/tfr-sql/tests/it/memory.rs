@@ -79,7 +79,7 @@ fn joins_without_an_equality_are_whole_or_refused() {
         for threads in ["1", "2"] {
             let run = |memory| {
                 let options = ["--threads", threads, "--memory-limit", memory, "--format", "csv", "--quiet"];
-                tell(&bench.run(&[&[query], options.as_slice()].concat()))
+                tell(&bench.run_tool(&[&[query], options.as_slice()].concat()))
             };
             let refusal = run("16MiB");
             assert!(
@@ -89,4 +89,53 @@ fn joins_without_an_equality_are_whole_or_refused() {
             assert_eq!(run("512MiB"), format!("exit 0\n-- stdout\n{rows}\n"));
         }
     }
+}
+
+/// What is read or computed as a whole and would not fit is named, and not allocated.
+#[test]
+fn what_is_longer_than_the_limit_is_named() {
+    let bench = Workbench::new();
+    let long = "x".repeat(20 << 20);
+    fs::write(bench.path().join("cell.csv"), format!("a,b\n1,{long}\n")).unwrap();
+    let page = ["SELECT repeat('x', 20000000) AS t", "--out", "page.parquet", "--quiet"];
+    assert_eq!(tell(&bench.run(&page)), "exit 0\n");
+    let doubled = "SELECT octet_length(s || s || s) AS n FROM (SELECT s || s AS s, value FROM \
+                   (SELECT repeat('x', 6000000 + value) AS s, value FROM generate_series(1, 2)))";
+    let queries = ["SELECT * FROM 'cell.csv'", "SELECT length(t) FROM 'page.parquet'", doubled];
+    let refusals = queries.map(|query| {
+        let refused = bench.run_tool(&[query, "--memory-limit", "8MiB", "--threads", "1", "--quiet"]);
+        assert_eq!(refused.status.code(), Some(1), "{query}");
+        let text = String::from_utf8(refused.stderr).unwrap();
+        text.split("\n\n").next().unwrap_or_default().to_owned()
+    });
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    error: cell.csv: line 2: the record is longer than 2097152 bytes, a quarter of the memory limit
+    error: page.parquet: cannot be read
+      cause: row group 0, column "t": the page at byte 4 has 20000004 bytes when decompressed, more than the memory limit of 8388608 bytes
+    error: a row takes 12000002 bytes, 12000002 of them in column "s", more than the memory limit of 8388608 bytes
+    "#);
+}
+
+#[test]
+fn a_sort_of_texts_spills() {
+    let bench = Workbench::new();
+    let rows = "SELECT concat(md5(CAST(value AS VARCHAR)), repeat('x', 30)) AS t FROM generate_series(1, 200000)";
+    assert_eq!(tell(&bench.run(&[rows, "--out", "rows.parquet", "--quiet"])), "exit 0\n");
+    let query = "SELECT count(*) AS n, min(t) AS least FROM (SELECT t, row_number() OVER (ORDER BY t) AS r FROM 'rows.parquet') WHERE r > 199999";
+    for threads in ["1", "2"] {
+        let options = ["--memory-limit", "16MiB", "--threads", threads, "--format", "csv", "--quiet"];
+        let sorted = tell(&bench.run_tool(&[&[query], options.as_slice()].concat()));
+        assert!(sorted.starts_with("exit 0\n-- stdout\nn,least\n1,ffff"), "{sorted}");
+    }
+}
+
+#[test]
+fn without_a_limit_it_follows_that_of_addresses() {
+    let bench = Workbench::new();
+    let plain = bench.command(&["SELECT 1 AS a", "-v", "--format", "csv"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 1048576 && exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    let text = tell(&command.output().unwrap());
+    // 60 % of 1 GiB.
+    assert!(text.contains("614.4 MiB of memory"), "{text}");
 }
