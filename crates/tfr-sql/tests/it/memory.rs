@@ -79,7 +79,7 @@ fn joins_without_an_equality_are_whole_or_refused() {
         for threads in ["1", "2"] {
             let run = |memory| {
                 let options = ["--threads", threads, "--memory-limit", memory, "--format", "csv", "--quiet"];
-                tell(&bench.run(&[&[query], options.as_slice()].concat()))
+                bench.tell_tool(&[&[query], options.as_slice()].concat())
             };
             let refusal = run("16MiB");
             assert!(
