@@ -31,14 +31,22 @@ impl OptimizerRule for FiltersAboveGlobalAggregates {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Filter(filter) = &plan
-            && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
+        if let LogicalPlan::Filter(_) = &plan
+            && let LogicalPlan::Aggregate(aggregate) = below_filters(&plan)
             && (aggregate.group_expr.iter().any(Expr::is_volatile) || gives_row_of_no_rows(aggregate)?)
         {
             return Ok(Transformed::no(plan));
         }
         self.0.rewrite(plan, config)
     }
+}
+
+/// What several filters stand above: the engine makes one of them, which may have no columns, before it pushes it down.
+fn below_filters(mut plan: &LogicalPlan) -> &LogicalPlan {
+    while let LogicalPlan::Filter(filter) = plan {
+        plan = &filter.input;
+    }
+    plan
 }
 
 fn gives_row_of_no_rows(aggregate: &Aggregate) -> Result<bool> {

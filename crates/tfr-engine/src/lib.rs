@@ -98,6 +98,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.splice(0..0, ours_before_coercion());
     rules.push(Arc::new(formats::CheckedFormats));
     rules.push(Arc::new(subqueries::Subqueries));
+    rules.push(Arc::new(unnested::NoKeysOfJoins));
     rules.push(Arc::new(hidden::HideValues));
     // Behind those that make casts.
     rules.push(Arc::new(time_zones::LocalTimes::default()));

@@ -1,7 +1,11 @@
-//! Columns beside `unnest`.
+//! Columns beside `unnest`, and keys in joins.
 //!
 //! The engine takes a column that is a key of its table for a key of the rows of `unnest`, too, where it stands in many
 //! (apache/datafusion#24787): `SELECT DISTINCT` gave copies, `ORDER BY key, element` and `GROUP BY key, element` left out the element.
+//!
+//! And in a join, the keys of one side stand in many rows. The engine takes such a key for one of the groups of `GROUP BY key, other`
+//! above the join: it sorted and grouped these by the key alone, and gave copies for `SELECT DISTINCT key`.
+//!
 //! The keys are hidden from what is known of the rows, by a function that gives its argument.
 
 use std::cell::Cell;
@@ -16,8 +20,8 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{Column, Result, ScalarValue};
 use datafusion_expr::{
-    ColumnarValue, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Unnest, Volatility,
+    ColumnarValue, Distinct, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Unnest, Volatility,
 };
 
 /// Hides the keys of rows that are unnested.
@@ -85,9 +89,58 @@ fn without_keys(plan: LogicalPlan, will_have_keys: impl Fn(&Unnest) -> Result<bo
     Ok(plan.data)
 }
 
+/// Hides the keys of joins from groups over them. It runs behind the rule that makes joins of subqueries.
+#[derive(Debug, Default)]
+pub struct NoKeysOfJoins;
+
+impl AnalyzerRule for NoKeysOfJoins {
+    fn name(&self) -> &str {
+        "no_keys_of_joins"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let input = match &plan {
+                LogicalPlan::Aggregate(aggregate) if !aggregate.group_expr.is_empty() => Some(&aggregate.input),
+                LogicalPlan::Distinct(Distinct::All(input)) => Some(input),
+                LogicalPlan::Distinct(Distinct::On(on)) => Some(&on.input),
+                _ => None,
+            };
+            match input {
+                Some(input) if joins_groups(input)? => {
+                    changed = true;
+                    let hidden = (0..input.schema().fields().len()).collect();
+                    let input = without_keys_of(input, &hidden)?;
+                    let exprs = plan.expressions();
+                    plan.with_new_exprs(exprs, vec![input]).map(Transformed::yes)
+                }
+                _ if changed && !matches!(plan, LogicalPlan::Subquery(_)) => {
+                    plan.recompute_schema().map(Transformed::yes)
+                }
+                _ => Ok(Transformed::no(plan)),
+            }
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// Whether there is a join below, and something that has keys or will have them.
+fn joins_groups(plan: &LogicalPlan) -> Result<bool> {
+    let is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
+    let has_keys = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)));
+    Ok(plan.exists(is_join)? && (plan.exists(has_keys)? || !plan.schema().functional_dependencies().is_empty()))
+}
+
 fn hide(unnest: Unnest, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
+    let input = without_keys_of(&unnest.input, hidden)?;
+    Ok(LogicalPlan::Unnest(Unnest::try_new(Arc::new(input), unnest.exec_columns, unnest.options)?))
+}
+
+/// The plan with some of its columns hidden.
+fn without_keys_of(plan: &Arc<LogicalPlan>, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(NoKey::default())));
-    let schema = unnest.input.schema();
+    let schema = plan.schema();
     let columns = schema.iter().enumerate().map(|(index, (relation, field))| {
         let column = Expr::Column(Column::from((relation, field)));
         match hidden.contains(&index) {
@@ -95,8 +148,7 @@ fn hide(unnest: Unnest, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
             false => column,
         }
     });
-    let input = LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::clone(&unnest.input))?);
-    Ok(LogicalPlan::Unnest(Unnest::try_new(Arc::new(input), unnest.exec_columns, unnest.options)?))
+    Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::clone(plan))?))
 }
 
 /// Gives its argument.
