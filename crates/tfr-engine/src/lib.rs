@@ -5,13 +5,13 @@
 //! `SessionContext::sql`.
 
 mod aggregates;
+mod casts;
 mod comparable;
 mod constants;
 mod depth;
 mod dialect;
 mod expressions;
 mod filter_pushdown;
-mod formats;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
@@ -26,7 +26,9 @@ mod nested_loops;
 mod null_equality;
 mod numbers;
 mod overflow;
+mod patterns;
 mod projections;
+mod refused;
 mod sample;
 mod set_operations;
 mod subqueries;
@@ -96,12 +98,12 @@ pub fn with_changed_time_zone(state: SessionState) -> SessionState {
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.splice(0..0, ours_before_coercion());
-    rules.push(Arc::new(formats::CheckedFormats));
+    rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(unnested::NoKeysOfJoins));
     rules.push(Arc::new(hidden::HideValues));
     // Behind those that make casts.
-    rules.push(Arc::new(time_zones::LocalTimes::default()));
+    rules.push(Arc::new(casts::ExactCasts::default()));
     // Behind those that make comparisons, groups and sums.
     rules.push(Arc::new(comparable::ComparableValues::default()));
     rules.push(Arc::new(checked));
@@ -143,6 +145,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(push_down, Arc::new(literals::LiteralsOnTheRight));
     let simplify = rules.iter().position(|rule| rule.name() == "simplify_expressions").unwrap_or_default();
     rules.insert(simplify, Arc::new(in_lists::MergeInLists));
+    rules.insert(simplify, Arc::new(patterns::MatchesOfAny));
     rules
 }
 

@@ -7,11 +7,13 @@
 //! - A predicate that is a conjunct of a filter becomes a semi or anti join.
 //! - A predicate anywhere else becomes a mark join: the input of the expression gains a boolean column. `IN`, `ANY` and `ALL`
 //!   take a second mark for the rows whose comparison is NULL, so the value is NULL where SQL's three-valued logic asks for it.
-//! - A correlated subquery is evaluated for all values of its outer columns at once.
+//! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the engine
+//!   would get wrong.
 
 mod aggregates;
 mod correlation;
 mod domain;
+mod lateral;
 mod marks;
 mod nodes;
 mod outer;
@@ -55,7 +57,12 @@ impl AnalyzerRule for Subqueries {
         })?;
         let mut unresolved = None;
         if changed {
-            outer::for_each_outer(&plan.data, |column| unresolved = Some(column.clone()))?;
+            let resolved = lateral::outer_columns_of_all(&plan.data)?;
+            outer::for_each_outer(&plan.data, |column| {
+                if !resolved.contains(column) {
+                    unresolved = Some(column.clone());
+                }
+            })?;
         }
         match unresolved {
             Some(column) => refuse(&format!("a subquery cannot refer to {} from where it is", column.flat_name())),

@@ -13,22 +13,14 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{DataType as SqlDataType, TimezoneInfo};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::datatype::DataTypeExt as _;
-use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, ScalarValue, exec_err, plan_err};
-use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
-use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
-};
-
-use crate::expressions::{columns_of, rewrite_expressions};
+use datafusion_common::{ScalarValue, exec_err, plan_err};
+use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 /// The zone of `TIMESTAMP WITH TIME ZONE` in a session that names none.
-const DEFAULT_ZONE: &str = "UTC";
+pub const DEFAULT_ZONE: &str = "UTC";
 
 /// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in the zone of the session, or in UTC. The engine would leave the zone out
 /// of a session that names none.
@@ -55,74 +47,6 @@ impl TypePlanner for ZonedTypes {
             Some(_) => return Ok(None),
         };
         Ok(Some(DataType::Timestamp(unit, Some(Arc::clone(&self.0))).into_nullable_field_ref()))
-    }
-}
-
-/// Casts timestamps of a zone to timestamps without one by their local time, as the engine casts them to dates, times and text.
-/// The engine gives the time in UTC.
-#[derive(Debug)]
-pub struct LocalTimes(Arc<ScalarUDF>);
-
-impl Default for LocalTimes {
-    fn default() -> Self {
-        Self(Arc::new(ScalarUDF::new_from_impl(AtTimeZone::default())))
-    }
-}
-
-impl AnalyzerRule for LocalTimes {
-    fn name(&self) -> &str {
-        "local_times"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|plan| {
-            let columns = columns_of(&plan)?;
-            rewrite_expressions(plan, |expr| Ok(self.rewrite(expr, &columns)))
-        })?;
-        Ok(plan.data)
-    }
-}
-
-impl LocalTimes {
-    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-        match expr {
-            Expr::Cast(Cast { expr, field }) => {
-                let local = self.local(*expr, field.data_type(), schema);
-                local.update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }))
-            }
-            Expr::TryCast(TryCast { expr, field }) => {
-                let local = self.local(*expr, field.data_type(), schema);
-                local.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field }))
-            }
-            // The optimizer makes casts of these later.
-            Expr::ScalarFunction(call) if matches!(call.func.name(), "arrow_cast" | "arrow_try_cast") => {
-                let Ok(to) = Expr::ScalarFunction(call.clone()).get_type(schema) else {
-                    return Transformed::no(Expr::ScalarFunction(call));
-                };
-                let ScalarFunction { func, mut args } = call;
-                let changed = args.first_mut().is_some_and(|first| {
-                    let local = self.local(std::mem::take(first), &to, schema);
-                    *first = local.data;
-                    local.transformed
-                });
-                Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
-            }
-            other => Transformed::no(other),
-        }
-    }
-
-    /// The local time of an expression, if a cast to `to` is from a timestamp of a zone other than UTC.
-    fn local(&self, expr: Expr, to: &DataType, schema: &DFSchema) -> Transformed<Expr> {
-        let zone = match (expr.get_type(schema), to) {
-            (Ok(DataType::Timestamp(_, Some(zone))), DataType::Timestamp(_, None) | DataType::Date64)
-                if !matches!(zone.as_ref(), DEFAULT_ZONE | "+00:00" | "Z") =>
-            {
-                zone
-            }
-            _ => return Transformed::no(expr),
-        };
-        let zone = Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None);
-        Transformed::yes(self.0.call(vec![expr, zone]))
     }
 }
 

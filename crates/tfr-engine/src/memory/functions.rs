@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::regex::Regex;
 use arrow::array::{Array as _, ArrayRef, AsArray as _, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Date32Type, Int64Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
 use arrow_schema::FieldRef;
 use datafusion::functions::{regex, string, unicode};
 use datafusion::functions_nested::{range, repeat, resize};
@@ -162,8 +162,16 @@ impl ScalarUDFImpl for BoundedFunction {
         self.function.documentation()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.check(&args)?;
+        // The engine takes a negative length for an enormous one.
+        if self.growth == Growth::Pad
+            && let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
+        {
+            let numbers = cast(lengths, &DataType::Int64)?;
+            let numbers = numbers.as_primitive::<Int64Type>().unary::<_, Int64Type>(|length| length.max(0));
+            *lengths = cast(&numbers, lengths.data_type())?;
+        }
         self.function.invoke_with_args(args)
     }
 }
@@ -223,7 +231,7 @@ impl Column {
 
     fn numbers(&self) -> Result<(Int64Array, bool)> {
         let cast = self.as_type(&DataType::Int64)?;
-        Ok((cast.array.as_primitive::<arrow::datatypes::Int64Type>().clone(), self.is_constant))
+        Ok((cast.array.as_primitive::<Int64Type>().clone(), self.is_constant))
     }
 }
 
@@ -360,7 +368,7 @@ fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
         Some(step) => match step.array.data_type() {
             DataType::Interval(_) => {
                 let intervals = step.array.as_primitive::<IntervalMonthDayNanoType>().clone();
-                let step = intervals.unary::<_, arrow::datatypes::Int64Type>(|step| {
+                let step = intervals.unary::<_, Int64Type>(|step| {
                     let days = i64::from(step.months) * DAYS_OF_MONTH + i64::from(step.days);
                     days.saturating_mul(NANOS_OF_DAY).saturating_add(step.nanoseconds)
                 });

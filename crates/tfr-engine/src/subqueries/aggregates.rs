@@ -149,7 +149,7 @@ fn aggregate_below(plan: &LogicalPlan) -> Result<Option<(Expr, &Aggregate)>> {
 }
 
 /// The column of the subquery that `condition` sets equal to an expression of the outer columns alone.
-fn key<'a>(condition: &'a Expr, base: &LogicalPlan) -> Option<&'a Column> {
+pub fn key<'a>(condition: &'a Expr, base: &LogicalPlan) -> Option<&'a Column> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return None };
     let inner = |expr: &'a Expr| match expr {
         Expr::Column(column) if !base.schema().has_column(column) => Some(column),

@@ -12,11 +12,11 @@ use datafusion_expr::{Aggregate, Filter, Join, Projection, SortExpr, Window};
 use super::marks::Marks;
 use super::outer::{for_each_outer, is_correlated};
 use super::plans::with_names_of;
-use super::{Names, aggregates, refuse};
+use super::{Names, aggregates, lateral, refuse};
 
 /// Whether an expression of this node has a subquery that must be rewritten.
 pub fn has_subquery(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let mut found = matches!(plan, LogicalPlan::Join(join) if lateral::is_misread(join)?);
     plan.apply_expressions(|expr| {
         found |= contains_subquery(expr)?;
         Ok(TreeNodeRecursion::Continue)
@@ -38,6 +38,12 @@ fn contains_subquery(expr: &Expr) -> Result<bool> {
 pub fn rewrite(plan: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Filter(node) => filter(node, names),
+        LogicalPlan::Join(join) if lateral::is_misread(&join)? => {
+            if join.filter.as_ref().map_or(Ok(false), contains_subquery)? {
+                return refuse("the ON of this LATERAL join cannot have a subquery");
+            }
+            lateral::rewrite(&join, names)
+        }
         LogicalPlan::Join(join) => rewrite_join(join, names),
         LogicalPlan::Projection(Projection { ref expr, ref input, .. }) => {
             let mut marks = Marks::new(input.as_ref().clone(), names);

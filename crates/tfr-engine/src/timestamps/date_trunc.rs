@@ -51,7 +51,7 @@ impl ScalarUDFImpl for DateTrunc {
         self.engines.return_field_from_args(args)
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let period = match args.args.as_slice() {
             [ColumnarValue::Scalar(name), _] => name.try_as_str().flatten().and_then(Period::named),
             _ => None,
@@ -62,6 +62,13 @@ impl ScalarUDFImpl for DateTrunc {
             }
             (Some(period), Some(ColumnarValue::Scalar(time))) if is_ours(&time.data_type()) => {
                 let truncated = truncate(&time.to_array()?, period)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&truncated, 0)?))
+            }
+            // Of a single time the engine's cuts milliseconds and microseconds off toward 1970, of a column it does not.
+            (Some(_), Some(ColumnarValue::Scalar(time @ ScalarValue::TimestampNanosecond(..)))) => {
+                args.args[1] = ColumnarValue::Array(time.to_array()?);
+                args.number_rows = 1;
+                let truncated = self.engines.invoke_with_args(args)?.to_array(1)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&truncated, 0)?))
             }
             _ => self.engines.invoke_with_args(args),

@@ -49,7 +49,12 @@ impl Default for ExactTimestamps {
 
 /// Functions that sessions must know: one that the rule puts into plans, and one in the place of the engine's.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
-    [ExactTimestamps::default().instant, Arc::new(ScalarUDF::from(date_trunc::DateTrunc::default()))]
+    [ExactTimestamps::default().instant, date_trunc()]
+}
+
+/// The function `date_trunc`.
+pub(crate) fn date_trunc() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(date_trunc::DateTrunc::default()))
 }
 
 impl AnalyzerRule for ExactTimestamps {

@@ -1,0 +1,110 @@
+//! Casts whose values the engine gets wrong: what they cast is replaced by what they cast rightly.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, TimeUnit};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, cast, lit};
+
+use crate::expressions::{columns_of, rewrite_expressions};
+use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
+use crate::timestamps::date_trunc;
+
+/// The functions that cast their first argument. The optimizer makes casts of some later.
+const CASTS: [&str; 5] =
+    ["arrow_cast", "arrow_try_cast", "to_timestamp_seconds", "to_timestamp_millis", "to_timestamp_micros"];
+
+/// Any integer.
+const INTEGERS: DataType = DataType::Decimal128(20, 0);
+
+/// Makes casts exact:
+///
+/// * Timestamps of a zone become timestamps without one by their local time, as the engine casts them to dates, times and text.
+///   The engine gives the time in UTC.
+/// * Timestamps without a zone become the moments of their local time. The engine does the same, but compares such a cast with
+///   a literal as if the zone were UTC.
+/// * Timestamps become those of a coarser unit by rounding down. The engine rounds times before 1970 up.
+/// * Integers become small decimals, or an error. The engine wraps them around.
+#[derive(Debug)]
+pub struct ExactCasts {
+    at_time_zone: Arc<ScalarUDF>,
+    date_trunc: Arc<ScalarUDF>,
+}
+
+impl Default for ExactCasts {
+    fn default() -> Self {
+        Self { at_time_zone: Arc::new(ScalarUDF::new_from_impl(AtTimeZone::default())), date_trunc: date_trunc() }
+    }
+}
+
+impl AnalyzerRule for ExactCasts {
+    fn name(&self) -> &str {
+        "exact_casts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let columns = columns_of(&plan)?;
+            rewrite_expressions(plan, |expr| Ok(self.rewrite(expr, &columns)))
+        })?;
+        Ok(plan.data)
+    }
+}
+
+impl ExactCasts {
+    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        match expr {
+            Expr::Cast(Cast { expr, field }) => self
+                .operand(*expr, field.data_type(), schema)
+                .update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })),
+            Expr::TryCast(TryCast { expr, field }) => self
+                .operand(*expr, field.data_type(), schema)
+                .update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })),
+            Expr::ScalarFunction(call) if CASTS.contains(&call.func.name()) => {
+                let Ok(to) = Expr::ScalarFunction(call.clone()).get_type(schema) else {
+                    return Transformed::no(Expr::ScalarFunction(call));
+                };
+                let ScalarFunction { func, mut args } = call;
+                let changed = args.first_mut().is_some_and(|first| {
+                    let operand = self.operand(std::mem::take(first), &to, schema);
+                    *first = operand.data;
+                    operand.transformed
+                });
+                Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
+            }
+            other => Transformed::no(other),
+        }
+    }
+
+    /// What is cast to `to` in the place of `expr`.
+    fn operand(&self, expr: Expr, to: &DataType, schema: &DFSchema) -> Transformed<Expr> {
+        let Ok(from) = expr.get_type(schema) else { return Transformed::no(expr) };
+        let (to_unit, to_zone) = match to {
+            DataType::Timestamp(unit, zone) => (*unit, zone.as_ref()),
+            DataType::Date64 => (TimeUnit::Millisecond, None),
+            DataType::Decimal32(..) | DataType::Decimal64(..) if from.is_integer() => {
+                return Transformed::yes(cast(expr, INTEGERS));
+            }
+            _ => return Transformed::no(expr),
+        };
+        let DataType::Timestamp(unit, zone) = from else { return Transformed::no(expr) };
+        let moved = match (zone.as_ref(), to_zone) {
+            (Some(zone), None) | (None, Some(zone)) if !matches!(zone.as_ref(), DEFAULT_ZONE | "+00:00" | "Z") => {
+                let zone = Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None);
+                Transformed::yes(self.at_time_zone.call(vec![expr, zone]))
+            }
+            _ => Transformed::no(expr),
+        };
+        let period = match to_unit {
+            _ if to_unit >= unit => return moved,
+            TimeUnit::Second => "second",
+            TimeUnit::Millisecond => "millisecond",
+            TimeUnit::Microsecond | TimeUnit::Nanosecond => "microsecond",
+        };
+        Transformed::yes(self.date_trunc.call(vec![lit(period), moved.data]))
+    }
+}

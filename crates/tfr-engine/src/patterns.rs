@@ -1,0 +1,68 @@
+//! Regular expressions that match any text.
+//!
+//! The engine's simplification makes `s IS NOT NULL` of `s ~ '.*'`, which is false where `s` is NULL. The empty pattern matches as
+//! much, and the engine gets it right.
+
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
+
+use crate::expressions::{columns_of, rewrite_expressions};
+
+/// Puts the empty pattern in the place of `.*`.
+#[derive(Debug, Default)]
+pub struct MatchesOfAny;
+
+impl OptimizerRule for MatchesOfAny {
+    fn name(&self) -> &str {
+        "matches_of_any"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let schema = columns_of(&plan)?;
+        rewrite_expressions(plan, |expr| match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, mut right })
+                if matches!(op, Operator::RegexMatch | Operator::RegexIMatch) =>
+            {
+                let changed = empty_if_any(&mut right, &schema)?;
+                Ok(Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed))
+            }
+            Expr::ScalarFunction(mut call) if call.func.name() == "regexp_like" => {
+                let changed = call.args.get_mut(1).map_or(Ok(false), |pattern| empty_if_any(pattern, &schema))?;
+                Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    }
+}
+
+/// Empties a constant pattern that is `.*`. Returns whether it was.
+fn empty_if_any(pattern: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    let value = match &*pattern {
+        Expr::Literal(value, _) => value.clone(),
+        other if other.any_column_refs() || other.is_volatile() => return Ok(false),
+        // The engine computes constants before it looks at patterns.
+        other => {
+            let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+            let simplified = simplifier.coerce(other.clone(), schema).and_then(|expr| simplifier.simplify(expr));
+            let Ok(Expr::Literal(value, _)) = simplified else { return Ok(false) };
+            value
+        }
+    };
+    let is_any = value.try_as_str().flatten() == Some(".*");
+    if is_any {
+        *pattern = lit(ScalarValue::from("").cast_to(&value.data_type())?);
+    }
+    Ok(is_any)
+}

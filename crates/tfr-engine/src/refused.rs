@@ -1,0 +1,118 @@
+//! [`RefusedConstructs`]: what the engine would compute as something else.
+
+use arrow_schema::DataType;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, not_impl_err, plan_err};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
+
+/// Refuses by name:
+///
+/// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be that of the left side alone, NULL where only the right
+///   side has a row.
+/// * `array_sort` in an order that is not a constant: that of the first row would count for all.
+/// * `to_char` and its alias `date_format` with a literal format that has no field of strftime. The result would be the format
+///   itself: `date_format(d, 'yyyy-MM-dd')`, as Spark and Hive write it, is the text `yyyy-MM-dd`.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedConstructs;
+
+impl AnalyzerRule for RefusedConstructs {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::Join(join) = node {
+                check_join(join)?;
+            }
+            let schema = merge_schema(&node.inputs());
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    match expr {
+                        Expr::ScalarFunction(call) if call.func.name() == "to_char" => check_format(call, &schema)?,
+                        Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
+                        _ => {}
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &str {
+        "refused_constructs"
+    }
+}
+
+fn check_join(join: &Join) -> Result<()> {
+    let kind = match (join.join_constraint, join.join_type) {
+        (JoinConstraint::Using, JoinType::Right) => "RIGHT",
+        (JoinConstraint::Using, JoinType::Full) => "FULL",
+        _ => return Ok(()),
+    };
+    let keys: Vec<_> = join.on.iter().map(|(left, right)| format!("coalesce({left}, {right})")).collect();
+    let same: Vec<_> = join.on.iter().map(|(left, right)| format!("{left} = {right}")).collect();
+    not_impl_err!(
+        "{kind} JOIN with USING or NATURAL; write ON {}, and {} in the place of the key",
+        same.join(" AND "),
+        keys.join(", ")
+    )
+}
+
+fn check_order(call: &ScalarFunction) -> Result<()> {
+    for order in call.args.iter().skip(1) {
+        let varies = order.is_volatile()
+            || order.exists(|part| {
+                Ok(matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)))
+            })?;
+        if varies {
+            return plan_err!(
+                "the order of array_sort must be a constant, found {order}; write CASE WHEN {order} = 'DESC' \
+                 THEN array_sort(x, 'DESC') ELSE array_sort(x, 'ASC') END"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_format(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
+    let [value, Expr::Literal(format, _)] = call.args.as_slice() else { return Ok(()) };
+    // Formats of durations are words.
+    if matches!(value.get_type(schema), Ok(DataType::Duration(_))) {
+        return Ok(());
+    }
+    match format.try_as_str().flatten() {
+        Some(format) if !format.is_empty() && !format.contains('%') => plan_err!(
+            "the format '{format}' has no field: fields of dates and times begin with %, as in '%Y-%m-%d %H:%M:%S'"
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_format_of_spark_is_refused() -> Result<()> {
+        let state = crate::exact(SessionStateBuilder::new().with_default_features()).build();
+        let context = SessionContext::new_with_state(state);
+        for call in ["date_format(d, 'yyyy-MM-dd')", "to_char(d, 'YYYY')", "upper(to_char(d, 'dd.MM.'))"] {
+            let sql = format!("SELECT 1 WHERE EXISTS (SELECT {call} FROM (SELECT DATE '2024-03-15' AS d) AS t)");
+            let outcome = match context.sql(&sql).await {
+                Ok(plan) => plan.collect().await.map(drop),
+                Err(error) => Err(error),
+            };
+            let message = outcome.expect_err(call).to_string();
+            assert!(message.contains("has no field"), "{message}");
+        }
+        let rows = context.sql("SELECT to_char(DATE '2024-03-15', '%d.%m.') AS x").await?.collect().await?;
+        let text = arrow::util::pretty::pretty_format_batches(&rows)?.to_string();
+        assert!(text.contains("| 15.03. |"), "{text}");
+        Ok(())
+    }
+}
