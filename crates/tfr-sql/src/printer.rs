@@ -163,6 +163,7 @@ impl Printer {
         });
         for target in [
             "tfr_sql",
+            "tfr_files",
             "tfr_formats",
             "datafusion_tfrecord",
             "tfrecord_shards",
