@@ -51,6 +51,8 @@ async fn results_within_the_bound_are_computed_whatever_their_number() {
     assert_eq!(outcome(&format!("SELECT repeat('', 2000000000 + v) {rows}")).await, Ok(64));
     assert_eq!(outcome(&format!("SELECT repeat('x', CAST(NULL AS BIGINT)), lpad('x', v) {rows}")).await, Ok(64));
     assert_eq!(outcome(&format!("SELECT range(10, v, 5), range(v, 10, -5) {rows}")).await, Ok(64));
+    // Of a negative length there is nothing.
+    assert_eq!(outcome("SELECT lpad('abc', n, 'x'), rpad('abc', n) FROM (VALUES (1), (-1), (5)) t(n)").await, Ok(3));
     // Elsewhere all results of a batch are needed at once.
     let message = outcome(&format!("SELECT max(repeat('x', 65536 + v * 0)) {rows}")).await.expect_err("an error");
     assert!(
