@@ -57,7 +57,7 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// The columns of these files together. A [`DirectoryTable`](tfr_files::DirectoryTable) asks
+    /// The columns of these files together. A [`DirectoryTable`](crate::DirectoryTable) asks
     /// file by file and merges.
     async fn schema(
         &self,
