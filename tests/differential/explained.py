@@ -35,6 +35,7 @@ REFUSALS = [
     (r"Schema contains duplicate unqualified field name", "two aggregates that differ by a cast alone"),
     (r"Projections require unique expression names but the expression .* and \"(CAST\(|__key_\d+ AS)", "two keys of groups that differ by a cast alone"),
     (r"a window with ORDER BY an interval or a difference of timestamps is not supported", "a window in the order of intervals"),
+    (r"(FULL|RIGHT) JOIN with USING or NATURAL", "a join by name whose key would be lost"),
     (r"Conflicting ordering requirements", "aggregates with two orders"),
     (r"Projections require unique expression names but the expression \"__common_expr", "a common part of two expressions (engine)"),
     (r"Unary operator '-' only supports signed", "minus of a number without sign, such as rank()"),
