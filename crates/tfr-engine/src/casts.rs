@@ -1,4 +1,4 @@
-//! Casts whose values the engine gets wrong: what they cast is replaced by what they cast rightly.
+//! Casts that the engine computes wrongly. Their operands are replaced by others that it casts correctly.
 
 use std::sync::Arc;
 

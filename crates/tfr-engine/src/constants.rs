@@ -20,7 +20,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{JoinType, Result};
 use datafusion_expr::ScalarUDF;
 
-use crate::unordered::{Unordered, unordered};
+use crate::opaque::{unordered, unordered_function};
 
 /// Hides constants of the sides of outer joins that may have no match, and constants of unions that are not the same in all parts.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct ConstantsOfOneSide(Arc<ScalarUDF>);
 
 impl Default for ConstantsOfOneSide {
     fn default() -> Self {
-        Self(Unordered::function())
+        Self(unordered_function())
     }
 }
 

@@ -4,7 +4,7 @@
 //! `HAVING EXISTS (SELECT ...)` or the condition of `JOIN ... ON false`, passes that test. But an aggregation without keys, or
 //! with an empty grouping set, gives a row even of no rows: `SELECT count(*) FROM t HAVING false` had a 0.
 //!
-//! And a filter of a key that is volatile would be of other values below (apache/datafusion#25415).
+//! A filter on a volatile key, such as `random() < 0.5`, would see other values below the aggregation (apache/datafusion#25415).
 
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -41,7 +41,8 @@ impl OptimizerRule for FiltersAboveGlobalAggregates {
     }
 }
 
-/// What several filters stand above: the engine makes one of them, which may have no columns, before it pushes it down.
+/// What is below one or several filters. The engine merges them before it pushes them down, and the result may have no columns:
+/// `k = 1` and `k = 2` become `false`.
 fn below_filters(mut plan: &LogicalPlan) -> &LogicalPlan {
     while let LogicalPlan::Filter(filter) = plan {
         plan = &filter.input;

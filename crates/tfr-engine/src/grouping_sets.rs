@@ -14,7 +14,7 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_expr::ScalarUDF;
 
-use crate::unordered::{Unordered, unordered};
+use crate::opaque::{unordered, unordered_function};
 
 /// Hides the order of the keys from aggregations with several grouping sets.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct UnorderedGroupingSets(Arc<ScalarUDF>);
 
 impl Default for UnorderedGroupingSets {
     fn default() -> Self {
-        Self(Unordered::function())
+        Self(unordered_function())
     }
 }
 

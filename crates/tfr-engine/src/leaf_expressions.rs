@@ -1,8 +1,8 @@
 //! Fields of structs that are computed close to the scan.
 //!
-//! The engine's rules for these copy an expression to where its parts are, a volatile one with a new value for each copy: a filter and
-//! what is selected were about different values (apache/datafusion#24678). And they fail where a column has the name of one that they
-//! make (apache/datafusion#25414). They only save reading, so such plans stay as they are.
+//! Two rules of the engine copy an expression to where its columns come from. Each copy of a volatile expression has another value, so a
+//! filter and the selected value differed (apache/datafusion#24678). And the rules fail if a column has the name of one that they add
+//! (apache/datafusion#25414). Both only save reading, so such plans are left as they are.
 
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion_common::Result;

@@ -23,8 +23,10 @@ mod limits;
 mod literals;
 mod memory;
 mod nested_loops;
+mod no_keys;
 mod null_equality;
 mod numbers;
+mod opaque;
 mod overflow;
 mod patterns;
 mod projections;
@@ -36,8 +38,6 @@ mod sums;
 mod text_casts;
 mod time_zones;
 mod timestamps;
-mod unnested;
-mod unordered;
 mod zoned_literals;
 
 use std::sync::Arc;
@@ -68,16 +68,17 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let zoned_types = time_zones::ZonedTypes::new(builder.config().get_or_insert_default().options());
     let mut builder = builder
         .with_type_planner(Arc::new(zoned_types))
-        .with_relation_planners(vec![Arc::new(unnested::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
+        .with_relation_planners(vec![Arc::new(no_keys::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
-    functions.push(unordered::Unordered::function());
+    functions.extend([opaque::unordered_function(), opaque::no_key_function()]);
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
+    functions.extend(memory::padding());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     // The first that plans an expression is asked.
@@ -100,7 +101,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.splice(0..0, ours_before_coercion());
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
-    rules.push(Arc::new(unnested::NoKeysOfJoins));
+    rules.push(Arc::new(no_keys::NoKeysOfJoins));
     rules.push(Arc::new(hidden::HideValues));
     // Behind those that make casts.
     rules.push(Arc::new(casts::ExactCasts::default()));
@@ -115,7 +116,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 /// Rules that see the plan as the query has it.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
     [
-        Arc::new(unnested::NoKeysBesideUnnest),
+        Arc::new(no_keys::NoKeysBesideUnnest),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),

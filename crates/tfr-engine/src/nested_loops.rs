@@ -1,8 +1,8 @@
-//! Joins without an equality that get larger than memory.
+//! Joins without an equality that exceed the memory limit.
 //!
-//! The engine's operator then spills one side and reads the other several times: rows were lost and repeated, and an input that
-//! cannot be read twice is an error or a panic (apache/datafusion#24745, #22641, #24676). It does so only where it may write
-//! temporary files, so it runs where it may not, and ends with an error of the memory limit. Its inputs may.
+//! If the engine's operator may write temporary files, it then spills one side and reads the other several times. It lost and
+//! repeated rows, and an input that cannot be read twice caused an error or a panic (apache/datafusion#24745, #22641, #24676).
+//! So it runs without temporary files, and exceeding the limit is an error. Its inputs may still spill.
 
 use std::fmt;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl ExecutionPlan for WithDisk {
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(input) if children.is_empty() => Ok(Arc::new(Self(input))),
-            _ => internal_err!("an input of a join is one"),
+            _ => internal_err!("WithDisk has one input"),
         }
     }
 

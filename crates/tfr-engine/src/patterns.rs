@@ -1,7 +1,7 @@
 //! Regular expressions that match any text.
 //!
-//! The engine's simplification makes `s IS NOT NULL` of `s ~ '.*'`, which is false where `s` is NULL. The empty pattern matches as
-//! much, and the engine gets it right.
+//! The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The empty pattern
+//! matches the same texts, and is not simplified.
 
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};

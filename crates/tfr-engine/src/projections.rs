@@ -1,8 +1,10 @@
 //! Projections over equal ones: `SELECT i + 1 AS i FROM (SELECT i + 1 AS i FROM ...)`.
 //!
-//! The engine's rule leaves out a projection whose expressions are those of its input, though they mean other columns there: 1
-//! was added once (mended upstream behind 55, apache/datafusion#24686). It compares the ones that it merges too. So each that
-//! is the input of another gets a mark of its own while the rule runs.
+//! The engine's rule drops a projection if its input has the same expressions, although they refer to other columns there: this
+//! query added 1 once (apache/datafusion#24686, fixed after version 55). The rule also compares projections that it has just merged.
+//! So while it runs, each projection that is the input of another has a mark of its own.
+
+use std::sync::Arc;
 
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -10,7 +12,6 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_expr::expr::Alias;
 use datafusion_expr::{Expr, LogicalPlan, Projection};
-use std::sync::Arc;
 
 /// Begins the names of marks.
 const MARK: &str = "\0projection ";

@@ -14,7 +14,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, LogicalPlan, ScalarUDF};
 
-use crate::unordered::Unordered;
+use crate::opaque::unordered_function;
 
 /// Tells expressions apart that differ by the time zone of a literal.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct ZonedLiterals(Arc<ScalarUDF>);
 
 impl Default for ZonedLiterals {
     fn default() -> Self {
-        Self(Unordered::function())
+        Self(unordered_function())
     }
 }
 

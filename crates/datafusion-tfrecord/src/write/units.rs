@@ -24,8 +24,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Most rows of a job: those of one batch of the engine.
 const MAX_UNIT_ROWS: usize = 1 << 13;
 
-/// Bytes of batches to which a job joins no further batch. How long records are is told by those before: where short ones are
-/// followed by long ones, a job would hold thousands of these.
+/// Bytes of batches after which a job takes no further batch. The number of rows of a job follows from the length of the records
+/// before it, so a job after short records would hold thousands of long ones.
 const MAX_UNIT_MEMORY: usize = 8 * UNIT_BYTES;
 
 /// Some rows to encode in one job.

@@ -22,7 +22,7 @@ use super::size::RowSizes;
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
-/// Bytes up to which a result is estimated: to count what will be replaced costs about as much as to replace it.
+/// Bytes up to which a result is only estimated: counting the matches costs about as much as replacing them.
 const NOT_COUNTED: u64 = 1 << 20;
 
 /// A month has so many days at least.
@@ -44,6 +44,13 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
     .into_iter()
     .map(|(function, growth)| Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, bound })))
     .collect()
+}
+
+/// The functions that take negative lengths, without a bound.
+pub fn padding() -> [Arc<ScalarUDF>; 2] {
+    [unicode::lpad(), unicode::rpad()].map(|function| {
+        Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth: Growth::Pad, bound: u64::MAX }))
+    })
 }
 
 /// A result that was refused before it was allocated.
@@ -309,7 +316,7 @@ fn replaced(texts: &[Column], row: usize) -> u64 {
     (text.len() as u64).saturating_add(times.saturating_mul(added))
 }
 
-/// The pattern of the last row that was asked for: it is mostly that of all rows.
+/// The pattern of the last row, compiled: most often all rows have the same.
 #[derive(Default)]
 struct Patterns(RefCell<Option<(String, Option<Regex>)>>);
 
@@ -322,7 +329,7 @@ impl Patterns {
         let most = if flags.contains('g') { text_len + 1 } else { 1 };
         let times =
             if most.saturating_mul(to_len) < NOT_COUNTED { most } else { self.matches(text, pattern, flags).min(most) };
-        // What a group has matched is part of the text, and no two matches have the same part.
+        // A reference to a group inserts a part of the match, and matches do not overlap.
         let groups = to.bytes().filter(|byte| matches!(byte, b'\\' | b'$')).count() as u64;
         text_len.saturating_mul(groups + 1).saturating_add(times.saturating_mul(to_len))
     }

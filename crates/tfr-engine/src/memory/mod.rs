@@ -15,15 +15,15 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-pub use functions::ResultTooLarge;
+pub use functions::{ResultTooLarge, padding};
 pub use size::RowTooLong;
 
 /// What batches and values may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of a batch between operators. A row that is longer is a batch of its own.
+    /// Bytes of a batch between operators. A longer row is a batch of its own.
     pub batch: u64,
-    /// Bytes of a row, and of the result of a function for one row. For a batch they are a quarter of it.
+    /// Bytes of one row, and of the result of a function in one row. The results in one batch may have a quarter of it.
     pub value: u64,
 }
 
@@ -33,9 +33,8 @@ pub fn within(mut builder: SessionStateBuilder, bounds: Bounds) -> SessionStateB
         Some(optimizer) => optimizer.rules,
         None => PhysicalOptimizer::new().rules,
     };
-    // Behind all that rearrange plans, but before that which gives operators references to each other.
-    let last = rules.iter().position(|rule| rule.name() == "FilterPushdown(Post)").unwrap_or(rules.len());
-    rules.insert(last, Arc::new(rule::BoundBatches(bounds)));
+    // After all rules that rearrange plans.
+    rules.push(Arc::new(rule::BoundBatches(bounds)));
     builder.scalar_functions().get_or_insert_default().extend(functions::bounded(bounds.value));
     builder.with_physical_optimizer_rules(rules)
 }

@@ -13,7 +13,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
+    CrossJoinExec, HashJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
 };
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
@@ -71,7 +71,7 @@ impl BoundBatches {
         }
     }
 
-    /// How many rows a batch may have where an operator makes so many bytes of constants for each.
+    /// How many rows a batch may have if an operator copies this many bytes of constants for each row.
     fn rows_beside(&self, constants: u64) -> usize {
         match constants {
             0 => usize::MAX,
@@ -79,7 +79,7 @@ impl BoundBatches {
         }
     }
 
-    /// The input of an operator that `holds` its batches, or not, and is to be given so many `rows` at once.
+    /// The input of an operator, in batches of at most `rows` rows; `holds` tells whether the operator holds them.
     fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool, rows: usize) -> Arc<dyn ExecutionPlan> {
         let varies = input.schema().fields().iter().any(|field| varies(field.data_type()));
         match rows < usize::MAX || varies && (holds || makes_batches(input.as_ref())) {
@@ -92,7 +92,7 @@ impl BoundBatches {
     }
 }
 
-/// Constants that count: shorter ones are many in long lists and CASE, and rarely copied for each row.
+/// Bytes from which on a constant counts. Long lists and CASE have many shorter ones, which are rarely copied for each row.
 const LONG_CONSTANT: usize = 1 << 10;
 
 /// Bytes of the long constants of an operator, which may be copied for each row: as a column, or in results.
@@ -132,7 +132,6 @@ fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
         || plan.downcast_ref::<SymmetricHashJoinExec>().is_some()
         || plan.downcast_ref::<SortMergeJoinExec>().is_some()
         || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
-        || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
         || plan.downcast_ref::<NestedLoopsInMemoryExec>().is_some()
         || plan.downcast_ref::<CrossJoinExec>().is_some()
         || plan.downcast_ref::<WindowAggExec>().is_some()

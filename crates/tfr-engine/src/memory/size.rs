@@ -129,7 +129,7 @@ pub(super) fn varies(data_type: &DataType) -> bool {
     }
 }
 
-/// How much a batch may hold.
+/// The largest batch that is handed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Most {
     /// Bytes, unless one row has more.

@@ -1,28 +1,27 @@
-//! Columns beside `unnest`, and keys in joins.
+//! Keys of groups that are no keys of what is made of the groups.
 //!
-//! The engine takes a column that is a key of its table for a key of the rows of `unnest`, too, where it stands in many
-//! (apache/datafusion#24787): `SELECT DISTINCT` gave copies, `ORDER BY key, element` and `GROUP BY key, element` left out the element.
+//! A `GROUP BY` or `DISTINCT` below has one row for each key. The engine takes that to hold in two places where it does not:
 //!
-//! And in a join, the keys of one side stand in many rows. The engine takes such a key for one of the groups of `GROUP BY key, other`
-//! above the join: it sorted and grouped these by the key alone, and gave copies for `SELECT DISTINCT key`.
+//! - Above `unnest`, which makes several rows of one (apache/datafusion#24787).
+//! - In groups above a join, in which a row of one side meets several of the other: of `GROUP BY key, other`, `key` was taken for
+//!   the key.
 //!
-//! The keys are hidden from what is known of the rows, by a function that gives its argument.
+//! There `SELECT DISTINCT key` returned copies, and `ORDER BY key, other` and `GROUP BY key, other` ignored the other column. So the
+//! columns pass through [`no_key_function`] first.
 
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use arrow_schema::{DataType, Field, FieldRef};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::TableFactor;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
-use datafusion_common::{Column, Result, ScalarValue};
-use datafusion_expr::{
-    ColumnarValue, Distinct, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Unnest, Volatility,
-};
+use datafusion_common::{Column, Result};
+use datafusion_expr::{Distinct, Expr, LogicalPlan, Projection, ScalarUDF, Unnest};
+
+use crate::opaque::no_key_function;
 
 /// Hides the keys of rows that are unnested.
 #[derive(Debug, Default)]
@@ -139,7 +138,7 @@ fn hide(unnest: Unnest, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
 
 /// The plan with some of its columns hidden.
 fn without_keys_of(plan: &Arc<LogicalPlan>, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(NoKey::default())));
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(no_key_function);
     let schema = plan.schema();
     let columns = schema.iter().enumerate().map(|(index, (relation, field))| {
         let column = Expr::Column(Column::from((relation, field)));
@@ -149,37 +148,4 @@ fn without_keys_of(plan: &Arc<LogicalPlan>, hidden: &HashSet<usize>) -> Result<L
         }
     });
     Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::clone(plan))?))
-}
-
-/// Gives its argument.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct NoKey(Signature);
-
-impl Default for NoKey {
-    fn default() -> Self {
-        Self(Signature::any(1, Volatility::Immutable))
-    }
-}
-
-impl ScalarUDFImpl for NoKey {
-    fn name(&self) -> &str {
-        "no_key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.0
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        Ok(arg_types.first().cloned().unwrap_or(DataType::Null))
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let nothing = || Arc::new(Field::new(self.name(), DataType::Null, true));
-        Ok(args.arg_fields.first().map_or_else(nothing, Arc::clone))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
-    }
 }

@@ -1,4 +1,4 @@
-//! The function that hides what the engine knows of the values of an expression.
+//! Functions that return their argument, and hide what the engine knows of its values.
 
 use std::sync::Arc;
 
@@ -23,31 +23,32 @@ pub fn unordered(
     call(vec![expr, call(Vec::new())?])
 }
 
-/// Gives its first argument. It is volatile, so nothing is derived from what is known of that. Without arguments it is NULL: the
-/// engine takes any function of constants for a constant, and so the keys have an argument that is none.
+/// The function of [`unordered`]. It is volatile, so nothing is derived from what is known of its first argument. Without arguments
+/// it is NULL: the engine takes any function of constants for a constant, and so it has a second argument that is none.
+pub fn unordered_function() -> Arc<ScalarUDF> {
+    let signature = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Volatile);
+    Arc::new(ScalarUDF::new_from_impl(Opaque { name: "unordered", signature }))
+}
+
+/// A function whose result is no key of its rows, though its argument may be one.
+pub fn no_key_function() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Opaque { name: "no_key", signature: Signature::any(1, Volatility::Immutable) }))
+}
+
+/// Returns its first argument, or NULL if there is none.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Unordered(Signature);
-
-impl Unordered {
-    /// The function.
-    pub fn function() -> Arc<ScalarUDF> {
-        Arc::new(ScalarUDF::new_from_impl(Self::default()))
-    }
+struct Opaque {
+    name: &'static str,
+    signature: Signature,
 }
 
-impl Default for Unordered {
-    fn default() -> Self {
-        Self(Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Volatile))
-    }
-}
-
-impl ScalarUDFImpl for Unordered {
+impl ScalarUDFImpl for Opaque {
     fn name(&self) -> &str {
-        "unordered"
+        self.name
     }
 
     fn signature(&self) -> &Signature {
-        &self.0
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
@@ -55,7 +56,7 @@ impl ScalarUDFImpl for Unordered {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let nothing = || Arc::new(Field::new(self.name(), DataType::Null, true));
+        let nothing = || Arc::new(Field::new(self.name, DataType::Null, true));
         Ok(args.arg_fields.first().map_or_else(nothing, Arc::clone))
     }
 
