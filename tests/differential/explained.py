@@ -45,7 +45,7 @@ REFUSALS = [
     (r"Input field name .* does not match", "the engine's plans do not agree"),
     (r"Expects PARTITION BY expression to be ordered", "an order that the engine's windows miss"),
     (r"Projections require unique expression names", "two expressions that differ by a cast or a table alone"),
-    (r"Cannot infer common argument type for comparison operation Int64 .?.? ?Interval", "a number of days compared with an interval"),
+    (r"Cannot infer common argument type for comparison operation Int64 .?.? ?(Interval|Duration)", "a number of days compared with an interval"),
 ]
 
 

@@ -27,8 +27,11 @@ use crate::expressions::{columns_of, is_comparison, rewrite_expressions};
 use crate::group_keys::{ComputedKey, with_computed_keys};
 pub use values::Comparable;
 use values::comparable;
-use values::{is_interval, may_be_misread};
+use values::{is_interval, items_may_be_misread, may_be_misread};
 pub use windows::NoRangesOfIntervals;
+
+/// Functions that search lists. Their results show no value.
+const SEARCHES: [&str; 5] = ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];
 
 /// Makes what is compared, sorted and grouped comparable.
 #[derive(Debug)]
@@ -135,6 +138,22 @@ impl ComparableValues {
                     .into_iter()
                     .map(|arg| if is_misread(&arg, schema) { self.comparable(arg, schema) } else { arg });
                 Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: args.collect() }))
+            }
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if SEARCHES.contains(&func.name()) && args.iter().any(|arg| is_list_of_misread(arg, schema)) =>
+            {
+                let mut changed = false;
+                let args = args.into_iter().map(|arg| match () {
+                    () if self.is_comparable(&arg) => arg,
+                    () if is_list_of_misread(&arg, schema) => {
+                        changed = true;
+                        self.called(arg, schema)
+                    }
+                    () if is_misread(&arg, schema) => self.comparable(arg, schema),
+                    () => arg,
+                });
+                let args = args.collect();
+                Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
             }
             Expr::WindowFunction(mut window) => {
                 let WindowFunction { fun, params } = window.as_mut();
@@ -320,10 +339,12 @@ impl ComparableValues {
         match with_one_zero(expr) {
             literal @ Expr::Literal(..) if !is_of_intervals(&literal, schema) => literal,
             expr if self.is_comparable(&expr) => expr,
-            expr => {
-                Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args: vec![qualified(expr, schema)] })
-            }
+            expr => self.called(expr, schema),
         }
+    }
+
+    fn called(&self, expr: Expr, schema: &DFSchema) -> Expr {
+        Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args: vec![qualified(expr, schema)] })
     }
 
     fn is_comparable(&self, expr: &Expr) -> bool {
@@ -347,6 +368,10 @@ pub(crate) fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
         other => Ok(Transformed::no(other)),
     });
     qualified.map_or(unchanged, |qualified| qualified.data)
+}
+
+fn is_list_of_misread(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| items_may_be_misread(&data_type))
 }
 
 /// Whether the engine may compare the values of an expression by other rules than SQL.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{
+    Array as _, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait,
+    PrimitiveArray,
+};
 use arrow_schema::{DataType, FieldRef, IntervalUnit};
 use datafusion::arrow::datatypes::{
     Float16Type, Float32Type, Float64Type, IntervalDayTime, IntervalDayTimeType, IntervalMonthDayNano,
@@ -20,6 +23,16 @@ const MILLISECONDS_OF_DAY: i64 = 86_400_000;
 /// Whether the engine compares values of a type by other rules than SQL.
 pub fn may_be_misread(data_type: &DataType) -> bool {
     data_type.is_floating() || is_interval(data_type)
+}
+
+/// Whether a type is a list of values that may be misread.
+pub fn items_may_be_misread(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            may_be_misread(item.data_type())
+        }
+        _ => false,
+    }
 }
 
 /// Whether values are intervals with two or three parts. The engine compares the first parts first.
@@ -100,13 +113,26 @@ pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
         let values: PrimitiveArray<T> = values.as_primitive::<T>().try_unary(of)?;
         Ok(Arc::new(values))
     }
+    fn of_lists<O: OffsetSizeTrait>(values: &ArrayRef) -> Result<ArrayRef> {
+        let (item, offsets, items, nulls) = values.as_list::<O>().clone().into_parts();
+        Ok(Arc::new(GenericListArray::try_new(item, offsets, comparable_array(&items)?, nulls)?))
+    }
     match values.data_type() {
+        DataType::List(_) => of_lists::<i32>(values),
+        DataType::LargeList(_) => of_lists::<i64>(values),
+        DataType::FixedSizeList(item, len) => {
+            let list = values.as_fixed_size_list();
+            let items = comparable_array(list.values())?;
+            Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *len, items, list.nulls().cloned())?))
+        }
         DataType::Float64 => Ok(of::<Float64Type>(values)),
         DataType::Float32 => Ok(of::<Float32Type>(values)),
         DataType::Float16 => Ok(of::<Float16Type>(values)),
         DataType::Interval(IntervalUnit::MonthDayNano) => try_of::<IntervalMonthDayNanoType>(values, of_length),
         DataType::Interval(IntervalUnit::DayTime) => try_of::<IntervalDayTimeType>(values, of_length_in_days),
-        other => exec_err!("{} is for floating point numbers and intervals, not {other}", Comparable::NAME),
+        other => {
+            exec_err!("{} is for floating point numbers, intervals and lists of these, not {other}", Comparable::NAME)
+        }
     }
 }
 
@@ -139,8 +165,10 @@ impl ScalarUDFImpl for Comparable {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         match args.arg_fields {
-            [argument] if may_be_misread(argument.data_type()) => Ok(Arc::clone(argument)),
-            _ => plan_err!("{} takes a floating point number or an interval", Self::NAME),
+            [argument] if may_be_misread(argument.data_type()) || items_may_be_misread(argument.data_type()) => {
+                Ok(Arc::clone(argument))
+            }
+            _ => plan_err!("{} takes a floating point number, an interval or a list of these", Self::NAME),
         }
     }
 
