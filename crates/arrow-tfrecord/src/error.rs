@@ -387,44 +387,6 @@ impl Error {
         &self.0
     }
 
-    /// What to do about records that are not read as they are, where there is a way: a sentence without a full stop. What
-    /// to do about columns that are not written depends on who writes.
-    pub fn hint(&self) -> Option<String> {
-        match self.kind() {
-            ErrorKind::Framing(error) => error.hint().map(str::to_owned),
-            ErrorKind::RowTooLong { column, .. } => {
-                Some(format!("declare {column} with a type of any length, or leave it out"))
-            }
-            ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
-            ErrorKind::Malformed { reason, .. } if *reason == HAS_FEATURE_LISTS => {
-                Some("set the record type to sequence-example".to_owned())
-            }
-            ErrorKind::AmbiguousName { feature, .. } => Some(format!(
-                "declare the columns that are to be read: {feature} is the feature of the context, unless it is named as a \
-                 sequence"
-            )),
-            ErrorKind::Malformed { .. } => {
-                Some("the records may be of another type than tf.train.Example, or of a broken writer".to_owned())
-            }
-            ErrorKind::KindMismatch { feature, found, .. } => {
-                Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
-            }
-            ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
-            ErrorKind::UnevenFeatures { .. } => Some(
-                "read with the mapping that the records were written with, or declare the features as columns of their own"
-                    .to_owned(),
-            ),
-            ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),
-            ErrorKind::InvalidValue { feature, kind, .. } => {
-                Some(format!("declare {feature} as {}, which every {kind}_list fits", widest(*kind)))
-            }
-            ErrorKind::TooManyValues { .. } => {
-                Some("read smaller batches, or declare a type with wider keys or offsets".to_owned())
-            }
-            _ => None,
-        }
-    }
-
     /// The same error, its row counted from `rows_before` rows earlier.
     #[must_use]
     pub fn with_row_offset(self, rows_before: u64) -> Self {
@@ -469,15 +431,6 @@ fn at_byte(at: Option<usize>) -> String {
 
 fn list_of(kind: Option<FeatureKind>) -> String {
     kind.map_or_else(|| "no value".to_owned(), |kind| format!("{kind}_list"))
-}
-
-/// The SQL type that takes all values of a kind.
-fn widest(kind: FeatureKind) -> &'static str {
-    match kind {
-        FeatureKind::Bytes => "BYTEA",
-        FeatureKind::Float => "FLOAT",
-        FeatureKind::Int64 => "BIGINT",
-    }
 }
 
 fn value_count(data_type: &DataType) -> String {

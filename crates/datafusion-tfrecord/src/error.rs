@@ -8,9 +8,8 @@ use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
 use tfrecord_shards::Disagreement;
-use tfrecord_sidecars::sql_type;
 
-use crate::read::similar::{listed, similar};
+use crate::read::similar::listed;
 
 /// What went wrong and, through [`Error::hint`], the way out. The engine carries it as
 /// [`DataFusionError::External`].
@@ -148,7 +147,7 @@ pub enum ErrorKind {
         known: Vec<String>,
     },
     /// What would tell of rows that nobody has looked at.
-    #[error("--emit {emit} cannot describe {out} by the rows that are added to it: {rows} are there already")]
+    #[error("{emit} cannot describe {out} by the rows that are added to it: {rows} are there already")]
     DescribesAppended {
         /// What was asked for.
         emit: String,
@@ -163,14 +162,15 @@ pub enum ErrorKind {
         /// What it does instead.
         problem: &'static str,
     },
-    /// A set that TensorFlow Datasets could not read.
-    #[error("not for TensorFlow Datasets: {problem}")]
-    NotForTfds {
-        /// Why not.
-        problem: &'static str,
-        /// What to do instead.
-        instead: &'static str,
-    },
+    /// Sidecars of TensorFlow Datasets for shards in `key=value` directories.
+    #[error("not for TensorFlow Datasets: it looks for shards in one directory")]
+    TfdsInDirectories,
+    /// Sidecars of TensorFlow Datasets for shards whose names do not have their number.
+    #[error(
+        "not for TensorFlow Datasets: it wants to see in the names of shards how many there are, which in an object store \
+         must be known beforehand"
+    )]
+    TfdsUnnumbered,
     /// A write node without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
@@ -309,81 +309,6 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
-
-    /// The way out, where there is one: a sentence without a full stop.
-    pub fn hint(&self) -> Option<String> {
-        match self.kind() {
-            ErrorKind::UnknownRowCount { .. } => Some(
-                "give the number of rows ('tfrecord.expected_rows' in SQL), set a size or a number of rows for each \
-                 shard instead, or drop the ORDER BY"
-                    .to_owned(),
-            ),
-            ErrorKind::RowCount { .. } => Some("run it again when nothing writes to the input".to_owned()),
-            ErrorKind::NoUploads { .. } => Some(
-                "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole".to_owned(),
-            ),
-            ErrorKind::NoColumn { column, known, .. } => similar(column, known.iter().map(String::as_str))
-                .map(|similar| format!("did you mean {similar:?}? a name is matched as it is spelled")),
-            ErrorKind::ColumnTwice { column, .. } => Some(format!("name {column} once, and give others another name with AS")),
-            ErrorKind::PartitionType { column, .. } => {
-                Some(format!("CAST {column} in the query to text, a number, a date or a timestamp"))
-            }
-            ErrorKind::SplitKeyType { column, .. } => Some(format!("CAST {column} in the query, or split by other columns")),
-            ErrorKind::NoColumnsLeft { .. } => {
-                Some("select more columns, or keep the partition columns in the records, too".to_owned())
-            }
-            ErrorKind::DescribesAppended { emit, out, .. } => Some(format!(
-                "append without it, and write what tells of the whole set then: tfr-sql describe {out} --emit {emit}"
-            )),
-            ErrorKind::NotForTfds { instead, .. } => Some((*instead).to_owned()),
-            ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
-            ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
-                [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
-                names => format!(
-                    "OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' '{}')",
-                    names.join(", ").replace('\'', "''")
-                ),
-            }),
-            ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
-            ErrorKind::Inference { error, .. } => inference_hint(error),
-            ErrorKind::Columns { error } => columns_hint(error),
-            ErrorKind::StrayFile { file, .. } => {
-                Some(format!("leave {file} out, or declare the columns to read it as the shards are"))
-            }
-            ErrorKind::DeclaredUnit { column, written, .. } => Some(match sql_type(written) {
-                Some((sql, _)) => {
-                    format!("declare {column} as {sql}, or leave the columns undeclared; CAST it in the query")
-                }
-                None => format!("leave the columns undeclared, and CAST {column} in the query"),
-            }),
-            ErrorKind::UnknownColumn { column, known, .. } => {
-                let around = column.rfind('.').map_or(0, |point| point + 1);
-                let names = known.iter().map(|known| known.get(around..).unwrap_or(known));
-                Some(match similar(&column[around..], names) {
-                    Some(similar) => format!("did you mean {similar:?}? a name is matched as it is spelled"),
-                    None => format!("leave {column} out, or leave the columns undeclared"),
-                })
-            }
-            ErrorKind::ElsewhereInRecords { way_out, .. } => Some(way_out.clone()),
-            ErrorKind::UnreadableManifest { .. } => Some(
-                "put back a whole copy of it, or declare the columns; without it they are told from the records, in which \
-                 times and decimals are numbers"
-                    .to_owned(),
-            ),
-            ErrorKind::End { .. } => {
-                Some("the file is not the one that was written: write it again, or verify the set".to_owned())
-            }
-            ErrorKind::IncompleteSet { directory, .. } => Some(format!(
-                "write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: \
-                 '{directory}/*.tfrecord*'"
-            )),
-            ErrorKind::FormConflict { .. } => {
-                Some("read the sets as two tables, and join them with UNION ALL".to_owned())
-            }
-            ErrorKind::Panic { .. } => Some("this is a bug, please report it; nothing was published".to_owned()),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Debug for Error {
@@ -442,40 +367,6 @@ fn and_sets(more: usize) -> String {
 
 fn splits_named(known: &[String]) -> String {
     if known.is_empty() { "there are no splits".to_owned() } else { format!("the splits are {}", listed(known)) }
-}
-
-/// What to do about a record that cannot be read. Where the schema is a guess, so may be what is wrong.
-fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> {
-    use arrow_tfrecord::ErrorKind::{InvalidValue, KindMismatch, ValueCount};
-    let hint = error.hint();
-    if !inferred || !matches!(error.kind(), KindMismatch { .. } | ValueCount { .. } | InvalidValue { .. }) {
-        return hint;
-    }
-    let more = "the columns are inferred from the first records of each file: infer_records=all looks at every one";
-    Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
-}
-
-/// What to do about records that tell no columns. No type holds two kinds, so declaring one is no way out.
-fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
-    match error.kind() {
-        arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), .. } => Some(format!(
-            "records before it, of this file or of another, have {feature} as {expected}_list: read the files of each \
-             kind as a table of their own, or declare the columns without {feature}"
-        )),
-        _ => error.hint(),
-    }
-}
-
-/// What whoever reads can do about columns: not what whoever writes could.
-fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
-    use arrow_tfrecord::ErrorKind::{DuplicateFeature, EmptyFeatureName, InvalidChoice, UnsupportedType};
-    match error.kind() {
-        UnsupportedType { column, .. } | InvalidChoice { column, .. } => {
-            Some(format!("declare the columns without {column}, or with another type for it"))
-        }
-        DuplicateFeature { .. } | EmptyFeatureName { .. } => Some("declare the columns that are to be read".to_owned()),
-        _ => error.hint(),
-    }
 }
 
 /// An error of the mapping or the encoder, for the engine.

@@ -3,8 +3,13 @@
 mod columns;
 mod explanation;
 mod foreign;
+mod framing;
+mod shards;
 mod sidecars;
 mod table_formats;
+mod tables;
+
+pub use shards::{finding_hint, hint as shards_hint};
 
 use std::any::Any;
 use std::error::Error as StdError;

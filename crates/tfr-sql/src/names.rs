@@ -110,7 +110,7 @@ fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Res
         let Some(found) = sole_match(&table.value, &known).map(str::to_owned) else {
             return Err(Error::UnknownTable {
                 name: table.value.clone(),
-                similar: similar(&table.value, &known),
+                similar: similar(&table.value, known.iter().map(String::as_str)).map(str::to_owned),
                 known: registered.into_iter().collect(),
             });
         };
@@ -390,14 +390,14 @@ fn sole_match<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
 }
 
 /// The known name nearest to `name`, if it is near: less than half of it differs.
-fn similar(name: &str, known: &BTreeSet<String>) -> Option<String> {
+pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     known
-        .iter()
+        .into_iter()
         .map(|known| (levenshtein(&name, &known.to_lowercase()), known))
         .filter(|(distance, known)| distance * 2 <= name.chars().count().max(known.chars().count()))
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known.clone())
+        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tfrecord_shards::{Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, remove_leftovers, verify};
 
 use crate::cli::{TableTarget, VerifyArgs};
+use crate::error::finding_hint;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
@@ -87,7 +88,12 @@ fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
 /// A line for each finding.
 pub fn lines(findings: &[Finding]) -> String {
     // A name with a line end in it must not look like two findings.
-    findings.iter().map(|finding| finding.to_string().replace('\n', "\\n") + "\n").collect()
+    findings.iter().map(|finding| text(finding).replace('\n', "\\n") + "\n").collect()
+}
+
+/// A finding, and what to do about it.
+fn text(finding: &Finding) -> String {
+    finding_hint(finding).map_or_else(|| finding.to_string(), |hint| format!("{finding}; {hint}"))
 }
 
 /// A finding for a program.
@@ -95,7 +101,7 @@ pub fn finding(finding: &Finding) -> FindingReport {
     let mut report = FindingReport {
         path: finding.path.display().to_string(),
         kind: kind(&finding.kind),
-        text: finding.to_string(),
+        text: text(finding),
         record: None,
         byte: None,
         bytes: None,

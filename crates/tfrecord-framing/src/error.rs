@@ -55,29 +55,6 @@ impl Error {
             | ErrorKind::WrongCompression { position, .. } => position,
         }
     }
-
-    /// What the user can do about it, where that can be said.
-    pub fn hint(&self) -> Option<&'static str> {
-        match &*self.0 {
-            ErrorKind::LengthCrc { len: 0, found: 0, .. } => {
-                Some("these are zero bytes: padding, or a part of the file that was never written")
-            }
-            ErrorKind::LengthCrc { position: Position { byte: 0, .. }, .. } => {
-                Some("this may not be a TFRecord file, or a compressed one read without naming its compression")
-            }
-            ErrorKind::LengthCrc { .. } | ErrorKind::DataCrc { .. } => {
-                Some("the file was damaged after it was written: fetch or write it again")
-            }
-            ErrorKind::Truncated { .. } => Some("the file was copied in part, or its writer did not finish"),
-            ErrorKind::Compression { position: Position { byte: 0, .. }, .. } => {
-                Some("the file may have another compression than the one named, or none")
-            }
-            ErrorKind::WrongCompression { .. } => {
-                Some("name the compression found, or none and have it told from the content")
-            }
-            _ => None,
-        }
-    }
 }
 
 impl From<ErrorKind> for Error {

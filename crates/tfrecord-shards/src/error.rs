@@ -7,11 +7,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Damage};
 
-use crate::finding::Finding;
-use crate::form::FormDifference;
-use crate::manifest::FormatVersion;
+use crate::set::difference::{FormDifference, ShardFigures};
+use crate::set::format_version::FormatVersion;
+use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -368,81 +368,6 @@ impl Error {
             kind => kind.into(),
         }
     }
-
-    /// The way out, where there is one: a sentence without a full stop.
-    pub fn hint(&self) -> Option<String> {
-        let hint = match self.kind() {
-            ErrorKind::Encode(error) => return error.hint(),
-            ErrorKind::Framing(error) => return error.hint().map(str::to_owned),
-            ErrorKind::Damaged { .. } => "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound",
-            ErrorKind::NotWhole(_) => {
-                "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by \
-                 one are read whatever the manifest tells"
-            }
-            ErrorKind::ManifestForm { source, .. } if source.hint().is_some() => return source.hint(),
-            ErrorKind::ManifestForm { .. } => "restore the manifest, or write the set again",
-            ErrorKind::NotAFile { .. } => "write its content to a file and name that",
-            ErrorKind::Twice { .. } => "name it once; to have its records twice, copy it or link to it",
-            ErrorKind::MixedForms { .. } => {
-                "write each to a set of its own; or bring them into one form with a query: tfr-sql \"SELECT ... FROM 'one' \
-                 UNION ALL BY NAME SELECT ... FROM 'other'\" --out DIR"
-            }
-            ErrorKind::SameIndex { .. } => "name one of them, or choose --name idx",
-            ErrorKind::NothingSound { findings, .. } => {
-                let first = findings.first().map(Finding::to_string).unwrap_or_default();
-                return Some(format!("nothing was written; what is wrong first: {first}"));
-            }
-            ErrorKind::NoFiles { .. } => {
-                "hidden files, those whose names start with _, and sidecars such as .json are passed over"
-            }
-            ErrorKind::MixedGroups { .. } => {
-                "name one of them at a time, and write each to a directory of its own; files that are named one by one are \
-                 mixed whatever their directories tell"
-            }
-            ErrorKind::CompressedIndex { .. } => "make uncompressed files of them with tfr-sql reshard",
-            ErrorKind::Io { source, .. } | ErrorKind::Write(source) => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                    "make room, or write elsewhere: nothing of this run has been kept"
-                }
-                // EMFILE has no kind of its own.
-                _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-                    "ask for fewer shards, or raise the limit on open files with ulimit -n"
-                }
-                _ => return None,
-            },
-            ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
-            ErrorKind::NotEmpty { .. } => "choose another directory, or replace what is there with --mode overwrite",
-            ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
-            ErrorKind::Overlap { .. } => "choose a directory beside the input",
-            ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
-            ErrorKind::Superseded { .. } => {
-                "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
-            }
-            ErrorKind::PartitionName { .. } => "give it another name in the query, one that does not start with a dot",
-            ErrorKind::LongName { .. } => {
-                "partition by columns of few and short values, and choose short prefixes and names of splits"
-            }
-            ErrorKind::OtherForm { .. } => {
-                "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
-                 column that may be null); or write it to another directory"
-            }
-            ErrorKind::NotAppendable { .. } => {
-                "replace what is there with --mode overwrite, or write to another directory"
-            }
-            ErrorKind::TooManyShards => "make shards larger",
-            ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
-            ErrorKind::Prefix { .. } => {
-                "use a short one without slashes and control characters that starts with a letter or a digit"
-            }
-            ErrorKind::NoManifest { .. } => "name the directory of a set that tfr-sql has written",
-            ErrorKind::ManifestSyntax { .. } | ErrorKind::ManifestContent { .. } => {
-                "restore the manifest, or move the directory away and write the set again"
-            }
-            ErrorKind::ManifestVersion { .. } | ErrorKind::MappingOptions(_) => "read it with a newer release",
-            _ => return None,
-        };
-        Some(hint.to_owned())
-    }
 }
 
 /// What is there that is neither file nor directory.
@@ -497,6 +422,175 @@ impl From<Error> for ArrowError {
 impl<E: Into<ErrorKind>> From<E> for Error {
     fn from(kind: E) -> Self {
         Self(Box::new(kind.into()))
+    }
+}
+
+/// Features that the text of a finding names.
+const MOST_FEATURES: usize = 5;
+
+/// One thing that is wrong with a file or a directory. Its text is one line:
+/// `shards/a.tfrecord: record 3 at byte 64: truncated, 7 bytes lost`.
+///
+/// Bytes are those of the framed records: in a compressed file, those after decompression.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub kind: FindingKind,
+}
+
+/// The kinds of [`Finding`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// A stretch of the file holds no sound record.
+    Damage(Damage),
+    /// There is more damage than is kept for one file.
+    MoreDamage {
+        /// How many more stretches.
+        stretches: u64,
+        /// Bytes in them.
+        bytes: u64,
+    },
+    /// The manifest, or else the file's name, tells another compression than the content, by which the file was read.
+    WrongCompression {
+        /// What the manifest or the name tells.
+        expected: Compression,
+        /// What the content tells.
+        found: Compression,
+    },
+    /// A file, a directory or a manifest cannot be read.
+    Unreadable(Error),
+    /// The manifest tells other figures of a shard than were found. Told of a file without damage, or one that is
+    /// longer or shorter than it was.
+    Figures {
+        /// What the manifest tells.
+        expected: ShardFigures,
+        /// What was found.
+        found: ShardFigures,
+    },
+    /// The records do not have the form of those of another input; so the new set tells none.
+    MixedForms(FormDifference),
+    /// Records have features that are not those of the manifest's columns: it was changed, or the records are of another set.
+    UnmappedFeatures {
+        /// The features: `feature "x"`, `feature list "x"`.
+        features: Vec<String>,
+    },
+    /// The manifest is not as it was written.
+    ChangedManifest {
+        /// The CRC-32C that it states.
+        expected: u32,
+        /// That of its content.
+        found: u32,
+    },
+    /// A shard that the manifest lists is not there.
+    MissingShard,
+    /// The manifest does not list a shard that is there.
+    UnlistedShard,
+    /// A file beside the shards that the manifest lists is not there.
+    MissingSidecar,
+    /// A file beside the shards is not the one that the manifest lists.
+    ChangedSidecar,
+    /// A directory has a manifest and no `_SUCCESS`.
+    NoSuccess,
+    /// A run has not published the set that it was to write here; it was killed, or is still going on.
+    Unpublished {
+        /// The run.
+        run: String,
+    },
+    /// What a killed run has left behind.
+    Leftover {
+        /// The run.
+        run: String,
+    },
+}
+
+impl Finding {
+    /// Makes a finding about `path`.
+    pub fn new(path: &Path, kind: FindingKind) -> Self {
+        Self { path: path.to_owned(), kind }
+    }
+
+    /// Whether it may be that records are missing which no look at the files that are there can tell.
+    pub(crate) fn is_gap(&self) -> bool {
+        matches!(
+            self.kind,
+            FindingKind::Unreadable(_)
+                | FindingKind::MissingShard
+                | FindingKind::NoSuccess
+                | FindingKind::Unpublished { .. }
+        )
+    }
+
+    pub(crate) fn into_error(self) -> Error {
+        match self.kind {
+            FindingKind::Unreadable(error) => error,
+            _ => ErrorKind::NotWhole(self).into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            // The error names the path itself.
+            FindingKind::Unreadable(error) => error.fmt(f)?,
+            kind => write!(f, "{}: {kind}", self.path.display())?,
+        }
+        let mut source = self.kind.error().and_then(std::error::Error::source);
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl FindingKind {
+    fn error(&self) -> Option<&Error> {
+        if let Self::Unreadable(error) = self { Some(error) } else { None }
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damage(damage) => damage.fmt(f),
+            Self::MoreDamage { stretches, bytes } => {
+                write!(f, "damaged in {stretches} more places, {bytes} bytes lost there")
+            }
+            Self::WrongCompression { expected, found } => {
+                write!(f, "expected compression {expected}, found {found}")
+            }
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Figures { expected, found } => expected.compare(found, f),
+            Self::MixedForms(difference) => write!(f, "{difference}; the new set tells no types"),
+            Self::UnmappedFeatures { features } => {
+                let (shown, more) = features.split_at(features.len().min(MOST_FEATURES));
+                let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+                let shown = shown.join(", ");
+                write!(f, "its records have {shown}{more}, and no column of {MANIFEST_NAME} is read from there")
+            }
+            Self::ChangedManifest { expected, found } => {
+                write!(
+                    f,
+                    "changed after it was written: it states the CRC-32C {expected:08x}, and that of its content is {found:08x}"
+                )
+            }
+            Self::MissingShard => write!(f, "missing, though {MANIFEST_NAME} lists it"),
+            Self::UnlistedShard => write!(f, "not of the set: {MANIFEST_NAME} does not list it"),
+            Self::MissingSidecar => {
+                write!(f, "missing, though {MANIFEST_NAME} lists it")
+            }
+            Self::ChangedSidecar => {
+                write!(f, "not as {MANIFEST_NAME} tells: it may be of another set")
+            }
+            Self::NoSuccess => write!(f, "{SUCCESS_NAME} is missing"),
+            Self::Unpublished { run } => write!(f, "run {run} has not published its shards"),
+            Self::Leftover { run } => write!(f, "left behind by run {run}, which was killed"),
+        }
     }
 }
 

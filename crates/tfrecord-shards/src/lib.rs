@@ -47,69 +47,43 @@
 //! The crate is synchronous and writes to the local file system only. [`objects`] holds the decisions of a commit to an
 //! object store, for who does the input and output.
 
-mod append;
 pub mod commit;
 mod error;
-mod filler;
-mod finding;
-mod form;
-mod frames;
-mod group;
-mod index;
-mod input;
-mod job;
-mod leftovers;
-mod local;
-mod manifest;
-mod names;
-pub mod objects;
-mod open_shards;
-mod progress;
-mod rewrite;
-mod schema;
-mod shard_writer;
-mod sharding;
-mod sidecar;
+mod set;
 pub mod sort;
-mod sorted_filler;
 mod split;
-mod staging;
-mod stored;
-mod survey;
-mod table_staging;
-mod target;
-mod uncached;
-mod verify;
-mod writer;
+mod tools;
+mod write;
 
-pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix};
-pub use error::{Error, ErrorKind, Result, SidecarsError};
-pub use finding::{Finding, FindingKind, ShardFigures};
-pub use form::FormDifference;
-pub use group::{NULL_PARTITION, ShardGroup, ShardPlace};
-pub use index::{Index, IndexName, Indexing, index};
-pub use input::{files, is_sidecar};
-pub use leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
+pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
-pub use local::Capabilities;
-pub use local::{LocalCommit, Removal, ShardFile};
-pub use manifest::{
-    AppendedRun, Disagreement, FORMAT_VERSION, FormatVersion, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN,
-    SetDescription, SetLayout, ShardEntry, SplitDescription, Totals,
+pub use commit::local::Capabilities;
+pub use commit::local::{LocalCommit, Removal, ShardFile};
+pub use commit::put_sidecars::put_sidecars;
+pub use commit::table_staging::TableStaging;
+pub use commit::target::{Preflight, check, guarded, preflight};
+pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};
+pub use error::{Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
+pub use set::difference::{FormDifference, ShardFigures};
+pub use set::format_version::{FORMAT_VERSION, FormatVersion};
+pub use set::group::{NULL_PARTITION, ShardGroup, ShardPlace};
+pub use set::manifest::{
+    AppendedRun, Disagreement, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN, SetDescription, SetLayout,
+    ShardEntry, SplitDescription, Totals,
 };
-pub use names::{
-    MANIFEST_NAME, ObjectNames, ParseRunIdError, ParseShardNameError, RunId, SUCCESS_NAME, ShardName, is_table_part,
-};
-pub use open_shards::{OpenShard, OpenShards, ShardSinks};
-pub use progress::Progress;
-pub use rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
-pub use schema::{FieldDescription, SchemaDescription};
-pub use shard_writer::{ShardStats, ShardWriter};
-pub use sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
-pub use sidecar::{IndexFile, Sidecar, SidecarEntry, StagedIndex, put_sidecars};
+pub use set::names::{ObjectNames, ParseRunIdError, ParseShardNameError, RunId, ShardName, is_table_part};
+pub use set::schema::{FieldDescription, SchemaDescription};
+pub use set::sidecar::{IndexName, Sidecar, SidecarEntry, StagedIndex};
+pub use set::{MANIFEST_NAME, SUCCESS_NAME};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
-pub use stored::{FileStore, Input, StoredFiles};
-pub use table_staging::TableStaging;
-pub use target::{Preflight, check, guarded, preflight};
-pub use verify::{Verification, verify};
-pub use writer::{ShardedWriter, ShardedWriterBuilder};
+pub use tools::index::{Index, Indexing, index};
+pub use tools::inputs::{files, is_sidecar};
+pub use tools::progress::Progress;
+pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
+pub use tools::stored::{FileStore, Input, StoredFiles};
+pub use tools::verify::{Verification, verify};
+pub use write::index_writer::IndexFile;
+pub use write::open_shards::{OpenShard, OpenShards, ShardSinks};
+pub use write::shard_writer::{ShardStats, ShardWriter};
+pub use write::sharded_writer::{ShardedWriter, ShardedWriterBuilder};
+pub use write::sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};

@@ -80,26 +80,6 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
-
-    /// The way out, where there is one: a sentence without a full stop.
-    pub fn hint(&self) -> Option<String> {
-        match self.kind() {
-            ErrorKind::Argument { function: "tf_example" | "tf_sequence_example", number: 1, .. } => {
-                Some("name the columns of the record: {label: label, 'image/width': width}".to_owned())
-            }
-            ErrorKind::Record { error, .. } | ErrorKind::Parse { error, .. } => error.hint(),
-            ErrorKind::Elsewhere { .. } => Some(
-                "declare the column as it was written: as a struct or a list of lists, or parse the records as \
-                 tf.train.SequenceExample with tf_parse_sequence_example"
-                    .to_owned(),
-            ),
-            ErrorKind::Image { .. } => Some(
-                "try_image_info(...) is null for what is no image: WHERE try_image_info(content) IS NULL finds those"
-                    .to_owned(),
-            ),
-            _ => None,
-        }
-    }
 }
 
 impl ErrorKind {

@@ -106,7 +106,7 @@ impl ScalarUDFImpl for Example {
 
 const ROW: &str = "A struct whose fields are the columns of the record.";
 const RULES: &str =
-    "What becomes of columns and of their nulls, as in `--map`: `'price: string, city: null=default=none'`.";
+    "What becomes of columns and of their nulls, as in the option `map`: `'price: string, city: null=default=none'`.";
 
 static EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
     let description =

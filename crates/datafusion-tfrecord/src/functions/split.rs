@@ -88,7 +88,7 @@ impl ScalarUDFImpl for Split {
 }
 
 static SPLIT: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "The name of the split that a key belongs to, as `--split` with `--split-by` has it. It depends on \
+    let description = "The name of the split that a key belongs to, as the options `split` and `split_by` assign it. It depends on \
                        the key alone: equal keys are in the same split, whatever their width, encoding or table, and rows \
                        that are added move none of the others. A null is a key like any other.";
     let example = "```sql\nSELECT * FROM events WHERE tf_split('train=0.9,val=0.1', user_id) = 'val'\n```";

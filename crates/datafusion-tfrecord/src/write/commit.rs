@@ -354,7 +354,7 @@ impl CommitTask {
         if !stale.is_empty() {
             let (out, stale) = (&self.options.out, stale.join(", "));
             warn!(
-                "{out}: {stale} would not tell of the rows that are added, and will be removed; tfr-sql describe {out} writes them again"
+                "{out}: {stale} will be removed, for the rows that are added are not in them; describe the set to write them again"
             );
         }
         Ok(())

@@ -115,19 +115,15 @@ pub fn plan_write(
 /// Refuses sidecars that the set could not have.
 fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
     options.emit.check(mapping, options.compression).map_err(sidecar_error)?;
-    let refuse = |problem, instead| Err(ErrorKind::NotForTfds { problem, instead }.into());
     if !options.emit.has(SidecarKind::Tfds) {
         return Ok(());
     }
     if !options.partition_by.is_empty() {
-        return refuse("it looks for shards in one directory", "leave out --partition-by, or --emit without tfds");
+        return Err(ErrorKind::TfdsInDirectories.into());
     }
     let are_numbered = order.is_some() || matches!(options.sharding, Sharding::Count(_));
     if options.out.local().is_none() && !are_numbered {
-        return refuse(
-            "it wants to see in the names of shards how many there are, which in an object store must be known beforehand",
-            "say how many with --shards N",
-        );
+        return Err(ErrorKind::TfdsUnnumbered.into());
     }
     Ok(())
 }

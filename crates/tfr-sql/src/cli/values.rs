@@ -13,6 +13,8 @@ use tfrecord_framing::Level;
 use tfrecord_shards::check_prefix;
 use url::Url;
 
+use crate::error::shards_hint;
+
 /// Parses `128MiB`, `1.5GB` or a plain number of bytes.
 pub fn size(text: &str) -> Result<NonZeroU64, String> {
     let size: ByteSize = text.parse().map_err(|_| "expected a size such as 512KiB, 128MiB or 4GB".to_owned())?;
@@ -122,7 +124,7 @@ pub fn is_remote(text: &str) -> bool {
 /// Shard names must be single names that readers' globs see and file systems take.
 pub fn prefix(text: &str) -> Result<String, String> {
     check_prefix(text)
-        .map_err(|error| error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))?;
+        .map_err(|error| shards_hint(&error).map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))?;
     Ok(text.to_owned())
 }
 

@@ -2,7 +2,9 @@
 
 use arrow::datatypes::DataType;
 use arrow_tfrecord::text::NoTextError;
-use arrow_tfrecord::{Error, ErrorKind};
+use arrow_tfrecord::{Error, ErrorKind, FeatureKind};
+
+use super::framing;
 
 /// The way out of a failure to write records, or to read them, where there is one.
 pub fn hint(error: &Error) -> Option<String> {
@@ -64,8 +66,51 @@ pub fn hint(error: &Error) -> Option<String> {
             format!("add {value:?} to the vocabulary, or replace it in the query")
         }
         ErrorKind::RecordTooLong { .. } => "leave the row's large values out, or split them".to_owned(),
-        _ => return error.hint(),
+        _ => return read_hint(error),
     })
+}
+
+/// What to do about records that cannot be read.
+fn read_hint(error: &Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::Framing(error) => framing::hint(error).map(str::to_owned),
+        ErrorKind::RowTooLong { column, .. } => {
+            Some(format!("declare {column} with a type of any length, or leave it out"))
+        }
+        ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
+        ErrorKind::AmbiguousName { feature, .. } => Some(format!(
+            "declare the columns that are to be read: {feature} is the feature of the context, unless it is named as a \
+                 sequence"
+        )),
+        ErrorKind::Malformed { .. } => {
+            Some("the records may be of another type, such as sequence-example, or of a broken writer".to_owned())
+        }
+        ErrorKind::KindMismatch { feature, found, .. } => {
+            Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
+        }
+        ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
+        ErrorKind::UnevenFeatures { .. } => Some(
+            "read with the mapping that the records were written with, or declare the features as columns of their own"
+                .to_owned(),
+        ),
+        ErrorKind::MissingFeature { feature, .. } => Some(format!("declare {feature} as nullable")),
+        ErrorKind::InvalidValue { feature, kind, .. } => {
+            Some(format!("declare {feature} as {}, which every {kind}_list fits", widest(*kind)))
+        }
+        ErrorKind::TooManyValues { .. } => {
+            Some("read smaller batches, or declare a type with wider keys or offsets".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The SQL type that takes all values of a kind.
+fn widest(kind: FeatureKind) -> &'static str {
+    match kind {
+        FeatureKind::Bytes => "BYTEA",
+        FeatureKind::Float => "FLOAT",
+        FeatureKind::Int64 => "BIGINT",
+    }
 }
 
 /// What to do about a column with a part that has no feature.

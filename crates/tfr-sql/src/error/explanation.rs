@@ -21,7 +21,7 @@ use tfr_files::stores;
 use tfr_formats::PageTooLong;
 
 use super::table_formats::way_out;
-use super::{Error, columns, foreign, listed, quoted, sidecars};
+use super::{Error, columns, foreign, framing, listed, quoted, shards, sidecars, tables};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<'a> Link<'a> {
             if let Error::Records { error: records, .. } = own {
                 return Self {
                     text: Some(error.to_string()),
-                    hint: records.hint().map(str::to_owned),
+                    hint: framing::hint(records).map(str::to_owned),
                     source: records.source(),
                 };
             }
@@ -242,10 +242,10 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .downcast_ref::<arrow_tfrecord::Error>()
         .map(columns::hint)
         .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(columns::no_text_hint(error))))
-        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(sidecars::shards_hint))
-        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(table_hint))
+        .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(shards::hint))
+        .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(tables::hint))
         .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files_hint))
-        .or_else(|| error.downcast_ref::<functions::Error>().map(function_hint))
+        .or_else(|| error.downcast_ref::<functions::Error>().map(tables::function_hint))
         .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(tfr_formats::Error::hint))
         .or_else(|| {
             (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())
@@ -255,23 +255,6 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(sidecars::hint))
         .flatten()
-}
-
-fn table_hint(error: &datafusion_tfrecord::Error) -> Option<String> {
-    use datafusion_tfrecord::ErrorKind;
-    error.hint().or_else(|| match error.kind() {
-        ErrorKind::Record { error, .. } | ErrorKind::Inference { error, .. } | ErrorKind::Columns { error } => {
-            columns::hint(error)
-        }
-        _ => None,
-    })
-}
-
-fn function_hint(error: &functions::Error) -> Option<String> {
-    match error.kind() {
-        functions::ErrorKind::Record { error, .. } | functions::ErrorKind::Parse { error, .. } => columns::hint(error),
-        _ => error.hint(),
-    }
 }
 
 fn files_hint(error: &tfr_files::Error) -> Option<String> {

@@ -1,9 +1,8 @@
 //! What to do about sets and tables that have no description, and records that have no text.
 
-use tfrecord_shards::ErrorKind as ShardsErrorKind;
 use tfrecord_sidecars::{Error, ErrorKind, TfdsProblem};
 
-use super::columns;
+use super::{columns, shards};
 
 /// The way out, where there is one.
 pub fn hint(error: &Error) -> Option<String> {
@@ -18,7 +17,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::RecordType { .. } => "ask for another form: arrow, ddl and json have all records",
         ErrorKind::Records(error) => return columns::hint(error),
         ErrorKind::File { source, .. } => return hint(source),
-        ErrorKind::Manifest(error) => return shards_hint(error),
+        ErrorKind::Manifest(error) => return shards::hint(error),
         _ => return None,
     };
     Some(hint.to_owned())
@@ -35,14 +34,6 @@ fn tfds_hint(problem: &TfdsProblem) -> Option<&'static str> {
         TfdsProblem::NotImages { .. } => "leave it out of the images, and it is read as bytes",
         _ => return None,
     })
-}
-
-/// The way out of a failure with a set of shards, where there is one.
-pub fn shards_hint(error: &tfrecord_shards::Error) -> Option<String> {
-    match error.kind() {
-        ShardsErrorKind::Encode(error) => columns::hint(error),
-        _ => error.hint(),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::manifest::Manifest;
+use crate::set::manifest::Manifest;
 
 /// A directory that a publication deals with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use tfrecord_framing::Position;
 
 use super::*;
-use crate::finding::FindingKind;
+use crate::error::FindingKind;
 
 fn cause() -> io::Error {
     io::Error::other("the cause")
@@ -87,79 +87,49 @@ fn every_kind() -> Vec<Error> {
 }
 
 #[test]
-fn every_kind_says_where_what_and_the_way_out() {
+fn every_kind_says_where_and_what() {
     let mut text = String::new();
     for error in every_kind() {
         writeln!(text, "{error}").unwrap();
-        if let Some(hint) = error.hint() {
-            writeln!(text, "  hint: {hint}").unwrap();
-        }
     }
     insta::assert_snapshot!(text, @r#"
     data/shards: cannot sync
     data/shards: cannot write
-      hint: make room, or write elsewhere: nothing of this run has been kept
     cannot write a shard
     data/shards/x: cannot write
     /: the root of the file system is never written to
-      hint: name a directory for the set alone
     data/shards: expected a directory, found a file
-      hint: name a directory for the set alone
     data/shards: not empty, it holds a, b/, c
-      hint: choose another directory, or replace what is there with --mode overwrite
     data/shards: not replaced, for it holds what no set of ours lists: a, b/, c
-      hint: choose another directory, or move these files away
     data/shards: overlaps with input data
-      hint: choose a directory beside the input
     data/shards: the set is there and whole, but finishing up failed
     data/shards: run nightly7 is writing here
-      hint: wait for that run to end, or choose another directory
     s3://bucket/train/: another run has written here meanwhile
-      hint: nothing of this run has been kept; run it again when the other one has ended, or choose another place
     prefix "a/b" cannot start the name of a shard
-      hint: use a short one without slashes and control characters that starts with a letter or a digit
     the set is published or aborted already
     there is no set to write: an earlier step has failed
     more than 4294967295 shards
-      hint: make shards larger
     cannot publish: shards still being written: 1
     write partition 3 has two shards numbered 4
     00003-00004.staged: expected 4096 bytes, found 4000
     data/shards/_manifest.json: there is no manifest
-      hint: name the directory of a set that tfr-sql has written
     data/shards/_manifest.json: cannot be understood as a manifest
-      hint: restore the manifest, or move the directory away and write the set again
     data/shards/_manifest.json: expected format version 1.x, found 2.1
-      hint: read it with a newer release
     data/shards/_manifest.json: shard "a" is listed twice
-      hint: restore the manifest, or move the directory away and write the set again
     a.tfrecord: record 3 at byte 64: truncated, expected 12 bytes of a record header, found 7
-      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
     a.tfrecord: record 3 at byte 64: invalid gzip stream
-      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
     data/shards: _SUCCESS is missing
-      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by one are read whatever the manifest tells
     data: no sound record
-      hint: nothing was written; what is wrong first: data/a.tfrecord: _SUCCESS is missing
     data: no TFRecord files
-      hint: hidden files, those whose names start with _, and sidecars such as .json are passed over
     records of "dt=1" and of "dt=2" would be mixed
-      hint: name one of them at a time, and write each to a directory of its own; files that are named one by one are mixed whatever their directories tell
     a.tfrecord.gz: an index is for uncompressed files, found compression gzip
-      hint: make uncompressed files of them with tfr-sql reshard
     stopped
     /dev/null: expected a file or a directory, found a device
-      hint: write its content to a file and name that
     a.tfrecord: named twice, or in a directory that is named too
-      hint: name it once; to have its records twice, copy it or link to it
     a.tfindex: would be the index of a and of a.tfrecord
-      hint: name one of them, or choose --name idx
     b: column "d" is Float32, in a it is Int64
-      hint: write each to a set of its own; or bring them into one form with a query: tfr-sql "SELECT ... FROM 'one' UNION ALL BY NAME SELECT ... FROM 'other'" --out DIR
     data/_manifest.json: cannot be understood as a manifest
-      hint: restore the manifest, or write the set again
     the manifest's mapping options cannot be understood
-      hint: read it with a newer release
     cannot write the manifest as JSON
     the schema's IPC form cannot be written or read
     the schema's IPC form is not base64

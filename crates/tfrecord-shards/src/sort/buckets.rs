@@ -5,13 +5,12 @@
 //! their shards. Nothing is moved in memory between.
 
 use std::num::NonZeroU16;
-use std::ops::Range;
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 
+use super::entry::Entry;
 use super::kept::{Kept, SLAB_BYTES, Slabs, keep_in};
 use super::key::SortKey;
-use super::run::{Entry, RunFile};
 
 /// Memory that the entries of a bucket take at a time, or its records.
 pub(super) const CELL_BYTES: usize = 8 << 10;
@@ -30,7 +29,7 @@ pub(super) const BUCKET_ENTRY_LEN: usize = 12;
 const CELL_ENTRIES: usize = CELL_BYTES / BUCKET_ENTRY_LEN;
 
 /// Bytes of the checksum of a bucket's entries.
-const CHECKSUM_LEN: usize = 4;
+pub(super) const CHECKSUM_LEN: usize = 4;
 
 /// For so many bytes that may be read at a time there is a bucket.
 const BYTES_PER_BUCKET: usize = 8 << 10;
@@ -400,42 +399,4 @@ pub(super) fn decode_entries(entries: &[u8], mut start: u64, mut each: impl FnMu
         each(BucketEntry { key, kept, len });
     }
     start
-}
-
-/// Where a bucket is in a file: its entries, their checksum, and its records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct BucketPlace {
-    pub(super) start: u64,
-    pub(super) rows: u32,
-    /// Where the records end.
-    pub(super) end: u64,
-}
-
-impl BucketPlace {
-    /// Bytes of the entries and their checksum.
-    pub(super) fn entries_len(&self) -> usize {
-        self.rows as usize * BUCKET_ENTRY_LEN + CHECKSUM_LEN
-    }
-}
-
-/// Buckets in a file, in order.
-#[derive(Debug)]
-pub(super) struct BucketFile {
-    pub(super) file: RunFile,
-    pub(super) bits: BucketBits,
-    /// The first bucket.
-    pub(super) first: usize,
-    /// Where it is, and those that follow.
-    pub(super) places: Vec<BucketPlace>,
-}
-
-impl BucketFile {
-    /// The buckets, by number.
-    pub(super) fn buckets(&self) -> Range<usize> {
-        self.first..self.first + self.places.len()
-    }
-
-    pub(super) fn place(&self, bucket: usize) -> BucketPlace {
-        bucket.checked_sub(self.first).and_then(|place| self.places.get(place)).copied().unwrap_or_default()
-    }
 }

@@ -6,10 +6,11 @@ use std::ops::Range;
 use tfrecord_framing::crc32c;
 
 use super::buckets::{BucketBits, BucketEntry, decode_entries};
+use super::entry::{Entry, Item};
 use super::key::SortKey;
-use super::run::{BLOCK_ENTRIES, Entry, FileEntry, FileRun, Item, MemoryRun, Run, RunSet, Stored};
+use super::run::{BLOCK_ENTRIES, FileEntry, FileRun, MemoryRun, Run, RunSet, Stored};
 use crate::error::Result;
-use crate::sharding::partition_point;
+use crate::write::sharding::partition_point;
 
 /// Reads the entries of one run, and keeps those that are read and not yet taken. They are in order, but for those of a run
 /// in buckets, of which whole ones are read.

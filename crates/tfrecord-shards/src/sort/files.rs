@@ -11,12 +11,12 @@ use rayon::prelude::*;
 use tfrecord_framing::crc32c_append;
 
 use super::RecordSorter;
-use super::buckets::{BucketBits, BucketFile, BucketPlace, Buckets};
+use super::buckets::{BucketBits, Buckets};
+use super::entry::Entry;
 use super::key::SortKey;
 use super::load::fetch;
-use super::run::{
-    BLOCK_ENTRIES, Entry, EntryForm, FileEntry, FileRun, MemoryRun, Run, RunFile, Sample, Sampling, Stored,
-};
+use super::run::{BLOCK_ENTRIES, EntryForm, FileEntry, FileRun, MemoryRun, Run, RunFile, Sample, Sampling, Stored};
+use super::run::{BucketFile, BucketPlace};
 use super::spill::SpillFile;
 use crate::error::{AtPath, Result};
 

@@ -5,11 +5,12 @@ use std::mem;
 use arrow_tfrecord::RecordBuffer;
 
 use super::buckets::{BucketBits, BucketEntry, Buckets, MAX_FRAME_LEN, have_few_keys};
+use super::entry::Entry;
 use super::files::{RunFiles, samples_of, sampling};
 use super::kept::{FrameOrder, Slabs};
 use super::key::SortKey;
 use super::order::{sort_entries, sort_ties};
-use super::run::{Entry, MemoryRun, Run, Stored};
+use super::run::{MemoryRun, Run, Stored};
 use super::{EqualRecords, RecordSorter};
 use crate::error::{ErrorKind, Result};
 

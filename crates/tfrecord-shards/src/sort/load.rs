@@ -5,8 +5,9 @@ use std::mem;
 
 use prefetch_index::prefetch_index;
 
+use super::entry::Item;
 use super::kept::{FrameOrder, Kept, KeptRecord};
-use super::run::{Item, RunSet};
+use super::run::RunSet;
 use super::walk::{Place, Window};
 use crate::error::Result;
 

@@ -4,9 +4,10 @@ use std::mem;
 
 use rayon::prelude::*;
 
+use super::entry::Entry;
 use super::kept::FrameOrder;
 use super::key::Prefix;
-use super::run::{Entry, MemoryRun};
+use super::run::MemoryRun;
 
 /// Parts that entries are distributed to before they are sorted.
 const PARTS: usize = 1 << PART_BITS;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use super::key::SortKey;
-use super::read::{Scratch, TaskRecords};
+use super::load::LoadedRecords;
 use super::scan::Tally;
 use super::walk::{Chunks, Walk, Window};
 use super::{GroupTotals, SortedRecords};
 use crate::error::{ErrorKind, Result};
-use crate::sharding::Sharding;
+use crate::write::sharding::Sharding;
 
 /// A shard that is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,21 +115,17 @@ impl ShardPlan {
         4 * self.0.chunks.chunk_bytes
     }
 
-    /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
-    pub fn read(&self, task: usize) -> TaskRecords {
-        TaskRecords::new(self.clone(), task, false)
-    }
-
-    /// Reads the records of a task, which nobody will read again: temporary files go as soon as all tasks whose records
-    /// they hold have been read to their end in this way.
-    pub fn read_once(&self, task: usize) -> TaskRecords {
-        TaskRecords::new(self.clone(), task, true)
-    }
-
     /// Where a task begins.
     pub(super) fn task_start(&self, task: usize) -> Option<Start> {
         self.0.tasks.get(task).map(|task| task.start)
     }
+}
+
+/// The large buffers of a reader, which the reader of another task goes on with.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) window: Window,
+    pub(super) loaded: LoadedRecords,
 }
 
 /// A shard as it is found: where it begins, and what lies before it in its group.

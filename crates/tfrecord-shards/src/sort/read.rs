@@ -6,13 +6,14 @@ use std::ops::Range;
 use arrow_tfrecord::RecordBuffer;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, frame_len};
 
+use super::entry::Item;
 use super::kept::FrameOrder;
-use super::load::{Comparison, LoadedRecords, fetch};
-use super::plan::ShardPlan;
-use super::run::{Item, RunSet};
-use super::walk::{Place, Walk, Window};
+use super::load::{Comparison, fetch};
+use super::plan::{Scratch, ShardPlan};
+use super::run::RunSet;
+use super::walk::{Place, Walk};
 use crate::error::Result;
-use crate::sharding::Piece;
+use crate::write::sharding::Piece;
 
 /// Some records of a task.
 #[derive(Debug, Clone, Default)]
@@ -53,15 +54,21 @@ struct Reading {
     skip: u64,
 }
 
-/// The large buffers of a reader, which the reader of another task goes on with.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    window: Window,
-    loaded: LoadedRecords,
+impl ShardPlan {
+    /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
+    pub fn read(&self, task: usize) -> TaskRecords {
+        TaskRecords::new(self.clone(), task, false)
+    }
+
+    /// Reads the records of a task, which nobody will read again: temporary files go as soon as all tasks whose records
+    /// they hold have been read to their end in this way.
+    pub fn read_once(&self, task: usize) -> TaskRecords {
+        TaskRecords::new(self.clone(), task, true)
+    }
 }
 
 impl TaskRecords {
-    pub(super) fn new(plan: ShardPlan, task: usize, once: bool) -> Self {
+    fn new(plan: ShardPlan, task: usize, once: bool) -> Self {
         let shards = plan.task_shards(task);
         Self { plan, task, once, shards, rows: 0, bytes: 0, reading: None, spare: None }
     }

@@ -8,15 +8,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 use tfrecord_framing::crc32c;
 
-use super::buckets::{BucketBits, BucketFile, Buckets};
+use super::buckets::{BUCKET_ENTRY_LEN, BucketBits, Buckets, CHECKSUM_LEN};
+use super::entry::{ENTRY_LEN, Entry, Item};
 use super::kept::{Kept, KeptRecord, Slabs};
 use super::key::SortKey;
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
-
-/// Bytes of an entry in a file, little-endian: the key, the length of the frame, and that of the compact record, 0 if it
-/// is kept as its frame.
-pub(super) const ENTRY_LEN: usize = 14;
 
 /// With the group and the count, where these differ in a run.
 const FULL_ENTRY_LEN: usize = 22;
@@ -35,60 +32,6 @@ const SEEK_ENTRIES: u64 = BLOCK_ENTRIES as u64;
 
 /// Bytes of records and entries between samples, at least, if the run is long.
 const SAMPLE_BYTES: u64 = 64 << 10;
-
-/// One record of a run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Item {
-    pub(super) group: u32,
-    /// The run, by its number in the [`RunSet`].
-    pub(super) run: u32,
-    pub(super) key: u64,
-    /// Where it is in the run.
-    pub(super) kept: Kept,
-    /// Bytes of the frame.
-    pub(super) len: u32,
-    /// Equal records that it stands for, until they are spread.
-    pub(super) count: u32,
-    /// The number of its entry in the run.
-    pub(super) entry: u32,
-}
-
-impl Item {
-    #[inline]
-    pub(super) fn key(&self) -> SortKey {
-        SortKey { group: self.group, key: self.key }
-    }
-}
-
-/// A record in memory.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Entry {
-    pub(super) key: u64,
-    /// Where it is in the slabs.
-    pub(super) kept: Kept,
-    pub(super) group: u32,
-    /// Bytes of the frame.
-    pub(super) len: u32,
-}
-
-impl Entry {
-    #[inline]
-    pub(super) fn key(&self) -> SortKey {
-        SortKey { group: self.group, key: self.key }
-    }
-
-    /// Bytes that it takes in a file.
-    #[inline]
-    pub(super) fn weight(&self) -> u64 {
-        u64::from(self.kept.len(self.len)) + ENTRY_LEN as u64
-    }
-
-    /// The record, in the slabs of its input.
-    #[inline]
-    pub(super) fn record<'a>(&self, slabs: &'a Slabs) -> KeptRecord<'a> {
-        slabs.record(self.kept, self.len)
-    }
-}
 
 /// A record of a run that is known without reading it.
 #[derive(Debug, Clone, Copy)]
@@ -532,5 +475,43 @@ impl RunSet {
     /// What was read is not what was written.
     pub(super) fn damaged(&self, problem: impl Into<String>) -> crate::Error {
         ErrorKind::SpillDamaged { path: self.path.clone(), problem: problem.into() }.into()
+    }
+}
+
+/// Where a bucket is in a file: its entries, their checksum, and its records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BucketPlace {
+    pub(super) start: u64,
+    pub(super) rows: u32,
+    /// Where the records end.
+    pub(super) end: u64,
+}
+
+impl BucketPlace {
+    /// Bytes of the entries and their checksum.
+    pub(super) fn entries_len(&self) -> usize {
+        self.rows as usize * BUCKET_ENTRY_LEN + CHECKSUM_LEN
+    }
+}
+
+/// Buckets in a file, in order.
+#[derive(Debug)]
+pub(super) struct BucketFile {
+    pub(super) file: RunFile,
+    pub(super) bits: BucketBits,
+    /// The first bucket.
+    pub(super) first: usize,
+    /// Where it is, and those that follow.
+    pub(super) places: Vec<BucketPlace>,
+}
+
+impl BucketFile {
+    /// The buckets, by number.
+    pub(super) fn buckets(&self) -> Range<usize> {
+        self.first..self.first + self.places.len()
+    }
+
+    pub(super) fn place(&self, bucket: usize) -> BucketPlace {
+        bucket.checked_sub(self.first).and_then(|place| self.places.get(place)).copied().unwrap_or_default()
     }
 }

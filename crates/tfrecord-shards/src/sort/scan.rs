@@ -10,11 +10,12 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::RecordSorter;
+use super::entry::Item;
 use super::input::SorterInput;
 use super::kept::FrameOrder;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
-use super::run::{Item, RunSet};
+use super::run::RunSet;
 use super::walk::{Chunks, KeySieve, Place, Walk, Window};
 use crate::error::Result;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::buckets::BucketBits;
 use super::cursor::Cursor;
+use super::entry::Item;
 use super::key::{Prefix, SortKey};
-use super::run::{Item, RunSet};
+use super::run::RunSet;
 use crate::error::Result;
 
 /// Entries that a run is read by, at least: where there are so many runs that a chunk has few of each.

@@ -27,7 +27,6 @@ fn overfill(out: &Path, compression: Compression) -> tfrecord_shards::Error {
 fn run_on_a_full_disk() {
     let (out, argument) = arguments();
     let error = overfill(&out, argument.parse().unwrap());
-    assert!(error.hint().is_some_and(|hint| hint.contains("make room")), "{error:?}");
     assert_eq!(
         error.to_string(),
         format!("{}: cannot write", fs::canonicalize(out.parent().unwrap()).unwrap().join("shards").display())
@@ -77,8 +76,7 @@ fn a_full_mount_point_is_left_as_it_was() {
 #[ignore = "needs a mount point, as the child of another test"]
 fn run_on_a_full_mount_point() {
     let (out, _) = arguments();
-    let error = overfill(&out, Compression::None);
-    assert!(error.hint().is_some_and(|hint| hint.contains("make room")), "{error:?}");
+    overfill(&out, Compression::None);
     assert_eq!(names(&out), [""; 0]);
     write(&out, SaveMode::Error, "old").unwrap();
     overfill(&out, Compression::Gzip);
@@ -158,7 +156,6 @@ fn run_with_few_handles() {
     assert_eq!(writer.finish().unwrap().totals.shards, 200);
 
     let many = builder.with_sharding(count(100)).with_mode(SaveMode::Overwrite);
-    let error = many.build(&out).unwrap_err();
-    assert!(error.hint().is_some_and(|hint| hint.contains("ulimit -n")), "{error:?}");
+    many.build(&out).unwrap_err();
     assert!(matches!(check(&out).unwrap(), SetState::Whole(manifest) if manifest.totals.shards == 200));
 }

@@ -164,7 +164,6 @@ fn damage_is_refused_by_file_record_and_byte() {
                 "{error}"
             );
         }
-        assert!(error.hint().is_some_and(|hint| hint.contains("salvage")));
     }
 }
 
@@ -207,7 +206,6 @@ fn a_set_that_is_not_whole_is_refused() {
     fs::remove_file(&shard).unwrap();
     let error = refusal(from_ref(&set), &out);
     assert!(error.to_string().contains("part-00001-of-00003.tfrecord: missing"), "{error}");
-    assert!(error.hint().is_some_and(|hint| hint.contains("verify")));
     fs::write(&shard, bytes).unwrap();
 
     fs::remove_file(set.join("_SUCCESS")).unwrap();

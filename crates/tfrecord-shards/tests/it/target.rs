@@ -15,7 +15,6 @@ use crate::support::{IN_PLACE, SET, begin, describe, files, names, stage, whole,
 fn refusal(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Error {
     let error = LocalCommit::begin(out, mode, RunId::new(), inputs).unwrap_err();
     assert_eq!(preflight(out, mode, inputs).unwrap_err().to_string(), error.to_string());
-    assert!(error.hint().is_some(), "{error}");
     error
 }
 

@@ -49,38 +49,22 @@ async fn every_kind_of_damage_is_located() -> Result<()> {
     insta::assert_snapshot!(said, @r"
     trailing bytes: DIR/f.tfrecord: record 3 at byte 141: truncated, expected 12 bytes of a record header, found 4
 
-    hint: the file was copied in part, or its writer did not finish
-
     cut inside: DIR/f.tfrecord: record 2 at byte 94: truncated, expected 47 bytes of a framed record, found 42
-
-    hint: the file was copied in part, or its writer did not finish
 
     length: DIR/f.tfrecord: record 1 at byte 47: length 30 has the checksum 0x18444b51, expected 0x3212dcd9
 
-    hint: the file was damaged after it was written: fetch or write it again
-
     length's checksum: DIR/f.tfrecord: record 1 at byte 47: length 31 has the checksum 0x18444b50, expected 0x18444b51
-
-    hint: the file was damaged after it was written: fetch or write it again
 
     payload: DIR/f.tfrecord: record 1 at byte 47: payload of 31 bytes has the checksum 0x614e3675, expected 0x013e8b12
 
-    hint: the file was damaged after it was written: fetch or write it again
-
     payload's checksum: DIR/f.tfrecord: record 1 at byte 47: payload of 31 bytes has the checksum 0x604e3675, expected 0x614e3675
 
-    hint: the file was damaged after it was written: fetch or write it again
-
     zero padding: DIR/f.tfrecord: record 3 at byte 141: length 0 has the checksum 0x00000000, expected 0x07980329
-
-    hint: these are zero bytes: padding, or a part of the file that was never written
 
     gzip without trailer: DIR/f.tfrecord: record 3 at byte 141: invalid gzip stream
     cause: the stream is cut short
 
     text: DIR/f.tfrecord: record 0 at byte 0: length 753359414813811817 has the checksum 0x0a612c31, expected 0x73697c52
-
-    hint: this may not be a TFRecord file, or a compressed one read without naming its compression
     ");
     Ok(())
 }
@@ -93,8 +77,6 @@ async fn a_compression_that_is_named_is_expected() -> Result<()> {
     fs::write(&file, framed(&examples(0..3, |_| 2), Compression::Gzip)?)?;
     insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &zlib).await, @r"
     DIR/f.tfrecord: record 0 at byte 0: expected compression zlib, found gzip
-
-    hint: name the compression found, or none and have it told from the content
     ");
     fs::write(&file, framed(&examples(0..3, |_| 2), Compression::Zlib)?)?;
     insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &zlib).await, @r"
@@ -128,8 +110,6 @@ async fn checksums_can_be_passed_over() -> Result<()> {
     ");
     insta::assert_snapshot!(shown(dir.path(), &file, "SELECT sum(id) FROM r").await, @r"
     DIR/f.tfrecord: record 0 at byte 0: length 31 has the checksum 0x00000000, expected 0x18444b51
-
-    hint: this may not be a TFRecord file, or a compressed one read without naming its compression
     ");
     Ok(())
 }
@@ -142,8 +122,6 @@ async fn records_that_are_no_examples_are_refused() -> Result<()> {
     fs::write(&file, framed(&records, Compression::None)?)?;
     insta::assert_snapshot!(shown(dir.path(), &file, "SELECT * FROM r").await, @r"
     DIR/f.tfrecord: record 1 at byte 33: a wire type that protobuf does not have, at byte 0 of its payload
-
-    hint: the records may be of another type than tf.train.Example, or of a broken writer
     ");
     Ok(())
 }

@@ -135,16 +135,12 @@ async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
     fs::remove_file(out.join("_SUCCESS"))?;
     insta::assert_snapshot!(count().await, @r"
     DIR/set: the set of shards is not whole: _SUCCESS is missing
-
-    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
     ");
     fs::write(out.join("_SUCCESS"), "")?;
 
     fs::remove_file(&shard)?;
     insta::assert_snapshot!(count().await, @r"
     DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord is missing
-
-    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
     ");
     // The other shards by name, with the types of the manifest.
     assert_eq!(rows(out.join("part-*"), "SELECT * FROM r").await?.num_rows(), 2);
@@ -152,8 +148,6 @@ async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
     fs::write(&shard, &bytes[..bytes.len() - 1])?;
     insta::assert_snapshot!(count().await, @r"
     DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord: expected 126 bytes, found 125
-
-    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/set/*.tfrecord*'
     ");
     fs::write(&shard, &bytes)?;
     insta::assert_snapshot!(count().await, @r"
@@ -179,8 +173,6 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
     the manifest beside the files cannot be read, and the types of their columns stand in it
     cause: DIR/set/_manifest.json: cannot be understood as a manifest
     cause: EOF while parsing an object at line 1 column 1
-
-    hint: put back a whole copy of it, or declare the columns; without it they are told from the records, in which times and decimals are numbers
     ");
     let declared = declared([("exact", DataType::Float64), ("name", DataType::Utf8)]);
     assert_eq!(warnings(), "");
@@ -222,8 +214,6 @@ async fn a_file_that_is_no_shard_is_not_read_as_one() -> Result<()> {
     let pattern = out.join("*.tfrecord");
     insta::assert_snapshot!(shown(dir.path(), &pattern, "SELECT * FROM r").await, @"
     DIR/set/stray.tfrecord is no shard of the set in DIR/set, whose manifest tells the types of its columns
-
-    hint: leave DIR/set/stray.tfrecord out, or declare the columns to read it as the shards are
     ");
     let declared = declared([("small", DataType::Int8), ("exact", DataType::Float64)]);
     let sum = "SELECT sum(small), max(exact) FROM r";
@@ -246,8 +236,8 @@ async fn a_shard_of_another_size_has_the_types_of_its_set() -> Result<()> {
         let second = [fs::read(shard(1))?, fs::read(shard(0))?].concat();
         fs::write(shard(1), second)?;
         let refused = shown(Path::new("-"), &out, "SELECT * FROM r").await;
-        let pattern = refused.rsplit('\'').nth(1).expect("a pattern in the hint");
-        assert_eq!(pattern, format!("{}/*.tfrecord*", out.display()));
+        assert!(refused.contains("the set of shards is not whole"), "{refused}");
+        let pattern = &format!("{}/*.tfrecord*", out.display());
         // Not counted by the manifest either.
         let count = rows(pattern, "SELECT count(*) FROM r").await?;
         assert_eq!(count.column(0).as_ref(), &Int64Array::from(vec![4]));
@@ -270,8 +260,6 @@ async fn sets_in_directories_are_one_table() -> Result<()> {
     fs::remove_file(dir.path().join("day=2/_SUCCESS"))?;
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r"
     DIR/day=2: the set of shards is not whole: _SUCCESS is missing
-
-    hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'DIR/day=2/*.tfrecord*'
     ");
     Ok(())
 }
@@ -283,8 +271,6 @@ async fn sets_in_different_forms_are_refused() -> Result<()> {
     write_set_as(&dir.path().join("day=2"), Compression::None, Choice::String)?;
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"
     DIR/day=2: column "exact" is not in the form that it has in DIR/day=1
-
-    hint: read the sets as two tables, and join them with UNION ALL
     "#);
     Ok(())
 }
@@ -348,21 +334,15 @@ async fn times_are_declared_in_the_unit_in_which_they_were_written() -> Result<(
     let refused = shown_with(dir.path(), &out, "SELECT * FROM r", &nanos).await;
     insta::assert_snapshot!(refused, @r#"
     DIR/set: column "plain": declared as Timestamp(ns), but it was written as Timestamp(µs)
-
-    hint: declare plain as TIMESTAMP(6), or leave the columns undeclared; CAST it in the query
     "#);
     assert_eq!(shown_with(dir.path(), out.join("*.tfrecord"), "SELECT * FROM r", &nanos).await, refused);
     let seconds = declared([("coarse", timestamp(TimeUnit::Second))]);
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &seconds).await, @r#"
     DIR/set: column "coarse": declared as Timestamp(s), but it was written as Timestamp(µs, "UTC")
-
-    hint: declare coarse as TIMESTAMP(6) WITH TIME ZONE, or leave the columns undeclared; CAST it in the query
     "#);
     let took = declared([("took", DataType::Duration(TimeUnit::Millisecond))]);
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &took).await, @r#"
     DIR/set: column "took": declared as Duration(ms), but it was written as Duration(s)
-
-    hint: leave the columns undeclared, and CAST took in the query
     "#);
     // The zone is for show, and numbers may be read as such.
     let micros = timestamp(TimeUnit::Microsecond);
@@ -404,8 +384,6 @@ async fn a_set_with_rows_that_no_batch_holds_is_refused() -> Result<()> {
     let out = write_table(&dir.path().join("set"), &batch, MappingOptions::default(), Compression::None)?;
     insta::assert_snapshot!(shown(dir.path(), &out, "SELECT count(*) FROM r").await, @r#"
     column "zz": one row of type FixedSizeList(2147483647 x Float32) takes 17179869176 bytes, even if it is null; a batch has at most 268435456
-
-    hint: declare zz with a type of any length, or leave it out
     "#);
     let pbtxt = r#"feature { name: "zz" type: FLOAT shape { dim { size: 2147483647 } } }"#;
     let file = write_records(&dir.path().join("foreign/f.tfrecord"), &examples(0..1, |_| 1))?;

@@ -159,7 +159,6 @@ pub(super) async fn shown_with(dir: &Path, location: impl AsRef<Path>, query: &s
 /// The error of ours at the bottom of the engine's wrapping, its causes, and the hint.
 pub(super) fn explained(error: &DataFusionError) -> String {
     let mut text = String::new();
-    let mut hint = None;
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
         let is_wrapper = matches!(
@@ -170,13 +169,7 @@ pub(super) fn explained(error: &DataFusionError) -> String {
             text.push_str(if text.is_empty() { "" } else { "\ncause: " });
             text.push_str(&error.to_string());
         }
-        let own = error.downcast_ref::<datafusion_tfrecord::Error>().and_then(datafusion_tfrecord::Error::hint);
-        let of_listing = error.downcast_ref::<tfr_files::Error>();
-        hint = own.or_else(|| of_listing.and_then(tfr_files::Error::hint)).or(hint);
         next = error.source();
     }
-    match hint {
-        Some(hint) => format!("{text}\n\nhint: {hint}"),
-        None => text,
-    }
+    text
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use datafusion::error::Result;
-use datafusion_tfrecord::{ErrorKind, WriteOptions};
+use datafusion_tfrecord::WriteOptions;
 use tempfile::tempdir;
 use tfrecord_shards::{Manifest, Sharding};
 
@@ -133,9 +133,6 @@ async fn columns_and_splits_that_are_not_there_are_refused_by_name() -> Result<(
         let error = plan(&context, "SELECT * FROM t", options).await.expect_err("refused");
         let datafusion::error::DataFusionError::External(error) = error else { panic!("{error:?}") };
         let error = error.downcast::<datafusion_tfrecord::Error>().expect("one of ours");
-        assert!(
-            error.hint().is_some() || matches!(error.kind(), ErrorKind::NoColumn { .. } | ErrorKind::NoSplit { .. })
-        );
         kinds.push(error.to_string());
     }
     assert_eq!(

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Fields, IntervalUnit, UnionFields};
 
+use tfrecord_framing::Position;
+
 use super::*;
 
 /// A column `c` without a place, for a part of it.
@@ -99,8 +101,36 @@ fn columns_that_are_not_written_have_a_way_out() {
 }
 
 #[test]
-fn records_that_are_not_read_have_the_hint_of_the_reader() {
-    let error = Error::from(ErrorKind::TextNotRead { column: "c".to_owned(), data_type: DataType::Date32 });
-    assert_eq!(hint(&error), error.hint());
-    assert_eq!(error.hint().as_deref(), Some("read c as VARCHAR"));
+fn records_that_cannot_be_read_have_a_way_out() {
+    let (column, feature, position) = ("c".to_owned(), "f".to_owned(), Position::default());
+    let hints: Vec<_> = [
+        ErrorKind::RowTooLong { column: column.clone(), data_type: DataType::Int64, len: 2, max: 1 },
+        ErrorKind::TextNotRead { column, data_type: DataType::Date32 },
+        ErrorKind::AmbiguousName { position, feature: feature.clone() },
+        ErrorKind::Malformed { position, feature: None, at: None, reason: "" },
+        ErrorKind::KindMismatch { position, feature: feature.clone(), expected: None, found: FeatureKind::Float },
+        ErrorKind::ValueCount { position, feature: feature.clone(), data_type: DataType::Int64, found: 2 },
+        ErrorKind::UnevenFeatures { position, feature: feature.clone(), expected: String::new(), found: String::new() },
+        ErrorKind::MissingFeature { position, feature: feature.clone() },
+        ErrorKind::InvalidValue {
+            position,
+            feature,
+            value: String::new(),
+            data_type: DataType::Int64,
+            kind: FeatureKind::Bytes,
+        },
+    ]
+    .map(|kind| hint(&kind.into()).unwrap())
+    .into();
+    insta::assert_snapshot!(hints.join("\n"), @r##"
+    declare c with a type of any length, or leave it out
+    read c as VARCHAR
+    declare the columns that are to be read: f is the feature of the context, unless it is named as a sequence
+    the records may be of another type, such as sequence-example, or of a broken writer
+    declare f as FLOAT, or write it as one kind in all records
+    declare f as a list of any length
+    read with the mapping that the records were written with, or declare the features as columns of their own
+    declare f as nullable
+    declare f as BYTEA, which every bytes_list fits
+    "##);
 }

@@ -6,7 +6,7 @@ use tfrecord_framing::append_record;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::super::{EqualRecords, PlannedShard, SortKey};
-use crate::sharding::{ShardCut, ShardRanges, ShardRule, Sharding};
+use crate::write::sharding::{ShardCut, ShardRanges, ShardRule, Sharding};
 
 /// A record and its key.
 #[derive(Debug, Clone)]

@@ -1,0 +1,29 @@
+//! What to do about files that are no TFRecord files, or damaged ones.
+
+use tfrecord_framing::{Error, ErrorKind, Position};
+
+/// The way out, where there is one.
+pub fn hint(error: &Error) -> Option<&'static str> {
+    match error.kind() {
+        ErrorKind::LengthCrc { len: 0, found: 0, .. } => {
+            Some("these are zero bytes: padding, or a part of the file that was never written")
+        }
+        ErrorKind::LengthCrc { position: Position { byte: 0, .. }, .. } => {
+            Some("this may not be a TFRecord file, or a compressed one read without naming its compression")
+        }
+        ErrorKind::LengthCrc { .. } | ErrorKind::DataCrc { .. } => {
+            Some("the file was damaged after it was written: fetch or write it again")
+        }
+        ErrorKind::Truncated { .. } => Some("the file was copied in part, or its writer did not finish"),
+        ErrorKind::Compression { position: Position { byte: 0, .. }, .. } => {
+            Some("the file may have another compression than the one named, or none")
+        }
+        ErrorKind::WrongCompression { .. } => {
+            Some("name the compression found, or none and have it told from the content")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What to do about shard sets that cannot be written or read.
+
+use std::io;
+
+use tfrecord_shards::{Error, ErrorKind, Finding, FindingKind};
+
+use super::{columns, framing};
+
+/// `EMFILE` of Linux and macOS, which [`io::ErrorKind`] has no kind for: the process has too many open files.
+const EMFILE: i32 = 24;
+
+/// The way out, where there is one.
+pub fn hint(error: &Error) -> Option<String> {
+    let hint = match error.kind() {
+        ErrorKind::Encode(error) => return columns::hint(error),
+        ErrorKind::Framing(error) => return framing::hint(error).map(str::to_owned),
+        ErrorKind::Damaged { .. } => "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound",
+        ErrorKind::NotWhole(_) => {
+            "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by \
+             one are read whatever the manifest tells"
+        }
+        ErrorKind::ManifestForm { source, .. } if hint(source).is_some() => return hint(source),
+        ErrorKind::ManifestForm { .. } => "restore the manifest, or write the set again",
+        ErrorKind::NotAFile { .. } => "write its content to a file and name that",
+        ErrorKind::Twice { .. } => "name it once; to have its records twice, copy it or link to it",
+        ErrorKind::MixedForms { .. } => {
+            "write each to a set of its own; or bring them into one form with a query: tfr-sql \"SELECT ... FROM 'one' \
+             UNION ALL BY NAME SELECT ... FROM 'other'\" --out DIR"
+        }
+        ErrorKind::SameIndex { .. } => "name one of them, or choose --name idx",
+        ErrorKind::NothingSound { findings, .. } => {
+            let first = findings.first().map(Finding::to_string).unwrap_or_default();
+            return Some(format!("nothing was written; what is wrong first: {first}"));
+        }
+        ErrorKind::NoFiles { .. } => {
+            "hidden files, those whose names start with _, and sidecars such as .json are passed over"
+        }
+        ErrorKind::MixedGroups { .. } => {
+            "name one of them at a time, and write each to a directory of its own; files that are named one by one are \
+             mixed whatever their directories tell"
+        }
+        ErrorKind::CompressedIndex { .. } => "make uncompressed files of them with tfr-sql reshard",
+        ErrorKind::Io { source, .. } | ErrorKind::Write(source) => match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                "make room, or write elsewhere: nothing of this run has been kept"
+            }
+            // EMFILE has no kind of its own.
+            _ if source.raw_os_error() == Some(EMFILE) => {
+                "ask for fewer shards, or raise the limit on open files with ulimit -n"
+            }
+            _ => return None,
+        },
+        ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
+        ErrorKind::NotEmpty { .. } => "choose another directory, or replace what is there with --mode overwrite",
+        ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
+        ErrorKind::Overlap { .. } => "choose a directory beside the input",
+        ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
+        ErrorKind::Superseded { .. } => {
+            "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
+        }
+        ErrorKind::PartitionName { .. } => "give it another name in the query, one that does not start with a dot",
+        ErrorKind::LongName { .. } => {
+            "partition by columns of few and short values, and choose short prefixes and names of splits"
+        }
+        ErrorKind::OtherForm { .. } => {
+            "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
+             column that may be null); or write it to another directory"
+        }
+        ErrorKind::NotAppendable { .. } => "replace what is there with --mode overwrite, or write to another directory",
+        ErrorKind::TooManyShards => "make shards larger",
+        ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
+        ErrorKind::Prefix { .. } => {
+            "use a short one without slashes and control characters that starts with a letter or a digit"
+        }
+        ErrorKind::NoManifest { .. } => "name the directory of a set that tfr-sql has written",
+        ErrorKind::ManifestSyntax { .. } | ErrorKind::ManifestContent { .. } => {
+            "restore the manifest, or move the directory away and write the set again"
+        }
+        ErrorKind::ManifestVersion { .. } | ErrorKind::MappingOptions(_) => "read it with a newer release",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// What to do about one thing that is wrong with a file or a directory.
+pub fn finding_hint(finding: &Finding) -> Option<&'static str> {
+    match finding.kind {
+        FindingKind::MissingSidecar | FindingKind::ChangedSidecar => Some("tfr-sql describe writes it again"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+use super::*;
+
+fn shown(kind: ErrorKind) -> String {
+    let error = Error::from(kind);
+    match hint(&error) {
+        Some(hint) => format!("{error}\n\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+#[test]
+fn messages_tell_what_and_the_way_out() {
+    insta::assert_snapshot!(shown(ErrorKind::UnknownRowCount { shards: 4 }), @r"
+    an ordered query cannot be cut into 4 shards: the number of its rows is not known beforehand
+
+    hint: give the number of rows ('tfrecord.expected_rows' in SQL), set a size or a number of rows for each shard instead, or drop the ORDER BY
+    ");
+    insta::assert_snapshot!(shown(ErrorKind::RowCount { expected: 10, found: 9 }), @r"
+    expected 10 rows, found 9: the input changed between counting and writing
+
+    hint: run it again when nothing writes to the input
+    ");
+    let known = vec!["tfrecord.shards".to_owned(), "tfrecord.mode".to_owned()];
+    insta::assert_snapshot!(shown(ErrorKind::UnknownOption { option: "tfrecord.shads".to_owned(), known }), @r#"unknown option "tfrecord.shads": the options are tfrecord.shards, tfrecord.mode"#);
+    let (option, found, expected) = ("tfrecord.level".to_owned(), "ten".to_owned(), "a number from 0 to 9".to_owned());
+    insta::assert_snapshot!(shown(ErrorKind::InvalidOption { option, found, expected }), @r#"option tfrecord.level: found "ten", expected a number from 0 to 9"#);
+    let (first, second) = ("tfrecord.shards".to_owned(), "tfrecord.shard_rows".to_owned());
+    insta::assert_snapshot!(shown(ErrorKind::ConflictingOptions { first, second }), @"options tfrecord.shards and tfrecord.shard_rows exclude each other");
+    insta::assert_snapshot!(shown(ErrorKind::NoUploads { url: "https://host/shards/".to_owned() }), @r"
+    cannot write to https://host/shards/: there, shards would be seen before the set is whole
+
+    hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
+    ");
+    let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
+    insta::assert_snapshot!(shown(ErrorKind::Unsupported { what: "INSERT INTO", instead }), @r"
+    INSERT INTO is not supported for TFRECORD
+
+    hint: write a new set with COPY (query) TO 'directory' STORED AS TFRECORD
+    ");
+    insta::assert_snapshot!(shown(ErrorKind::NoCommit), @"TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with");
+    let message = "a task panicked: index out of bounds".to_owned();
+    insta::assert_snapshot!(shown(ErrorKind::Panic { message }), @r"
+    a task panicked: index out of bounds
+
+    hint: this is a bug, please report it; nothing was published
+    ");
+}

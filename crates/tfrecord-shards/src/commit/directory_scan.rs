@@ -1,0 +1,96 @@
+//! [`Survey`]: what is in a directory, sorted into ours and that of others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::commit::staging_names;
+use crate::error::{AtPath, Result};
+use crate::set::names::{RunId, run_told};
+
+/// What is ours in a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Ours {
+    /// The paths that manifests list.
+    pub(crate) listed: BTreeSet<String>,
+    /// Whether there are manifests. Then files whose names tell a run are ours, too: a run that was killed while it
+    /// appended has left them.
+    pub(crate) has_manifest: bool,
+    /// Runs that are known by their staging directories, whatever their ids look like.
+    pub(crate) runs: Vec<String>,
+}
+
+impl Ours {
+    /// What manifests list, and nothing else.
+    pub(crate) fn listed(listed: BTreeSet<String>) -> Self {
+        Self { listed, ..Self::default() }
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.listed.contains(path) || (self.has_manifest && self.orphan(path).is_some())
+    }
+
+    /// The run that a file of ours tells which no manifest lists: a shard, or what a run was about to put in a file's place.
+    pub(crate) fn orphan<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        if let Some(run) = staging_names::hidden_run(name) {
+            return Some(run);
+        }
+        let run = run_told(path)?;
+        let is_known = RunId::is_generated(run) || self.runs.iter().any(|known| known == run);
+        (is_known && !self.listed.contains(path)).then_some(run)
+    }
+
+    /// Whether a directory may hold something of ours.
+    fn may_hold(&self, directory: &str, name: &str) -> bool {
+        let inside = format!("{directory}/");
+        let holds_listed = self.listed.range(inside.clone()..).next().is_some_and(|path| path.starts_with(&inside));
+        holds_listed || (self.has_manifest && name.contains('='))
+    }
+}
+
+/// What is in a directory, staging directories aside. All by path from the directory, with `/`.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Files of ours.
+    pub(crate) ours: Vec<String>,
+    /// Everything else. Paths of directories end with `/`.
+    pub(crate) foreign: Vec<String>,
+    /// Directories that may hold something of ours, outer ones first.
+    pub(crate) directories: Vec<String>,
+}
+
+impl Survey {
+    /// Sorts what is in `dir`. Links are not followed.
+    pub(crate) fn of(dir: &Path, ours: &Ours) -> Result<Self> {
+        let mut survey = Self::default();
+        survey.add(dir, "", ours)?;
+        survey.ours.sort();
+        survey.foreign.sort();
+        survey.directories.sort();
+        Ok(survey)
+    }
+
+    fn add(&mut self, dir: &Path, below: &str, ours: &Ours) -> Result<()> {
+        for entry in fs::read_dir(dir).at("list", dir)? {
+            let entry = entry.at("list", dir)?;
+            let is_dir = entry.file_type().at("inspect", &entry.path())?.is_dir();
+            // A name that is not UTF-8 becomes one that no manifest of ours lists.
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_dir && below.is_empty() && staging_names::run_inside(&entry.file_name()).is_some() {
+                continue;
+            }
+            let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+            match is_dir {
+                true if ours.may_hold(&path, &name) => {
+                    self.add(&entry.path(), &path, ours)?;
+                    self.directories.push(path);
+                }
+                true => self.foreign.push(path + "/"),
+                false if ours.has(&path) => self.ours.push(path),
+                false => self.foreign.push(path),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,511 @@
+//! [`LocalCommit`]: a set on its way to a local directory.
+
+mod store;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::commit::leftovers::leftovers;
+use crate::commit::publication::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Store};
+use crate::commit::staging::{MadeDirectories, remove_if_empty};
+use crate::commit::staging_names;
+use crate::commit::step::{Step, Target};
+use crate::commit::uncached::{UncachedFile, UncachedStreams};
+use crate::commit::{staging, target};
+use crate::error::{AtPath, ErrorKind, Result, SidecarsError};
+use crate::set::group::ShardGroup;
+use crate::set::manifest::{Manifest, SetDescription};
+use crate::set::names::RunId;
+use crate::set::sidecar::Sidecar;
+use crate::write::index_writer::IndexFile;
+use crate::write::shard_writer::ShardStats;
+
+/// A set on its way to a local directory: shards are created in a staging directory, by any number of tasks, and
+/// published together.
+///
+/// Clones are the same commit. When the last of them and the last open [`ShardFile`] are gone and nothing has been
+/// published, the staging directory is removed; so an error, a panic or a cancelled task leaves nothing behind.
+///
+/// ```
+/// use std::io::Write;
+/// use std::sync::Arc;
+/// use arrow_schema::{DataType, Field, Schema};
+/// use arrow_tfrecord::{Mapping, MappingOptions};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::{LocalCommit, RunId, SaveMode, SetDescription, ShardWriter};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+/// let options = MappingOptions::default();
+/// let mapping = Mapping::try_new(&schema, &options)?;
+///
+/// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
+/// let shard = ShardWriter::new(commit.create_shard(0, 0)?, Compression::None, Level::default());
+/// let (file, stats) = shard.finish()?;
+/// let shards = vec![file.seal(stats)?];
+/// let manifest = commit.publish(shards, SetDescription::new(&mapping, &options)?)?;
+///
+/// assert_eq!(manifest.shards[0].path, "part-00000-of-00001.tfrecord");
+/// assert!(out.join("_SUCCESS").exists());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LocalCommit {
+    set: Arc<StagedSet>,
+}
+
+/// What the file system is taken to offer. Tests take some of it away.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// The target can be renamed.
+    pub beside: bool,
+    /// Two directories can change places at once.
+    pub exchange: bool,
+}
+
+impl Capabilities {
+    /// Everything, to be tried.
+    pub const ALL: Self = Self { beside: true, exchange: true };
+}
+
+/// The one staging directory that commits and shards share. Dropping it removes the directory.
+#[derive(Debug)]
+struct StagedSet {
+    /// The target.
+    out: PathBuf,
+    mode: SaveMode,
+    run: RunId,
+    capabilities: Capabilities,
+    leftovers: Vec<Leftover>,
+    staging: Staging,
+    /// The staging directory.
+    dir: PathBuf,
+    replaced: PathBuf,
+    /// Directories made on the way to the staging directory, outermost first.
+    made: Vec<PathBuf>,
+    /// The set that was there when the run began.
+    standing: Option<Box<Manifest>>,
+    /// The lock that keeps others from publishing at the same time.
+    claim: Mutex<Option<File>>,
+    /// The lock that says that this run lives.
+    _lock: File,
+    phase: Mutex<Phase>,
+    uncached: Arc<UncachedStreams>,
+    removal: Removal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Shards can be created; this many are open.
+    Staging { open: usize },
+    /// A publication is under way, or was given up halfway: what is there now is not to be removed blindly.
+    Publishing,
+    /// Readers see the set.
+    Published,
+    /// What is staged is not wanted.
+    Aborted,
+}
+
+impl LocalCommit {
+    /// Checks that the target may be written to, and makes the staging directory.
+    ///
+    /// `inputs` are the files and directories that the rows come from, so that they are not overwritten and the next
+    /// run does not read what this one has written.
+    ///
+    /// # Errors
+    /// When the target is not for sets ([`ErrorKind::Protected`], [`ErrorKind::NotADirectory`]), overlaps an input,
+    /// holds what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]) or add to
+    /// ([`ErrorKind::NotAppendable`]), or when nothing can be written there. In [`SaveMode::Ignore`] too it is an error that
+    /// something is there; [`preflight`](crate::preflight) tells it before.
+    pub fn begin(out: impl AsRef<Path>, mode: SaveMode, run: RunId, inputs: &[PathBuf]) -> Result<Self> {
+        Self::begin_with(out.as_ref(), mode, run, inputs, Capabilities::ALL)
+    }
+
+    /// [`begin`](Self::begin) on a file system that can do less.
+    #[doc(hidden)]
+    pub fn begin_with(
+        out: &Path,
+        mode: SaveMode,
+        run: RunId,
+        inputs: &[PathBuf],
+        capabilities: Capabilities,
+    ) -> Result<Self> {
+        let (out, missing) = target::resolve(out)?;
+        target::guard(&out, inputs)?;
+        target::inspect(&out, mode, None)?;
+        let leftovers = leftovers(&out)?;
+
+        let mut made = MadeDirectories::default();
+        for parent in missing {
+            made.create(&parent)?;
+        }
+        // Leftovers stay unless they are overwritten, and a target that holds some is not empty enough to be renamed onto.
+        let keeps_leftovers = mode != SaveMode::Overwrite && leftovers.iter().any(|left| left.path.starts_with(&out));
+        let may_be_beside = capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out);
+        let StagingDirectory { staging, dir, replaced, lock } =
+            StagingDirectory::create(&out, &run, may_be_beside, &mut made)?;
+        let mut set = StagedSet {
+            out,
+            mode,
+            run,
+            capabilities,
+            leftovers,
+            staging,
+            dir,
+            replaced,
+            made: made.keep(),
+            standing: None,
+            claim: Mutex::default(),
+            _lock: lock,
+            phase: Mutex::new(Phase::Staging { open: 0 }),
+            uncached: Arc::default(),
+            removal: Removal::default(),
+        };
+        // Again, now that others can see this run: of two that write inside the same target, at least one sees the other.
+        set.standing = match target::inspect(&set.out, mode, Some(&set.run))? {
+            Target::Vacant => None,
+            Target::Occupied { manifest, .. } => manifest,
+            Target::Standing(manifest) => Some(manifest),
+        };
+        if let Some(standing) = set.appends_to()
+            && standing.runs().any(|run| run == set.run.as_str())
+        {
+            let why = format!("run {} has written shards of it before", set.run);
+            return Err(ErrorKind::NotAppendable { path: set.out.clone(), why }.into());
+        }
+        Ok(Self { set: Arc::new(set) })
+    }
+
+    /// The set that shards are added to, in [`SaveMode::Append`], if there is one. Whether they can be,
+    /// [`Manifest::check_append`] tells before a row is written.
+    pub fn standing(&self) -> Option<&Manifest> {
+        self.set.appends_to()
+    }
+
+    /// What earlier runs have left behind, and others are at, as it was when this one began.
+    pub fn leftovers(&self) -> &[Leftover] {
+        &self.set.leftovers
+    }
+
+    /// The run that writes the set.
+    pub fn run(&self) -> &RunId {
+        &self.set.run
+    }
+
+    /// The target, without links.
+    pub fn out(&self) -> &Path {
+        &self.set.out
+    }
+
+    /// Opens a new shard in the staging directory: number `sequence` of write partition `partition`. In this order
+    /// they are numbered in the set.
+    ///
+    /// # Errors
+    /// When the shard exists already, cannot be created, or the set is published or aborted.
+    pub fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        self.create_shard_in(partition, sequence, ShardGroup::default())
+    }
+
+    /// Opens a new shard of a group. In each group shards are numbered by write partition and sequence.
+    ///
+    /// # Errors
+    /// As [`create_shard`](Self::create_shard), and as [`ShardGroup::check`].
+    pub fn create_shard_in(&self, partition: u32, sequence: u32, group: ShardGroup) -> Result<ShardFile> {
+        group.check()?;
+        let name = staging_names::shard_name(partition, sequence);
+        let path = self.set.dir.join(&name);
+        let mut phase = self.set.phase();
+        let Phase::Staging { open } = &mut *phase else { return Err(ErrorKind::Ended.into()) };
+        let file = File::create_new(&path).at("create", &path)?;
+        *open += 1;
+        drop(phase);
+        let file = UncachedFile::new(file, self.set.uncached.begin());
+        Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
+    }
+
+    /// Where the index of a shard is to be written, to be published with the shard.
+    pub fn index_file(&self, partition: u32, sequence: u32) -> IndexFile {
+        let path = self.set.dir.join(staging_names::index_name(partition, sequence));
+        IndexFile::uncached(path, Arc::clone(&self.set.uncached))
+    }
+
+    /// Publishes a set of these shards, or adds them to the set that is there; every [`ShardFile`] sealed or dropped before.
+    /// The manifest is that of the whole set.
+    ///
+    /// # Errors
+    /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the shards
+    /// have not the form of the set that they are added to ([`ErrorKind::OtherForm`]); when the target has come to hold what
+    /// must not be replaced, or another run has changed it meanwhile ([`ErrorKind::Superseded`]); or when the file system
+    /// fails. The target is as before then.
+    /// Only [`ErrorKind::AfterCommit`] tells of a set that is there although something failed.
+    pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
+        self.publish_observed(shards, description, &mut |_| {})
+    }
+
+    /// The same with files beside the shards, made when it is known how these are called and what they hold. A set that rows
+    /// are added to gets none, and those that told of it as it was are removed.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), and those of `sidecars` ([`ErrorKind::Sidecars`]).
+    pub fn publish_with(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+    ) -> Result<Manifest> {
+        self.publish_steps(shards, description, sidecars, &mut |_| {})
+    }
+
+    /// [`publish`](Self::publish), telling every step before it is taken.
+    #[doc(hidden)]
+    pub fn publish_observed(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        on_step: &mut dyn FnMut(&Step),
+    ) -> Result<Manifest> {
+        self.publish_steps(shards, description, |_| Ok(Vec::new()), on_step)
+    }
+
+    fn publish_steps(
+        self,
+        shards: Vec<StagedShard>,
+        description: SetDescription,
+        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+        on_step: &mut dyn FnMut(&Step),
+    ) -> Result<Manifest> {
+        let set = &*self.set;
+        set.begin_publishing()?;
+        let prepared = set
+            .check_lengths(&shards)
+            .and_then(|()| Publication::with_sidecars(set.setting(), shards, description, sidecars));
+        let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
+        let mut published = Ok(manifest);
+        while let Some(step) = publication.next_step() {
+            on_step(&step);
+            let performed = set.perform(&step).and_then(|outcome| publication.performed(&step, outcome));
+            match performed {
+                Ok(()) => {}
+                Err(error) if publication.is_committed() => {
+                    publication.failed_after_commit();
+                    published = Err(ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into());
+                }
+                Err(error) => {
+                    published = Err(error);
+                    break;
+                }
+            }
+        }
+        let phase = if published.is_ok() { Phase::Published } else { set.phase_after_failure(publication) };
+        set.release();
+        set.enter(phase);
+        published
+    }
+
+    /// Gives up. No more shards can be created, and what is staged is removed once the last open one is gone.
+    pub fn abort(self) -> Removal {
+        let mut phase = self.set.phase();
+        if matches!(*phase, Phase::Staging { .. }) {
+            *phase = Phase::Aborted;
+        }
+        drop(phase);
+        self.removal()
+    }
+
+    /// To wait until the staging directory is gone, whatever becomes of the commit.
+    pub fn removal(&self) -> Removal {
+        self.set.removal.clone()
+    }
+}
+
+/// A shard being written to the staging directory. As long as it is open, the directory stays.
+///
+/// Its bytes go past the page cache, some MiB at a time, where the file system lets them.
+#[derive(Debug)]
+pub struct ShardFile {
+    file: UncachedFile,
+    name: String,
+    partition: u32,
+    sequence: u32,
+    group: ShardGroup,
+    set: Arc<StagedSet>,
+}
+
+impl ShardFile {
+    /// Its name in the staging directory.
+    pub fn staged(&self) -> &str {
+        &self.name
+    }
+
+    /// Its path, as long as it is staged.
+    pub fn path(&self) -> PathBuf {
+        self.set.dir.join(&self.name)
+    }
+
+    /// Syncs the file to disk, which may take a while, and closes it.
+    ///
+    /// # Errors
+    /// When that fails, or the file is not as long as its writer has counted.
+    pub fn seal(mut self, stats: ShardStats) -> Result<StagedShard> {
+        let path = self.path();
+        self.file.sync_all().at("sync", &path)?;
+        let found = self.file.len().at("inspect", &path)?;
+        if found != stats.file_bytes {
+            return Err(ErrorKind::ShardLength { path, expected: stats.file_bytes, found }.into());
+        }
+        Ok(StagedShard::new(&self.name, self.partition, self.sequence, stats).with_group(self.group.clone()))
+    }
+}
+
+impl Write for ShardFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for ShardFile {
+    fn drop(&mut self) {
+        if let Phase::Staging { open } = &mut *self.set.phase() {
+            *open = open.saturating_sub(1);
+        }
+    }
+}
+
+/// Tells when a staging directory is gone.
+#[derive(Debug, Clone, Default)]
+pub struct Removal {
+    gone: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Removal {
+    /// Blocks until the staging directory is gone, at most for `timeout`, and tells whether it is.
+    ///
+    /// While this waits, somebody else must drop the last commit or shard.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let (gone, changed) = &*self.gone;
+        let guard = gone.lock().unwrap_or_else(PoisonError::into_inner);
+        *changed.wait_timeout_while(guard, timeout, |gone| !*gone).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn notify(&self) {
+        let (gone, changed) = &*self.gone;
+        *gone.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+impl StagedSet {
+    fn appends_to(&self) -> Option<&Manifest> {
+        self.standing.as_deref().filter(|_| self.mode == SaveMode::Append)
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        let Self { out, staging, mode, run, .. } = self;
+        Setting { out, staging: *staging, mode: *mode, standing: self.standing.as_deref(), run }
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, phase: Phase) {
+        *self.phase() = phase;
+    }
+
+    fn begin_publishing(&self) -> Result<()> {
+        let mut phase = self.phase();
+        match *phase {
+            Phase::Staging { open: 0 } => *phase = Phase::Publishing,
+            Phase::Staging { open: count } => return Err(ErrorKind::OpenShards { count }.into()),
+            _ => return Err(ErrorKind::Ended.into()),
+        }
+        Ok(())
+    }
+
+    fn check_lengths(&self, shards: &[StagedShard]) -> Result<()> {
+        for shard in shards {
+            let path = self.dir.join(&shard.staged);
+            let found = fs::metadata(&path).at("inspect", &path)?.len();
+            if found != shard.file_bytes {
+                return Err(ErrorKind::ShardLength { path, expected: shard.file_bytes, found }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes a publication, if it has not come so far that readers see it.
+    fn phase_after_failure(&self, publication: Publication) -> Phase {
+        if publication.is_committed() {
+            return Phase::Published;
+        }
+        // If this fails too, the staging directory stays: it may hold what was to be replaced.
+        if publication.undo().iter().all(|step| self.perform(step).is_ok()) {
+            Phase::Aborted
+        } else {
+            Phase::Publishing
+        }
+    }
+}
+
+impl Drop for StagedSet {
+    fn drop(&mut self) {
+        if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
+            // Nobody is left to tell; the next run reports what could not be removed.
+            // An empty one goes without being listed, so also where no more files can be opened.
+            let _unremoved = fs::remove_dir(&self.dir).or_else(|_| fs::remove_dir_all(&self.dir));
+            remove_if_empty(&self.made);
+        }
+        self.removal.notify();
+    }
+}
+
+/// Whether a directory cannot be made in one place, but perhaps in another.
+fn is_no_place(error: &io::Error) -> bool {
+    const NO_PLACE: [Errno; 6] =
+        [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::XDEV, Errno::BUSY, Errno::NAMETOOLONG];
+    error.raw_os_error().is_some_and(|code| NO_PLACE.contains(&Errno::from_raw_os_error(code)))
+}
+
+/// A new staging directory, and the lock on it.
+struct StagingDirectory {
+    staging: Staging,
+    dir: PathBuf,
+    replaced: PathBuf,
+    lock: File,
+}
+
+impl StagingDirectory {
+    /// Makes it beside the target, or else inside.
+    fn create(out: &Path, run: &RunId, may_be_beside: bool, made: &mut MadeDirectories) -> Result<Self> {
+        const ACTION: &str = "make staging directory";
+        if may_be_beside && let (Some(parent), Some(name)) = (out.parent(), out.file_name()) {
+            let dir = staging_names::path_beside(parent, name, run);
+            let replaced = staging_names::replaced_beside(parent, name, run);
+            match staging::create(&dir) {
+                Ok(lock) => return Ok(Self { staging: Staging::Beside, dir, replaced, lock }),
+                Err(error) if out.is_dir() && is_no_place(&error) => {}
+                Err(error) => return Err(error).at(ACTION, &dir),
+            }
+        }
+        if !out.exists() {
+            made.create(out)?;
+        }
+        let dir = staging_names::path_inside(out, run);
+        let replaced = dir.join(staging_names::REPLACED_NAME);
+        let lock = staging::create(&dir).at(ACTION, &dir)?;
+        Ok(Self { staging: Staging::Inside, dir, replaced, lock })
+    }
+}

@@ -1,0 +1,245 @@
+//! The steps of a publication as system calls.
+
+use std::error::Error as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::thread;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::StagedSet;
+use crate::commit::publication::{SaveMode, Staging, Store};
+use crate::commit::staging::lock_set;
+use crate::commit::staging::remove_empty;
+use crate::commit::step::{Outcome, Place, Spot, Step};
+use crate::commit::{staging, target};
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::set::MANIFEST_NAME;
+use crate::set::manifest::Manifest;
+
+/// Most directories that are synced at the same time. They wait for the disk, not for cores.
+const MOST_SYNCING: usize = 16;
+
+/// So many directories are not worth a thread.
+const FEW_DIRECTORIES: usize = 16;
+
+impl StagedSet {
+    fn place(&self, place: Place) -> &Path {
+        match place {
+            Place::Staging => &self.dir,
+            Place::Replaced => &self.replaced,
+            Place::Target => &self.out,
+        }
+    }
+
+    fn path(&self, spot: &Spot) -> PathBuf {
+        let dir = self.place(spot.place);
+        match &spot.name {
+            Some(name) => dir.join(name),
+            None => dir.to_owned(),
+        }
+    }
+
+    /// Makes directories that are not there, all or none, and tells which.
+    fn make_directories(&self, place: Place, directories: &[String]) -> Result<Vec<String>> {
+        let dir = self.place(place);
+        if place == Place::Replaced {
+            fs::create_dir_all(dir).at("make directory", dir)?;
+        }
+        let mut made = Vec::new();
+        for directory in directories {
+            let path = dir.join(directory);
+            match fs::create_dir(&path) {
+                Ok(()) => made.push(directory.clone()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+                Err(error) => {
+                    remove_empty(dir, &made);
+                    return Err(error).at("make directory", &path);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    fn rename(&self, from: &Spot, to: &Spot) -> Result<()> {
+        let becomes_target = *to == Spot { place: Place::Target, name: None };
+        let is_file = to.name.is_some();
+        if to.place == Place::Replaced && is_file {
+            fs::create_dir_all(&self.replaced).at("make directory", &self.replaced)?;
+        }
+        if becomes_target {
+            self.keep_permissions()?;
+        }
+        let (from, to) = (self.path(from), self.path(to));
+        let renamed = if is_file { rename_file(&from, &to) } else { fs::rename(&from, &to) };
+        match renamed {
+            Err(error) if becomes_target && error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                // Somebody has filled it since it was inspected.
+                Err(match self.mode {
+                    SaveMode::Append => ErrorKind::Superseded { path: to },
+                    _ => ErrorKind::NotEmpty { found: target::some_names(&to)?, path: to },
+                }
+                .into())
+            }
+            renamed => renamed.at("rename to", &to),
+        }
+    }
+
+    /// Lets the new directory be open to whom the old one was.
+    fn keep_permissions(&self) -> Result<()> {
+        match fs::metadata(&self.out) {
+            Ok(old) => fs::set_permissions(&self.dir, old.permissions()).at("set permissions of", &self.dir),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn exchange(&self) -> Result<Outcome> {
+        // Before the target is moved, whichever way.
+        self.keep_permissions()?;
+        if !self.capabilities.exchange {
+            return Ok(Outcome::Unsupported);
+        }
+        match renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(Outcome::Done),
+            Err(error) if is_unknown(error) => Ok(Outcome::Unsupported),
+            Err(error) => Err(error).at("replace", &self.out),
+        }
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.dir.join(name);
+        let write = || {
+            let mut file = File::create_new(&path)?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        write().at("write", &path)
+    }
+
+    /// Syncs a directory and these below it, several at a time: file systems write them down together.
+    fn sync(&self, place: Place, directories: &[String]) -> Result<()> {
+        let dir = self.place(place);
+        let sync_some =
+            |directories: &[String]| directories.iter().try_for_each(|directory| sync(&dir.join(directory)));
+        let some = directories.len().div_ceil(MOST_SYNCING).max(FEW_DIRECTORIES);
+        let mut chunks = directories.chunks(some);
+        let first = chunks.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let others: Vec<_> = chunks.map(|chunk| scope.spawn(move || sync_some(chunk))).collect();
+            let synced = sync_some(first);
+            others.into_iter().fold(synced, |synced, other| {
+                let other = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                synced.and(other)
+            })
+        })?;
+        sync(dir)
+    }
+
+    /// Syncs the directories that have come to hold a new name on the way to the target.
+    fn sync_names(&self) -> Result<()> {
+        let renamed = (self.staging == Staging::Beside).then_some(&self.out);
+        for path in self.made.iter().chain(renamed) {
+            path.parent().map_or(Ok(()), sync)?;
+        }
+        Ok(())
+    }
+
+    /// Locks the set that is there, by its manifest.
+    fn lock_target(&self) {
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out);
+    }
+
+    /// Lets others publish.
+    pub(super) fn release(&self) {
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn confirm(&self) -> Result<()> {
+        match Manifest::read(&self.out) {
+            Ok(found) if Some(&found) == self.standing.as_deref() => Ok(()),
+            Ok(_) => Err(ErrorKind::Superseded { path: self.out.clone() }.into()),
+            Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => {
+                Err(ErrorKind::Superseded { path: self.out.clone() }.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn replace_manifest(&self) -> Result<()> {
+        let (from, to) = (self.dir.join(MANIFEST_NAME), self.out.join(MANIFEST_NAME));
+        if let Ok(old) = fs::metadata(&to) {
+            fs::set_permissions(&from, old.permissions()).at("set permissions of", &from)?;
+        }
+        fs::rename(&from, &to).at("rename to", &to)
+    }
+}
+
+impl Store for StagedSet {
+    fn perform(&self, step: &Step) -> Result<Outcome> {
+        match step {
+            Step::Write { name, content } => self.write(name, content)?,
+            Step::MakeDirectories { place, directories } => {
+                return self.make_directories(*place, directories).map(Outcome::Made);
+            }
+            Step::Move { from, to } => self.rename(from, to)?,
+            Step::Exchange => return self.exchange(),
+            Step::Sync { place, directories } => self.sync(*place, directories)?,
+            Step::SyncName => self.sync_names()?,
+            Step::Lock => self.lock_target(),
+            Step::Inspect => return target::inspect(&self.out, self.mode, Some(&self.run)).map(Outcome::Found),
+            Step::Confirm => self.confirm()?,
+            Step::ReplaceManifest => self.replace_manifest()?,
+            Step::Discard { except } => staging::discard(&self.dir, except)?,
+            // What follows comes when the set is published, or given up. What cannot be removed now is reported, as a
+            // leftover, by the next run.
+            Step::RemoveFiles { place, files } => {
+                let dir = self.place(*place);
+                warn_unremoved(dir, staging::remove_files(dir, files.iter().cloned()));
+            }
+            Step::RemoveStale { files } => {
+                let removed = files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)));
+                warn_unremoved(&self.out, removed);
+            }
+            Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
+            Step::RemoveStaging => {
+                warn_unremoved(&self.dir, fs::remove_dir_all(&self.dir).at("remove", &self.dir));
+            }
+            Step::RemoveLeftovers => {
+                warn_unremoved(&self.out, staging::remove_dead(&self.out, &self.run));
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// The set is there, whatever is left of what it has replaced.
+fn warn_unremoved(dir: &Path, removed: Result<()>) {
+    if let Err(error) = removed {
+        let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        log::warn!("{}: the set is published, but not all that it replaces is gone: {error}{source}", dir.display());
+    }
+}
+
+/// Renames a file to where nothing is.
+fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(error) if is_unknown(error) => match to.symlink_metadata() {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        renamed => Ok(renamed?),
+    }
+}
+
+/// What kernels and file systems answer that do not know a way to rename.
+fn is_unknown(error: Errno) -> bool {
+    matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
+}
+
+fn sync(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
+}

@@ -1,0 +1,20 @@
+//! Publishes a shard set or a table so that readers find all of it or nothing: the decisions ([`Publication`] for
+//! directories, [`objects`] for object stores), the local file system, staging directories, and what killed runs leave.
+
+pub(crate) mod directory_scan;
+pub(crate) mod leftovers;
+pub(crate) mod local;
+pub mod objects;
+pub(crate) mod publication;
+pub(crate) mod put_sidecars;
+pub(crate) mod staging;
+pub(crate) mod staging_names;
+pub(crate) mod step;
+pub(crate) mod table_staging;
+pub(crate) mod target;
+pub(crate) mod uncached;
+
+pub use publication::{
+    Leftover, Publication, SaveMode, SetState, Setting, StagedShard, StagedUpload, Staging, Store, check_prefix,
+};
+pub use step::{Outcome, Place, Spot, Step, Target};

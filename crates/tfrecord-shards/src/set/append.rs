@@ -1,0 +1,88 @@
+//! Whether rows may be added to a set.
+
+use std::path::Path;
+
+use crate::error::{ErrorKind, Result};
+use crate::set::difference::FormDifference;
+use crate::set::format_version::FORMAT_VERSION;
+use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription};
+use crate::set::schema::SchemaDescription;
+
+impl Manifest {
+    /// Whether rows of this description may be added to this set, which lies at `out`: their records must have the form
+    /// that those of the set have, and be compressed, split and partitioned alike. How many shards they fill, and in what
+    /// order, does not matter.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherForm`] tells the first difference, [`ErrorKind::NotAppendable`] what else is in the way.
+    pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
+        let path = || out.to_owned();
+        if self.format_version > FORMAT_VERSION {
+            let why = format!(
+                "its manifest is of format {}, of which this release, with format {FORMAT_VERSION}, would lose a part",
+                self.format_version
+            );
+            return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
+        let differs = |part: &str, expected, found| {
+            Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
+        };
+        // It takes columns out of the records, so it is looked at first.
+        let (expected, found) =
+            (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
+        if expected != found {
+            return differs("partitioning", expected, found);
+        }
+        if let Some(difference) = FormDifference::on_append(description, out, self) {
+            let FormDifference { part, expected, found, .. } = difference;
+            return Err(ErrorKind::OtherForm { path: path(), part, expected, found }.into());
+        }
+        if self.layout != SetLayout::Shards || description.layout != SetLayout::Shards {
+            let why = "a saved dataset is written as a whole".to_owned();
+            return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
+        if self.compression != description.compression {
+            return differs("the compression", self.compression.to_string(), description.compression.to_string());
+        }
+        if !self.is_split_alike(description) {
+            let expected = splitting(&self.splits, &self.split_by);
+            return differs("splitting", expected, splitting(&description.splits, &description.split_by));
+        }
+        Ok(())
+    }
+
+    /// Whether a row has the same split here and there. JSON may have lost the last bit of a fraction.
+    fn is_split_alike(&self, description: &SetDescription) -> bool {
+        let same = |(one, other): (&SplitDescription, &SplitDescription)| {
+            one.name == other.name && (one.fraction - other.fraction).abs() <= f64::EPSILON
+        };
+        self.split_by == description.split_by
+            && self.splits.len() == description.splits.len()
+            && self.splits.iter().zip(&description.splits).all(same)
+    }
+}
+
+/// How partition columns read in a message.
+fn columns(columns: Option<&SchemaDescription>) -> String {
+    let fields = columns.map(|columns| columns.fields.as_slice()).unwrap_or_default();
+    match fields {
+        [] => "none".to_owned(),
+        fields => {
+            let fields: Vec<_> = fields.iter().map(|field| format!("{} ({})", field.name, field.data_type)).collect();
+            format!("by {}", fields.join(", "))
+        }
+    }
+}
+
+/// How splits read in a message.
+fn splitting(splits: &[SplitDescription], split_by: &[String]) -> String {
+    if splits.is_empty() {
+        return "none".to_owned();
+    }
+    let parts = splits.iter().map(|split| format!("{}={}", split.name, split.fraction));
+    let by = if split_by.is_empty() { "whole records".to_owned() } else { split_by.join(", ") };
+    format!("{} by {by}", parts.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests;

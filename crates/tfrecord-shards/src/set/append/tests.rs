@@ -1,0 +1,191 @@
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
+use arrow_tfrecord::{Mapping, MappingOptions, NullPolicy, RecordType};
+use serde_json::json;
+use tfrecord_framing::Compression;
+
+use super::*;
+use crate::set::names::RunId;
+use crate::write::sharding::Sharding;
+
+fn described(fields: Vec<Field>, options: &MappingOptions) -> SetDescription {
+    SetDescription::new(&Mapping::try_new(&Arc::new(Schema::new(fields)), options).unwrap(), options).unwrap()
+}
+
+fn fields(data_type: DataType, nullable: bool) -> Vec<Field> {
+    vec![Field::new("id", DataType::Int64, false), Field::new("name", data_type, nullable)]
+}
+
+fn plain() -> SetDescription {
+    described(fields(DataType::Utf8, true), &MappingOptions::default())
+}
+
+/// What stands in the way of adding rows to a set.
+fn difference(set: SetDescription, rows: &SetDescription) -> Option<String> {
+    let set = Manifest::new(set, Vec::new(), &RunId::new());
+    let error = set.check_append(rows, Path::new("shards")).err()?;
+    Some(error.to_string())
+}
+
+#[test]
+fn what_is_of_one_form_is_added() {
+    let text = |data_type| described(fields(data_type, true), &MappingOptions::default());
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let list = |name: &str| DataType::List(Arc::new(Field::new(name, DataType::Utf8, true)));
+    for (set, rows) in [
+        (plain(), plain()),
+        (SetDescription::of_records(), SetDescription::of_records()),
+        // In memory they are laid out in another way.
+        (plain(), text(DataType::Utf8View)),
+        (text(DataType::Utf8View), text(DataType::LargeUtf8)),
+        (plain(), text(dictionary.clone())),
+        (text(dictionary.clone()), text(dictionary)),
+        (text(list("item")), text(list("element"))),
+        // Of these columns some hold nulls.
+        (plain(), described(fields(DataType::Utf8, false), &MappingOptions::default())),
+        // How many shards there are, and where rows come from, is nobody's form.
+        (
+            plain(),
+            SetDescription {
+                sharding: Sharding::Rows(7),
+                seed: Some(1),
+                query: Some("SELECT 2".to_owned()),
+                prefix: "more".to_owned(),
+                write_partitions: 9,
+                ..plain()
+            },
+        ),
+    ] {
+        assert_eq!(difference(set, &rows), None);
+    }
+}
+
+#[test]
+fn the_first_difference_is_told() {
+    let with = |options: MappingOptions| described(fields(DataType::Utf8, true), &options);
+    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let splits = |parts: [(&str, f64); 2], by: &[&str]| SetDescription {
+        splits: parts.map(|(name, fraction)| split(name, fraction)).to_vec(),
+        split_by: by.iter().map(|&column| column.to_owned()).collect(),
+        ..plain()
+    };
+    let partitioned = |fields: Vec<Field>| SetDescription {
+        partition_columns: Some(SchemaDescription::try_new(&Schema::new(fields)).unwrap()),
+        ..plain()
+    };
+    let dt = || Field::new("dt", DataType::Utf8, true);
+    let mut ranked = plain();
+    let (cat, dog) = (json!({ "vocabularies": { "name": ["cat"] } }), json!({ "vocabularies": { "name": ["dog"] } }));
+    ranked.options.insert("mapping".to_owned(), cat);
+    let mut ranked_otherwise = plain();
+    ranked_otherwise.options.insert("mapping".to_owned(), dog);
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    for (set, rows, expected) in [
+        (
+            plain(),
+            described(fields(DataType::Int32, true), &MappingOptions::default()),
+            "column \"name\" is Int32, in the set it is Utf8",
+        ),
+        (
+            described(fields(DataType::Utf8, false), &MappingOptions::default()),
+            plain(),
+            "column \"name\" is Utf8, in the set it is Utf8, not null",
+        ),
+        (
+            described(fields(dictionary, true), &MappingOptions::default()),
+            plain(),
+            "column \"name\" is Utf8, in the set it is Dictionary(Int8, Utf8)",
+        ),
+        (
+            plain(),
+            described(fields(DataType::Utf8, true)[..1].to_vec(), &MappingOptions::default()),
+            "column \"name\" is missing, in the set it is Utf8",
+        ),
+        (
+            described(fields(DataType::Utf8, true)[1..].to_vec(), &MappingOptions::default()),
+            plain(),
+            "column \"id\" is Int64, not null, in the set it is missing",
+        ),
+        (
+            plain(),
+            described(fields(DataType::Utf8, true).into_iter().rev().collect(), &MappingOptions::default()),
+            "the order of columns is \"name\", \"id\", in the set it is \"id\", \"name\"",
+        ),
+        (
+            plain(),
+            with(MappingOptions { record_type: RecordType::SequenceExample, ..MappingOptions::default() }),
+            "the record type is sequence-example, in the set it is example",
+        ),
+        (
+            plain(),
+            with(MappingOptions { nulls: NullPolicy::Empty, ..MappingOptions::default() }),
+            "what becomes of nulls in column \"name\" is empty, in the set it is",
+        ),
+        (ranked, ranked_otherwise, "the vocabulary of column \"name\" is [\"dog\"], in the set it is [\"cat\"]"),
+        (
+            plain(),
+            SetDescription { compression: Compression::Gzip, ..plain() },
+            "the compression is gzip, in the set it is none",
+        ),
+        (plain(), partitioned(vec![dt()]), "partitioning is by dt (Utf8), in the set it is none"),
+        // Not that a column is there no more, which is in the directories.
+        (
+            plain(),
+            SetDescription {
+                partition_columns: Some(
+                    SchemaDescription::try_new(&Schema::new(fields(DataType::Utf8, true)[1..].to_vec())).unwrap(),
+                ),
+                ..described(fields(DataType::Utf8, true)[..1].to_vec(), &MappingOptions::default())
+            },
+            "partitioning is by name (Utf8), in the set it is none",
+        ),
+        (
+            partitioned(vec![dt()]),
+            partitioned(vec![Field::new("dt", DataType::Date32, true)]),
+            "partitioning is by dt (Date32), in the set it is by dt (Utf8)",
+        ),
+        (
+            splits([("train", 0.9), ("eval", 0.1)], &[]),
+            splits([("train", 0.8), ("eval", 0.2)], &[]),
+            "splitting is train=0.8,eval=0.2 by whole records, in the set it is train=0.9,eval=0.1 by whole records",
+        ),
+        (
+            splits([("train", 0.9), ("eval", 0.1)], &["id"]),
+            splits([("train", 0.9), ("eval", 0.1)], &["name"]),
+            "splitting is train=0.9,eval=0.1 by name, in the set it is train=0.9,eval=0.1 by id",
+        ),
+        (splits([("train", 0.9), ("eval", 0.1)], &["id"]), plain(), "splitting is none, in the set it is train"),
+        (plain(), SetDescription::of_records(), "the form of the records is not known, in the set it is told by"),
+    ] {
+        let found = difference(set, &rows).unwrap();
+        assert!(found.starts_with("shards: not appended to: "), "{found}");
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn long_differences_are_cut() {
+    let vocabulary = |last: &str| {
+        let mut values: Vec<_> = (0..1000).map(|value| format!("value {value}")).collect();
+        values.push(last.to_owned());
+        let mut description = plain();
+        description.options.insert("mapping".to_owned(), json!({ "vocabularies": { "name": values } }));
+        description
+    };
+    let found = difference(vocabulary("cat"), &vocabulary("dog")).unwrap();
+    assert!(found.contains("\"dog\"]") && found.contains("\"cat\"]") && found.len() < 300, "{found}");
+}
+
+/// Fields that this release does not know would be lost.
+#[test]
+fn sets_of_newer_releases_are_not_added_to() {
+    let mut set = Manifest::new(plain(), Vec::new(), &RunId::new());
+    set.format_version.minor += 1;
+    let error = set.check_append(&plain(), Path::new("shards")).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotAppendable { .. }), "{error}");
+    set.format_version.minor = 0;
+    set.check_append(&plain(), Path::new("shards")).unwrap();
+    let longer = set.with_appended(plain(), Vec::new(), &RunId::new());
+    assert_eq!(longer.format_version, FORMAT_VERSION);
+}

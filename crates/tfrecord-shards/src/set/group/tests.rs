@@ -1,0 +1,46 @@
+use super::*;
+
+fn group(column: &str, value: &str) -> ShardGroup {
+    ShardGroup { partition_values: vec![(column.to_owned(), Some(value.to_owned()))], split: None }
+}
+
+/// What Hive 4 writes: `FileUtils.escapePathName` of each ASCII character, but for those that it leaves as they are.
+#[test]
+fn ascii_is_escaped_as_by_hive() {
+    let kept = " !$&()+,-.0123456789;<>@ABCDEFGHIJKLMNOPQRSTUVWXYZ_`abcdefghijklmnopqrstuvwxyz|}~";
+    for byte in 0..=0x7f_u8 {
+        let character = char::from(byte);
+        let expected = if kept.contains(character) { character.to_string() } else { format!("%{byte:02X}") };
+        assert_eq!(group("c", &character.to_string()).directory(), format!("c={expected}"));
+        assert_eq!(group(&character.to_string(), "v").directory(), format!("{expected}=v"));
+    }
+    assert_eq!(group("größe", "日本/語 é").directory(), "größe=日本%2F語 é");
+}
+
+#[test]
+fn what_stands_for_null_is_null() {
+    for value in [None, Some(String::new()), Some(NULL_PARTITION.to_owned())] {
+        let group = ShardGroup { partition_values: vec![("dt".to_owned(), value)], split: None };
+        assert_eq!(group.directory(), "dt=__HIVE_DEFAULT_PARTITION__");
+    }
+}
+
+#[test]
+fn what_makes_no_directory_is_refused() {
+    for column in ["", ".hidden"] {
+        let error = group(column, "v").check().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::PartitionName { .. }), "{error}");
+    }
+    group("c", &"x".repeat(253)).check().unwrap();
+    // Three bytes of each escaped character count.
+    for value in ["x".repeat(254), "/".repeat(85), "é".repeat(127)] {
+        let error = group("c", &value).check().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::LongName { limit: 255, found: 256.., .. }), "{error}");
+        assert!(error.to_string().len() < 200, "{error}");
+    }
+    let deep =
+        |count| ShardGroup { partition_values: vec![("c".to_owned(), Some("x".repeat(253))); count], split: None };
+    deep(3).check().unwrap();
+    let error = deep(4).check().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LongName { limit: 767, .. }), "{error}");
+}

@@ -1,0 +1,153 @@
+//! [`index`]: where each record of a file is, for readers that go to a record at once.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+use tfrecord_framing::Compression;
+
+use crate::commit::staging::create_hidden;
+use crate::commit::staging_names::hidden_name;
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{Finding, FindingKind};
+use crate::set::names::RunId;
+use crate::set::sidecar::IndexName;
+use crate::tools::frames::{FrameReader, OnDamage, hop};
+use crate::tools::inputs::{InputFile, Inputs};
+use crate::tools::progress::Progress;
+use crate::tools::stored::Input;
+use crate::write::index_lines::IndexLines;
+
+/// Bytes of an index that are written at once.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// What [`index`] has written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Indexing {
+    /// The indexes, in the order of the files.
+    pub indexes: Vec<Index>,
+    /// What is wrong with the sets: shards that are missing or not listed, a missing `_SUCCESS`, what killed runs have
+    /// left.
+    pub findings: Vec<Finding>,
+}
+
+/// An index that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Index {
+    /// The index.
+    pub path: PathBuf,
+    /// Number of records in it.
+    pub records: u64,
+}
+
+/// Writes an index beside each file: a line for each record, with the byte that its frame starts at and the frame's
+/// length, `9034112 187`. An index that is there is replaced.
+///
+/// Lengths are held against their checksums, and nothing else is read; [`verify`](fn@crate::verify) looks at everything.
+/// Files are found as there, and read in parallel, on the rayon pool that the call runs in.
+///
+/// ```
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{IndexName, Progress, index};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let file = dir.path().join("a.tfrecord");
+/// let mut writer = RecordWriter::new(std::fs::File::create(&file)?);
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// writer.finish()?;
+///
+/// let written = index(&[file], IndexName::Idx, &Progress::default())?;
+/// let written = written.indexes;
+/// assert_eq!(written[0].records, 2);
+/// assert_eq!(std::fs::read_to_string(&written[0].path)?, "0 21\n21 22\n");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When a path leads to a pipe or device, two files would have the same index ([`ErrorKind::SameIndex`]), a file is compressed ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or
+/// cannot be read, an index cannot be written, or the run was stopped. No index is put in its place before all are
+/// written.
+pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Indexing> {
+    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
+    if let Some(at) = findings.iter().position(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
+        return Err(findings.swap_remove(at).into_error());
+    }
+    if files.is_empty() {
+        return Err(ErrorKind::NoFiles { path: inputs.first().cloned().unwrap_or_default() }.into());
+    }
+    let mut paths = BTreeMap::new();
+    for file in &files {
+        let path = name.beside(&file.path);
+        if let Some(first) = paths.insert(path.clone(), &file.path) {
+            let (first, second) = (first.clone(), file.path.clone());
+            return Err(ErrorKind::SameIndex { path, first, second }.into());
+        }
+    }
+    progress.expect(files.iter().map(|file| file.len).sum());
+    let run = RunId::new();
+    let written: Vec<_> = files
+        .par_iter()
+        .enumerate()
+        .map(|(number, file)| {
+            let mut index = NewIndex::write(file, name.beside(&file.path), &run, progress)?;
+            // One that stays locked says that the run lives.
+            index.lock.take_if(|_| number > 0);
+            Ok(index)
+        })
+        .collect::<Result<_>>()?;
+    let indexes = written.into_iter().map(NewIndex::put_in_place).collect::<Result<_>>()?;
+    Ok(Indexing { indexes, findings })
+}
+
+/// An index under a hidden name, removed again if it is not put in its place.
+struct NewIndex {
+    hidden: PathBuf,
+    path: PathBuf,
+    records: u64,
+    lock: Option<File>,
+}
+
+impl NewIndex {
+    fn write(input: &InputFile, path: PathBuf, run: &RunId, progress: &Progress) -> Result<Self> {
+        let compression = FrameReader::open(input, OnDamage::Refuse, &Progress::default())?.compression();
+        if compression != Compression::None {
+            return Err(ErrorKind::CompressedIndex { path: input.path.clone(), compression }.into());
+        }
+        let name = hidden_name(&path.file_name().unwrap_or_default().to_string_lossy(), run);
+        let hidden = path.with_file_name(name);
+        let mut file = create_hidden(&hidden).at("create", &hidden)?;
+        let mut index = Self { hidden, path, records: 0, lock: None };
+        let mut lines = IndexLines::with_capacity(WRITE_BYTES + IndexLines::LONGEST);
+        hop(input, progress, |len| {
+            lines.push(len);
+            index.records += 1;
+            if lines.text().len() >= WRITE_BYTES {
+                file.write_all(lines.text()).at("write", &index.path)?;
+                lines.clear();
+            }
+            Ok(())
+        })?;
+        file.write_all(lines.text()).at("write", &index.path)?;
+        index.lock = Some(file);
+        Ok(index)
+    }
+
+    fn put_in_place(self) -> Result<Index> {
+        fs::rename(&self.hidden, &self.path).at("rename to", &self.path)?;
+        Ok(Index { path: self.path.clone(), records: self.records })
+    }
+}
+
+impl Drop for NewIndex {
+    fn drop(&mut self) {
+        // Where it was put in place there is nothing to remove; else there is nobody left to tell.
+        let _unremoved = fs::remove_file(&self.hidden);
+    }
+}

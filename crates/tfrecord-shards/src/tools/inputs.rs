@@ -1,0 +1,487 @@
+//! [`Inputs`]: the TFRecord files that paths lead to, and what manifests tell of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tfrecord_framing::Compression;
+
+use crate::commit::publication::Leftover;
+use crate::commit::{staging, target};
+use crate::error::{AtPath, Error, ErrorKind, Result};
+use crate::error::{Finding, FindingKind};
+use crate::set::manifest::{Manifest, ShardEntry};
+use crate::set::names::{RunId, ShardName, run_told};
+use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
+use crate::tools::stored::{FileStore, Input, StoredFiles};
+
+/// What files that lie beside shards, and are none, end in: sidecars for other tools, indexes, notes.
+const SIDECARS: [&str; 12] =
+    ["json", "pbtxt", "pb", "py", "html", "idx", "tfindex", "index", "txt", "md", "csv", "crc"];
+
+/// A TFRecord file to read.
+#[derive(Debug, Clone)]
+pub(crate) struct InputFile {
+    pub(crate) path: PathBuf,
+    /// Bytes of the file.
+    pub(crate) len: u64,
+    /// The set that lists it, and its place there.
+    pub(crate) listed: Option<(Arc<Manifest>, usize)>,
+    /// Whether it was named itself, and not found in a directory.
+    pub(crate) named: bool,
+    /// What its records have in common and do not tell themselves: the split, and the `key=value` directories that the
+    /// file lies in. Of a file that was named itself the user knows.
+    pub(crate) group: Option<String>,
+    /// Where it lies, if that is not the file system.
+    pub(crate) store: Option<Arc<dyn FileStore>>,
+}
+
+impl InputFile {
+    /// Opens it.
+    pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        self.open_beside(&self.path).at("open", &self.path)
+    }
+
+    /// Opens a file of the place where it lies.
+    pub(crate) fn open_beside(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        match &self.store {
+            Some(store) => store.open(path),
+            None => Ok(Box::new(File::open(path)?)),
+        }
+    }
+
+    /// The directory of the set that lists it; the file itself if none does.
+    pub(crate) fn origin(&self) -> &Path {
+        let depth = self.entry().map_or(0, |shard| Path::new(&shard.path).components().count());
+        match self.path.ancestors().nth(depth) {
+            Some(path) if !path.as_os_str().is_empty() => path,
+            _ => Path::new("."),
+        }
+    }
+
+    /// What the manifest tells of it.
+    pub(crate) fn entry(&self) -> Option<&ShardEntry> {
+        self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
+    }
+
+    /// The compression that the manifest tells, or else the file's name.
+    pub(crate) fn expected_compression(&self) -> Option<Compression> {
+        if let Some((manifest, _)) = &self.listed {
+            return Some(manifest.compression);
+        }
+        match self.path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "gz" | "gzip" => Some(Compression::Gzip),
+            "zlib" | "zz" => Some(Compression::Zlib),
+            _ => None,
+        }
+    }
+}
+
+/// The TFRecord files that files and directories lead to: of a set the shards that its manifest lists, in its order; of
+/// another directory all files in it and below, by name, but for hidden ones and sidecars. And what is wrong with the
+/// directories: shards that are missing, what killed runs have left. A file that is met twice is told once, and what is
+/// named itself may be a pipe.
+///
+/// # Errors
+/// When a path leads nowhere.
+pub fn files<I: Clone + Into<Input>>(inputs: &[I]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
+    let Inputs { files, findings, .. } = Inputs::locate(&Input::all(inputs))?;
+    Ok((files.into_iter().map(|file| file.path).collect(), findings))
+}
+
+/// What was named first.
+pub(crate) fn first_path(inputs: &[Input]) -> PathBuf {
+    inputs.first().map(|input| input.path().to_owned()).unwrap_or_default()
+}
+
+/// Whether a file's name is that of a sidecar: something that lies beside shards and is none, by the name's ending. A
+/// note, an index, a schema, what another tool wants to know.
+///
+/// ```
+/// use tfrecord_shards::is_sidecar;
+///
+/// assert!(is_sidecar("README.md") && is_sidecar("dataset_info.json") && is_sidecar("part-00000.tfrecord.idx"));
+/// assert!(!is_sidecar("part-00000.tfrecord") && !is_sidecar("json"));
+/// ```
+pub fn is_sidecar(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str).unwrap_or_default();
+    SIDECARS.contains(&extension.to_ascii_lowercase().as_str())
+}
+
+/// Whether a file in a directory is passed over: hidden, a mark of a tool, or a sidecar.
+pub(crate) fn is_passed_over(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with(['.', '_']) || is_sidecar(&name)
+}
+
+/// Whether a file's name is one that shards have, of ours or of others.
+pub(crate) fn is_shard_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    !is_passed_over(name.as_ref().as_ref()) && (name.parse::<ShardName>().is_ok() || name.contains(".tfrec"))
+}
+
+/// Where the manifest may be that lists a file: beside it, or beside the partition directories that it lies in.
+fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
+    let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
+    std::iter::successors(file.parent(), move |dir| dir.parent().filter(|_| is_partition(dir)))
+}
+
+/// What the records of a file in a directory have in common: see [`InputFile::group`].
+pub(crate) fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
+    let split = listed.and_then(|shard| shard.split.as_deref());
+    let dirs = path.parent().unwrap_or(Path::new(""));
+    let keys = dirs.iter().map(OsStr::to_string_lossy).filter(|name| name.contains('='));
+    split.map(Into::into).into_iter().chain(keys).collect::<Vec<_>>().join("/")
+}
+
+/// What is wrong with a shard that the set around it does not list.
+pub(crate) fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let run = run_told(&name).unwrap_or_default();
+    match runs.iter().find(|known| known.run == run) {
+        Some(known) if known.live => None,
+        None if !RunId::is_generated(run) => Some(Finding::new(path, FindingKind::UnlistedShard)),
+        _ => Some(Finding::new(path, FindingKind::Leftover { run: run.to_owned() })),
+    }
+}
+
+/// What runs have next to `out`.
+fn beside_of(out: &Path) -> Result<Vec<Leftover>> {
+    staging::beside(&target::resolve(out)?.0)
+}
+
+/// A path with the links on its way resolved: of a file that is a link, not the last one.
+fn resolve(path: &Path, is_dir: bool) -> io::Result<PathBuf> {
+    match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) if !is_dir => {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            Ok(fs::canonicalize(dir)?.join(name))
+        }
+        _ => fs::canonicalize(path),
+    }
+}
+
+/// Something in a directory.
+struct Entry {
+    path: PathBuf,
+    is_dir: bool,
+    len: u64,
+}
+
+/// The files that inputs lead to.
+///
+/// A link to a file is a file of its own, and one to a directory a directory, but for a link back to a directory that it
+/// lies in.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// The files, in the order in which they were named; those of a set in its order, others of a directory by name.
+    pub(crate) files: Vec<InputFile>,
+    /// What is wrong with directories and manifests.
+    pub(crate) findings: Vec<Finding>,
+    /// The first file or directory that more than one path leads to.
+    pub(crate) twice: Option<PathBuf>,
+    /// The first of the named ones that is neither file nor directory: a pipe, say.
+    stream: Option<PathBuf>,
+    /// The path at work, and what it is when links are resolved.
+    pub(crate) root: (PathBuf, PathBuf),
+    /// The files and directories met, by resolved paths; what lies in them, from there.
+    met: BTreeSet<PathBuf>,
+    /// The directories around the one at work, resolved.
+    around: Vec<PathBuf>,
+    /// What findings were about that must not be told twice, resolved.
+    told: BTreeSet<PathBuf>,
+    /// Manifests beside files that were named themselves, by directory.
+    beside: BTreeMap<PathBuf, Option<Arc<Manifest>>>,
+}
+
+impl Inputs {
+    /// Finds the files. One that more than one path leads to is taken once.
+    ///
+    /// # Errors
+    /// When a path leads nowhere, or to what is neither file nor directory.
+    pub(crate) fn find(inputs: &[Input]) -> Result<Self> {
+        let inputs = Self::locate(inputs)?;
+        match inputs.stream {
+            Some(path) => Err(ErrorKind::NotAFile { path }.into()),
+            None => Ok(inputs),
+        }
+    }
+
+    /// Finds the files for a run that copies records, which none must enter twice.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), and when more than one path leads to a file.
+    pub(crate) fn find_once(inputs: &[Input]) -> Result<Self> {
+        let inputs = Self::find(inputs)?;
+        match inputs.twice {
+            Some(path) => Err(ErrorKind::Twice { path }.into()),
+            None => Ok(inputs),
+        }
+    }
+
+    fn locate(named: &[Input]) -> Result<Self> {
+        let mut inputs = Self::default();
+        for input in named {
+            let path = match input {
+                Input::Path(path) => path,
+                Input::Stored(stored) => {
+                    inputs.add_stored(stored);
+                    continue;
+                }
+            };
+            let metadata = fs::metadata(path).at("open", path)?;
+            inputs.root = (path.clone(), resolve(path, metadata.is_dir()).at("open", path)?);
+            if metadata.is_dir() {
+                inputs.add_leftovers(beside_of(path));
+                inputs.add_directory(path);
+            } else {
+                if !metadata.is_file() {
+                    inputs.stream.get_or_insert_with(|| path.clone());
+                }
+                inputs.add_named(path, metadata.len(), None, |dir| Manifest::read(dir));
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// Where a path at or below the root is met.
+    fn place(&self, path: &Path) -> PathBuf {
+        let (root, resolved) = &self.root;
+        match path.strip_prefix(root) {
+            Ok(below) if below.as_os_str().is_empty() => resolved.clone(),
+            Ok(below) => resolved.join(below),
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    pub(crate) fn meet(&mut self, path: &Path) -> bool {
+        let is_new = self.met.insert(self.place(path));
+        if !is_new {
+            self.twice.get_or_insert_with(|| path.to_owned());
+        }
+        is_new
+    }
+
+    pub(crate) fn is_met(&self, path: &Path) -> bool {
+        self.met.contains(&self.place(path))
+    }
+
+    pub(crate) fn add_named(
+        &mut self,
+        path: &Path,
+        len: u64,
+        store: Option<&Arc<dyn FileStore>>,
+        read_manifest: impl Fn(&Path) -> Result<Manifest>,
+    ) {
+        if !self.meet(path) {
+            return;
+        }
+        let listed = set_directories(path).find_map(|dir| {
+            let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
+                // A file that was named itself is read whatever is beside it.
+                read_manifest(dir).ok().map(Arc::new)
+            });
+            let manifest = manifest.as_ref()?;
+            let below = path.strip_prefix(dir).ok()?;
+            let is_it = |shard: &ShardEntry| below == Path::new(&shard.path);
+            Some((Arc::clone(manifest), manifest.shards.iter().position(is_it)?))
+        });
+        let store = store.cloned();
+        self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None, store });
+    }
+
+    /// Adds what is in a directory and below.
+    fn add_directory(&mut self, dir: &Path) {
+        if !self.meet(dir) {
+            return;
+        }
+        match Manifest::read(dir) {
+            Ok(manifest) => return self.add_set(dir, Arc::new(manifest)),
+            Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => {}
+            Err(error) => self.find_unreadable(&dir.join(MANIFEST_NAME), error),
+        }
+        if let Some(leftover) = staging::inside(dir).unwrap_or_default().pop() {
+            self.findings.push(Finding::new(dir, FindingKind::Unpublished { run: leftover.run }));
+        }
+        self.add_leftovers(staging::beside_any(dir));
+        self.inside(dir, |inputs| {
+            for Entry { path, is_dir, len } in inputs.entries(dir) {
+                if is_dir {
+                    inputs.add_directory(&path);
+                } else if inputs.meet(&path) {
+                    let group = Some(group(&path, None));
+                    inputs.files.push(InputFile { path, len, listed: None, named: false, group, store: None });
+                }
+            }
+        });
+    }
+
+    /// Looks at what is in a directory, unless that is a link back to one around it.
+    fn inside(&mut self, dir: &Path, look: impl FnOnce(&mut Self)) {
+        // What cannot be resolved cannot be listed either, which is found out then.
+        let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        if !self.around.contains(&resolved) {
+            self.around.push(resolved);
+            look(self);
+            self.around.pop();
+        }
+    }
+
+    /// What is wrong with a set, whatever its shards are like.
+    pub(crate) fn check_set(&mut self, dir: &Path, manifest: &Manifest, has_success: bool) {
+        if !has_success {
+            self.findings.push(Finding::new(dir, FindingKind::NoSuccess));
+        }
+        if let Err(error) = manifest.check_form() {
+            let path = dir.join(MANIFEST_NAME);
+            self.find_unreadable(&path, error.with_path(&path));
+        }
+    }
+
+    fn add_set(&mut self, dir: &Path, manifest: Arc<Manifest>) {
+        self.add_leftovers(staging::inside(dir));
+        self.check_set(dir, &manifest, dir.join(SUCCESS_NAME).is_file());
+        for (index, shard) in manifest.shards.iter().enumerate() {
+            let path = dir.join(&shard.path);
+            match fs::metadata(&path) {
+                Ok(metadata) if !metadata.is_file() => {
+                    self.find_unreadable(&path, ErrorKind::NotAFile { path: path.clone() }.into());
+                }
+                Ok(metadata) if self.meet(&path) => {
+                    let listed = Some((Arc::clone(&manifest), index));
+                    let group = Some(group(&path, Some(shard)));
+                    self.files.push(InputFile { path, len: metadata.len(), listed, named: false, group, store: None });
+                }
+                Ok(_) => {}
+                Err(_) => self.findings.push(Finding::new(&path, FindingKind::MissingShard)),
+            }
+        }
+        let runs: Vec<_> = [beside_of(dir), staging::inside(dir)].into_iter().flatten().flatten().collect();
+        self.add_unlisted(dir, &runs);
+    }
+
+    /// Notes shards in and below the directory of a set that the set does not list, but for those that one of these `runs`
+    /// is just about to append.
+    fn add_unlisted(&mut self, dir: &Path, runs: &[Leftover]) {
+        self.inside(dir, |inputs| {
+            for Entry { path, is_dir, .. } in inputs.entries(dir) {
+                if is_dir {
+                    inputs.add_unlisted(&path, runs);
+                } else if path.file_name().is_some_and(is_shard_name) && !inputs.is_met(&path) {
+                    inputs.findings.extend(unlisted(&path, runs));
+                }
+            }
+        });
+    }
+
+    fn add_leftovers(&mut self, leftovers: Result<Vec<Leftover>>) {
+        // Where nothing can be listed there is more to complain about than leftovers.
+        for Leftover { path, run, live } in leftovers.unwrap_or_default() {
+            let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if !live && self.told.insert(resolved) {
+                self.findings.push(Finding::new(&path, FindingKind::Leftover { run }));
+            }
+        }
+    }
+
+    pub(crate) fn find_unreadable(&mut self, path: &Path, error: Error) {
+        self.findings.push(Finding::new(path, FindingKind::Unreadable(error)));
+    }
+
+    /// The files and directories in a directory that are not passed over, by name. Links are followed.
+    fn entries(&mut self, dir: &Path) -> Vec<Entry> {
+        let list = || -> io::Result<Vec<Entry>> {
+            let mut entries = Vec::new();
+            for entry in fs::read_dir(dir)? {
+                let path = entry?.path();
+                if path.file_name().is_none_or(is_passed_over) {
+                    continue;
+                }
+                // A link that leads nowhere is not a file.
+                let Ok(metadata) = fs::metadata(&path) else { continue };
+                if metadata.is_dir() || metadata.is_file() {
+                    entries.push(Entry { path, is_dir: metadata.is_dir(), len: metadata.len() });
+                }
+            }
+            entries.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok(entries)
+        };
+        list().at("list", dir).unwrap_or_else(|error| {
+            self.find_unreadable(dir, error);
+            Vec::new()
+        })
+    }
+}
+
+impl Inputs {
+    pub(crate) fn add_stored(&mut self, stored: &StoredFiles) {
+        let root = &stored.root;
+        self.root = (root.clone(), root.clone());
+        match stored.files.get(root).filter(|_| stored.is_file) {
+            Some(len) => self.add_named(root, *len, Some(&stored.store), |dir| stored.manifest(dir)),
+            None => self.add_stored_directory(stored, root),
+        }
+    }
+
+    fn add_stored_directory(&mut self, stored: &StoredFiles, dir: &Path) {
+        if !self.meet(dir) {
+            return;
+        }
+        let manifest = dir.join(MANIFEST_NAME);
+        if stored.files.contains_key(&manifest) {
+            match stored.manifest(dir) {
+                Ok(manifest) => return self.add_stored_set(stored, dir, &Arc::new(manifest)),
+                Err(error) => self.find_unreadable(&manifest, error),
+            }
+        }
+        let mut last = None;
+        for (path, len) in stored.below(dir) {
+            let Some(entry) = path.strip_prefix(dir).ok().and_then(|below| below.components().next()) else { continue };
+            let entry = dir.join(entry);
+            if last.as_ref() == Some(&entry) || entry.file_name().is_none_or(is_passed_over) {
+                continue;
+            }
+            // An object of no bytes by the name of a directory is how some tools make one.
+            let is_directory = entry != *path || (len == 0 && stored.below(path).next().is_some());
+            if is_directory {
+                self.add_stored_directory(stored, &entry);
+            } else if self.meet(path) {
+                self.push_stored(stored, path, len, None);
+            }
+            last = Some(entry);
+        }
+    }
+
+    fn add_stored_set(&mut self, stored: &StoredFiles, dir: &Path, manifest: &Arc<Manifest>) {
+        self.check_set(dir, manifest, stored.files.contains_key(&dir.join(SUCCESS_NAME)));
+        for (index, shard) in manifest.shards.iter().enumerate() {
+            let path = dir.join(&shard.path);
+            match stored.files.get(&path) {
+                Some(len) if self.meet(&path) => {
+                    self.push_stored(stored, &path, *len, Some((Arc::clone(manifest), index)));
+                }
+                Some(_) => {}
+                None => self.findings.push(Finding::new(&path, FindingKind::MissingShard)),
+            }
+        }
+        let is_hidden = |path: &Path| {
+            let below = path.strip_prefix(dir).unwrap_or(path);
+            below.iter().any(is_passed_over)
+        };
+        for (path, _) in stored.below(dir) {
+            if path.file_name().is_some_and(is_shard_name) && !is_hidden(path) && !self.is_met(path) {
+                self.findings.extend(unlisted(path, &[]));
+            }
+        }
+    }
+
+    fn push_stored(&mut self, stored: &StoredFiles, path: &Path, len: u64, listed: Option<(Arc<Manifest>, usize)>) {
+        let shard = listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index));
+        let group = Some(group(path, shard));
+        let store = Some(Arc::clone(&stored.store));
+        self.files.push(InputFile { path: path.to_owned(), len, listed, named: false, group, store });
+    }
+}

@@ -1,0 +1,9 @@
+//! Reads whole files and sets: `verify`, `salvage`, `reshard`, `index`.
+
+pub(crate) mod frames;
+pub(crate) mod index;
+pub(crate) mod inputs;
+pub(crate) mod progress;
+pub(crate) mod rewrite;
+pub(crate) mod stored;
+pub(crate) mod verify;

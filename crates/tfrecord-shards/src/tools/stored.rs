@@ -1,0 +1,173 @@
+//! [`Input`]: what a tool reads, in the file system or in a store that is none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::set::MANIFEST_NAME;
+use crate::set::manifest::Manifest;
+
+/// What a tool reads.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Input {
+    /// What a path of the file system leads to.
+    Path(PathBuf),
+    /// Files of a store.
+    Stored(StoredFiles),
+}
+
+/// A store of files that is not the file system, such as one of objects.
+pub trait FileStore: fmt::Debug + Send + Sync {
+    /// Opens the file at `path`, a URL as a rule, from its start.
+    ///
+    /// # Errors
+    /// Of the kind [`NotFound`](io::ErrorKind::NotFound) if there is no such file.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+}
+
+/// A file of a store, or all that lie in and below a directory there, as they were listed.
+///
+/// They are read as files of the file system are: of a set those that its manifest lists, of another directory all but
+/// hidden ones and sidecars.
+///
+/// ```
+/// use std::io::{self, Read};
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{FileStore, Progress, StoredFiles, verify};
+///
+/// #[derive(Debug)]
+/// struct One(Vec<u8>);
+///
+/// impl FileStore for One {
+///     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+///         match path == Path::new("s3://bucket/a.tfrecord") {
+///             true => Ok(Box::new(io::Cursor::new(self.0.clone()))),
+///             false => Err(io::ErrorKind::NotFound.into()),
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(b"first")?;
+/// let file = writer.finish()?;
+/// let stored = StoredFiles::file("s3://bucket/a.tfrecord", file.len() as u64, Arc::new(One(file)));
+/// assert_eq!(verify(&[stored], &Progress::default())?.records, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct StoredFiles {
+    pub(super) root: PathBuf,
+    /// Bytes of each file below the root; of a file, that one.
+    pub(super) files: BTreeMap<PathBuf, u64>,
+    pub(super) is_file: bool,
+    pub(super) store: Arc<dyn FileStore>,
+}
+
+impl StoredFiles {
+    /// One file that was named itself.
+    pub fn file(path: impl Into<PathBuf>, len: u64, store: Arc<dyn FileStore>) -> Self {
+        let root = path.into();
+        Self { files: BTreeMap::from([(root.clone(), len)]), root, is_file: true, store }
+    }
+
+    /// All files in and below a directory with their lengths in bytes: hidden ones and manifests, too. Paths that are not
+    /// below it are left out.
+    pub fn directory(
+        path: impl Into<PathBuf>,
+        files: impl IntoIterator<Item = (PathBuf, u64)>,
+        store: Arc<dyn FileStore>,
+    ) -> Self {
+        let root = path.into();
+        let below = |path: &Path| path != root && path.starts_with(&root);
+        let files = files.into_iter().filter(|(path, _)| below(path)).collect();
+        Self { root, files, is_file: false, store }
+    }
+
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = (&'a PathBuf, u64)> + 'a {
+        let files = self.files.range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
+        files.map(|(path, len)| (path, *len)).take_while(move |(path, _)| path.starts_with(dir))
+    }
+
+    pub(super) fn manifest(&self, dir: &Path) -> Result<Manifest> {
+        let path = dir.join(MANIFEST_NAME);
+        let mut json = Vec::new();
+        match self.store.open(&path).and_then(|mut file| file.read_to_end(&mut json)) {
+            Ok(_) => Manifest::from_json(&json, &path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
+            Err(error) => Err(error).at("read", &path),
+        }
+    }
+}
+
+impl Input {
+    /// Opens a file that was found there.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        match self {
+            Self::Path(_) => Ok(Box::new(File::open(path)?)),
+            Self::Stored(stored) => stored.store.open(path),
+        }
+    }
+
+    /// The path or URL that it was named by.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Stored(stored) => stored.path(),
+        }
+    }
+
+    /// Those of the file system.
+    pub(crate) fn local(inputs: &[Self]) -> Vec<PathBuf> {
+        let local = |input: &Self| match input {
+            Self::Path(path) => Some(path.clone()),
+            Self::Stored(_) => None,
+        };
+        inputs.iter().filter_map(local).collect()
+    }
+
+    pub(crate) fn all<I: Clone + Into<Self>>(inputs: &[I]) -> Vec<Self> {
+        inputs.iter().cloned().map(Into::into).collect()
+    }
+}
+
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Self {
+        Self::Path(path)
+    }
+}
+
+impl From<&Path> for Input {
+    fn from(path: &Path) -> Self {
+        Self::Path(path.to_owned())
+    }
+}
+
+impl From<&str> for Input {
+    fn from(path: &str) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl From<StoredFiles> for Input {
+    fn from(files: StoredFiles) -> Self {
+        Self::Stored(files)
+    }
+}

@@ -1,0 +1,176 @@
+//! [`verify`]: everything that is wrong with files and sets.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use arrow_tfrecord::FeatureNames;
+use rayon::prelude::*;
+use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position};
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{Finding, FindingKind};
+use crate::set::MANIFEST_NAME;
+use crate::set::difference::ShardFigures;
+use crate::set::manifest::Manifest;
+use crate::set::sidecar::SidecarEntry;
+use crate::tools::frames::{FrameSink, OnDamage, read_through};
+use crate::tools::inputs::{InputFile, Inputs, first_path};
+use crate::tools::progress::Progress;
+use crate::tools::stored::Input;
+
+/// What [`verify`] has seen.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Verification {
+    /// Number of TFRecord files that were read.
+    pub files: u64,
+    /// Number of sound records in them.
+    pub records: u64,
+    /// Bytes of the sound records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes of the files.
+    pub file_bytes: u64,
+    /// What is wrong, directories first, then files in their order. Empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks for all that is wrong with files and directories.
+///
+/// * In a file: checksums, lengths, what is cut or left over, zero padding, the ends of compressed streams. All damage
+///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
+///   looked at, but for the names of features in the first 1000 records of a shard.
+/// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
+///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read or does not have the features of the records, a manifest that is
+///   not as it was written, a missing `_SUCCESS`, what killed runs have left,
+///   and files beside the shards that are not as the manifest tells.
+/// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
+///   there is a manifest it tells which files are shards.
+///
+/// A link in a directory is what it leads to, as SQL reads it. A file that more than one path leads to is read once.
+///
+/// Files of a store are looked at in the same way; what is staged there, and links, there are none.
+///
+/// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about twice
+/// that of the longest record. A record has up to 2 GiB, and in a compressed file of some MiB too.
+///
+/// ```
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{Progress, verify};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&dir)?;
+/// let mut writer = RecordWriter::new(Vec::new());
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// let mut file = writer.finish()?;
+/// file.extend([0; 5]);
+/// std::fs::write("a.tfrecord", file)?;
+///
+/// let seen = verify(&["a.tfrecord"], &Progress::default())?;
+/// assert_eq!(seen.records, 2);
+/// let lines: Vec<_> = seen.findings.iter().map(ToString::to_string).collect();
+/// assert_eq!(lines, ["a.tfrecord: record 2 at byte 43: zero bytes where a record should start, 5 bytes lost"]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is findings.
+pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Verification> {
+    let inputs = Input::all(inputs);
+    let Inputs { files, findings, .. } = Inputs::find(&inputs)?;
+    if files.is_empty() && findings.is_empty() {
+        return Err(ErrorKind::NoFiles { path: first_path(&inputs) }.into());
+    }
+    progress.expect(files.iter().map(|file| file.len).sum());
+    let seen: Vec<_> = files.par_iter().map(|file| verify_file(file, progress)).collect::<Result<_>>()?;
+    let mut verification = Verification { findings, ..Verification::default() };
+    for (figures, findings) in seen {
+        verification.files += 1;
+        verification.records += figures.rows;
+        verification.framed_bytes += figures.framed_bytes;
+        verification.file_bytes += figures.file_bytes;
+        verification.findings.extend(findings);
+    }
+    verification.findings.extend(beside(&files));
+    Ok(verification)
+}
+
+/// Records of each shard whose features are compared with the columns of the manifest: as many as readers look at.
+const NAMED_RECORDS: usize = 1000;
+
+/// Collects the names of features in the first records of a file.
+struct FirstNames {
+    /// Records that are still to be looked at.
+    left: usize,
+    names: FeatureNames,
+}
+
+impl FrameSink for FirstNames {
+    fn push(&mut self, frame: &[u8]) {
+        let Some(left) = self.left.checked_sub(1) else { return };
+        self.left = left;
+        let end = frame.len().saturating_sub(FOOTER_LEN);
+        let payload = frame.get(HEADER_LEN..end).unwrap_or_default();
+        // What is not a record of features has no names to compare.
+        let _ = self.names.observe(payload, Position::default());
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What is wrong with the manifests of sets, and with the other files beside their shards.
+fn beside(files: &[InputFile]) -> Vec<Finding> {
+    let of_sets = files.iter().filter(|file| !file.named);
+    let sets: BTreeMap<&Path, (&InputFile, &Manifest)> =
+        of_sets.filter_map(|file| Some((file.origin(), (file, &*file.listed.as_ref()?.0)))).collect();
+    let mut findings = Vec::new();
+    for (dir, (file, manifest)) in sets {
+        let path = dir.join(MANIFEST_NAME);
+        let mut json = Vec::new();
+        // Whether it can be read is known.
+        if file.open_beside(&path).and_then(|mut read| read.read_to_end(&mut json)).is_ok()
+            && let Some(changed) = Manifest::changed(&json)
+        {
+            findings.push(Finding::new(&path, changed));
+        }
+        for listed in &manifest.sidecars {
+            let path = dir.join(&listed.path);
+            let read = file.open_beside(&path).and_then(|content| SidecarEntry::read(&listed.path, content));
+            match read {
+                Ok(found) if found == *listed => {}
+                Ok(_) => findings.push(Finding::new(&path, FindingKind::ChangedSidecar)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    findings.push(Finding::new(&path, FindingKind::MissingSidecar));
+                }
+                Err(source) => {
+                    let error = Err::<(), _>(source).at("read", &path).err();
+                    findings.extend(error.map(|error| Finding::new(&path, FindingKind::Unreadable(error))));
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn verify_file(input: &InputFile, progress: &Progress) -> Result<(ShardFigures, Vec<Finding>)> {
+    let mapping = input.listed.as_ref().and_then(|(manifest, _)| manifest.to_mapping());
+    let mut names =
+        FirstNames { left: if mapping.is_some() { NAMED_RECORDS } else { 0 }, names: FeatureNames::default() };
+    let read = read_through(input, OnDamage::PassOver, progress, &mut names).map(|(figures, mut findings)| {
+        let unmapped = mapping.map(|mapping| names.names.unmapped(&mapping)).filter(|features| !features.is_empty());
+        let finding = unmapped.map(|features| Finding::new(&input.path, FindingKind::UnmappedFeatures { features }));
+        findings.extend(finding);
+        (figures, findings)
+    });
+    match read {
+        Err(error) if !matches!(error.kind(), ErrorKind::Stopped) => {
+            Ok((ShardFigures::default(), vec![Finding::new(&input.path, FindingKind::Unreadable(error))]))
+        }
+        read => read,
+    }
+}

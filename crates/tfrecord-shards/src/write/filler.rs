@@ -1,0 +1,106 @@
+//! [`ShardFiller`]: framed records in, staged shards out.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::ThreadPool;
+use tfrecord_framing::{Compression, Level};
+
+use crate::commit::local::LocalCommit;
+use crate::commit::publication::StagedShard;
+use crate::error::Result;
+use crate::write::job::Job;
+use crate::write::open_shards::OpenShards;
+use crate::write::sharding::{ShardRule, Sharding};
+
+/// Most shards that are being synced, beside those that are being filled.
+const MAX_CLOSING: usize = 16;
+
+/// Spreads records over the shards of a set. Shards that are complete are synced meanwhile.
+pub(crate) struct ShardFiller {
+    pool: Arc<ThreadPool>,
+    commit: LocalCommit,
+    rule: ShardRule,
+    /// Shards that there will be whatever comes.
+    required: usize,
+    open: OpenShards,
+    /// Shards being finished and synced, oldest first.
+    closing: VecDeque<Job<Result<StagedShard>>>,
+    staged: Vec<StagedShard>,
+}
+
+impl ShardFiller {
+    /// `rule` is one for `sharding`, and `pool` where shards are compressed and synced.
+    pub(crate) fn new(
+        commit: LocalCommit,
+        pool: Arc<ThreadPool>,
+        (sharding, rule): (Sharding, ShardRule),
+        (compression, level): (Compression, Level),
+    ) -> Result<Self> {
+        let required = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
+        let mut open = OpenShards::new(commit.clone(), 0, compression, level);
+        if !rule.is_sequential() {
+            // All at once, so that a limit on open files shows before the work does.
+            (0..required).try_for_each(|shard| open.open(shard))?;
+        }
+        Ok(Self { pool, commit, rule, required, open, closing: VecDeque::new(), staged: Vec::new() })
+    }
+
+    /// Adds records to their shards.
+    pub(crate) fn fill(&mut self, records: &RecordBuffer) -> Result<()> {
+        let pieces = self.rule.place(records.len(), |record| records.record_end(record));
+        let sequential = self.rule.is_sequential();
+        let step = if sequential { OpenShards::MAX_PIECES } else { pieces.len().max(1) };
+        for pieces in pieces.chunks(step) {
+            let appended = self.pool.install(|| self.open.append(records, pieces));
+            appended.map_err(|error| error.with_path(self.commit.out()))?;
+            if sequential {
+                self.close_before(pieces.last().map_or(0, |piece| piece.shard))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close_before(&mut self, shard: usize) -> Result<()> {
+        for complete in self.open.take_before(shard) {
+            self.wait(MAX_CLOSING - 1)?;
+            let out = self.commit.out().to_owned();
+            let seal = move || complete.seal().map_err(|error| error.with_path(&out));
+            self.closing.push_back(Job::start(&self.pool, seal));
+        }
+        Ok(())
+    }
+
+    /// Finishes every shard.
+    pub(crate) fn finish(mut self) -> Result<Vec<StagedShard>> {
+        self.close_before(usize::MAX)?;
+        self.wait(0)?;
+        let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
+        for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
+            self.open.open(shard)?;
+            self.close_before(usize::MAX)?;
+        }
+        self.wait(0)?;
+        Ok(std::mem::take(&mut self.staged))
+    }
+
+    /// Waits until no more than so many shards are being closed.
+    fn wait(&mut self, closing: usize) -> Result<()> {
+        while self.closing.len() > closing
+            && let Some(oldest) = self.closing.pop_front()
+        {
+            self.staged.push(oldest.wait()??);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ShardFiller {
+    fn drop(&mut self) {
+        // Shards that are not wanted any more are gone with the filler, not some time later: the process may end before.
+        for shard in self.closing.drain(..) {
+            shard.end(&self.pool);
+        }
+    }
+}

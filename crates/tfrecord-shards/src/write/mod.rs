@@ -1,0 +1,11 @@
+//! Writes the shards of a set: which shard a row goes to, the shards that are open, and [`ShardedWriter`](sharded_writer::ShardedWriter).
+
+pub(crate) mod filler;
+pub(crate) mod index_lines;
+pub(crate) mod index_writer;
+pub(crate) mod job;
+pub(crate) mod open_shards;
+pub(crate) mod shard_writer;
+pub(crate) mod sharded_writer;
+pub(crate) mod sharding;
+pub(crate) mod sorted_filler;

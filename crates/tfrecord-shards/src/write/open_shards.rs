@@ -1,0 +1,220 @@
+//! [`OpenShards`]: the shards of a set that records can still go to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+use std::ops::Range;
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::prelude::*;
+use tfrecord_framing::{Compression, Level};
+
+use crate::commit::local::{LocalCommit, ShardFile};
+use crate::commit::publication::StagedShard;
+use crate::error::{ErrorKind, Result};
+use crate::set::group::ShardPlace;
+use crate::write::index_writer::IndexFile;
+use crate::write::shard_writer::{ShardStats, ShardWriter};
+use crate::write::sharding::Piece;
+
+/// Buffers of fewer bytes are appended by one thread, if nothing is compressed: no other has them in its cache.
+const PARALLEL_LEN: usize = 1 << 20;
+
+/// Where shards are made: a staging directory, or whatever else takes their bytes.
+pub trait ShardSinks {
+    /// What takes the bytes of one shard.
+    type Sink: Write + Send;
+
+    /// Makes a shard: number `sequence` of write partition `partition`. In this order they are numbered in the set.
+    ///
+    /// # Errors
+    /// When the shard was made before, or cannot be made.
+    fn create_shard(&self, partition: u32, sequence: u32) -> Result<Self::Sink>;
+
+    /// Makes a shard of which it is known where it stands in the set.
+    ///
+    /// # Errors
+    /// As [`create_shard`](Self::create_shard).
+    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<Self::Sink>;
+
+    /// Where the index of a shard is to be written, if one is.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
+        let _ = (partition, sequence);
+        Ok(None)
+    }
+
+    /// Whether sinks take little pieces as well as large ones, so that none are collected before.
+    fn take_little(&self) -> bool {
+        false
+    }
+}
+
+impl ShardSinks for LocalCommit {
+    type Sink = ShardFile;
+
+    fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        LocalCommit::create_shard(self, partition, sequence)
+    }
+
+    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
+        LocalCommit::create_shard_in(self, partition, sequence, place.group.clone())
+    }
+}
+
+/// The shards of one write partition that records can still go to, by their number.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// # use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::{LocalCommit, OpenShards, RunId, SaveMode, SetDescription, ShardRule, Sharding};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("shards");
+/// # let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)])?;
+/// # let options = MappingOptions::default();
+/// # let mapping = Mapping::try_new(&batch.schema(), &options)?;
+/// # let mut records = RecordBuffer::default();
+/// # Encoder::new(Arc::new(mapping.clone())).encode(&batch, &mut records)?;
+/// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
+/// let mut shards = OpenShards::new(commit.clone(), 0, Compression::None, Level::default());
+/// let mut rule = ShardRule::new(Sharding::Rows(2));
+///
+/// let pieces = rule.place(records.len(), |record| records.record_end(record));
+/// shards.append(&records, &pieces)?;
+/// let staged = shards.take_before(usize::MAX).into_iter().map(|shard| shard.seal()).collect::<Result<_, _>>()?;
+/// let manifest = commit.publish(staged, SetDescription::new(&mapping, &options)?)?;
+/// assert_eq!(manifest.shards[1].rows, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct OpenShards<S: ShardSinks = LocalCommit> {
+    sinks: S,
+    partition: u32,
+    compression: Compression,
+    level: Level,
+    open: BTreeMap<usize, OpenShard<S::Sink>>,
+}
+
+/// A shard that records can still go to.
+#[derive(Debug)]
+pub struct OpenShard<W: Write = ShardFile>(ShardWriter<W>);
+
+impl OpenShards {
+    /// Pieces that are appended in one go while shards are still to be completed, at most: shards of a row each would
+    /// otherwise need a file handle for each row.
+    pub const MAX_PIECES: usize = 16;
+}
+
+impl<S: ShardSinks> OpenShards<S> {
+    /// No shards yet, of this write partition.
+    pub fn new(sinks: S, partition: u32, compression: Compression, level: Level) -> Self {
+        Self { sinks, partition, compression, level, open: BTreeMap::new() }
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether a shard is open.
+    pub fn is_open(&self, shard: usize) -> bool {
+        self.open.contains_key(&shard)
+    }
+
+    /// Opens a shard, if it is not open yet.
+    ///
+    /// # Errors
+    /// When it cannot be created, or was open before.
+    pub fn open(&mut self, shard: usize) -> Result<()> {
+        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard(partition, sequence))
+    }
+
+    /// Opens a shard of which it is known where it stands in the set, if it is not open yet.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_at(&mut self, shard: usize, place: ShardPlace<'_>) -> Result<()> {
+        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard_at(partition, sequence, place))
+    }
+
+    fn open_with(&mut self, shard: usize, create: impl FnOnce(&S, u32, u32) -> Result<S::Sink>) -> Result<()> {
+        if !self.is_open(shard) {
+            let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
+            let sink = create(&self.sinks, self.partition, sequence)?;
+            let writer = ShardWriter::new(sink, self.compression, self.level);
+            let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
+            let writer = match self.sinks.index_file(self.partition, sequence)? {
+                Some(index) => writer.with_index(index),
+                None => writer,
+            };
+            self.open.insert(shard, OpenShard(writer));
+        }
+        Ok(())
+    }
+
+    /// Adds records of a buffer to their shards, which are opened if need be: to several at a time, on the rayon pool that the
+    /// call runs in, but for small buffers that are only copied.
+    ///
+    /// # Errors
+    /// When a shard cannot be created or written to. The set is of no use then.
+    pub fn append(&mut self, records: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
+        let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+        for Piece { shard, records } in pieces {
+            ranges.entry(*shard).or_default().push(records.clone());
+        }
+        ranges.keys().try_for_each(|&shard| self.open(shard))?;
+        let open = self.open.iter_mut();
+        let mut work: Vec<_> = open.filter_map(|(shard, open)| Some((&mut open.0, ranges.remove(shard)?))).collect();
+        let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<Range<usize>>)| {
+            ranges.iter().try_for_each(|range| writer.append(records, range.clone()))
+        };
+        if self.compression == Compression::None && records.bytes().len() < PARALLEL_LEN {
+            return work.iter_mut().try_for_each(append);
+        }
+        work.par_iter_mut().try_for_each(append)
+    }
+
+    /// Hands out the shards before this one, which no more records go to.
+    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard<S::Sink>> {
+        let rest = self.open.split_off(&shard);
+        std::mem::replace(&mut self.open, rest).into_values().collect()
+    }
+}
+
+impl<W: Write> OpenShard<W> {
+    /// Writes what is left, and gives back the sink, flushed.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn finish(self) -> Result<(W, ShardStats)> {
+        self.0.finish()
+    }
+}
+
+impl OpenShard {
+    /// Finishes the shard and syncs it to disk, which may take a while.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn seal(self) -> Result<StagedShard> {
+        let (file, stats) = self.finish()?;
+        file.seal(stats)
+    }
+}
+
+impl<S: ShardSinks + fmt::Debug> fmt::Debug for OpenShards<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenShards").field("sinks", &self.sinks).field("open", &self.open.keys()).finish()
+    }
+}

@@ -1,0 +1,348 @@
+//! [`ShardWriter`]: one shard, from framed records.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::prelude::*;
+use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, crc32c_append, gzip_member};
+
+use crate::error::Result;
+use crate::set::manifest::{OFFSET_INTERVAL, RecordOffset};
+use crate::set::sidecar::StagedIndex;
+use crate::write::index_writer::{IndexFile, IndexWriter};
+use crate::write::sharding::partition_point;
+
+/// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
+const DIRECT_LEN: usize = 64 << 10;
+
+/// Smaller ones are collected up to this many bytes.
+const COALESCE_LEN: usize = 256 << 10;
+
+/// What a finished shard holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShardStats {
+    /// Number of records.
+    pub rows: u64,
+    /// Bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Bytes written to the sink.
+    pub file_bytes: u64,
+    /// CRC-32C of the bytes written to the sink, not masked.
+    pub crc32c: u32,
+    /// Places where a reader can begin, beside the start: the first start of a record, or of a gzip member, at or past
+    /// each multiple of [`OFFSET_INTERVAL`] framed bytes. None if the shard is a zlib stream.
+    pub offsets: Vec<RecordOffset>,
+    /// The index of the shard, if one was asked for.
+    pub index: Option<StagedIndex>,
+}
+
+/// Writes one shard from framed records, and counts and checksums it on the way.
+///
+/// The bytes depend on the records, the compression and the level, not on how the records were handed over. A shard
+/// without records is an empty file, or an empty compressed stream.
+///
+/// Gzip members that are complete are compressed in parallel, on the rayon pool that the call runs in.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+/// use tfrecord_framing::{Compression, Level};
+/// use tfrecord_shards::ShardWriter;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef)])?;
+/// let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default())?;
+/// let mut records = RecordBuffer::default();
+/// Encoder::new(Arc::new(mapping)).encode(&batch, &mut records)?;
+///
+/// let mut shard = ShardWriter::new(Vec::new(), Compression::None, Level::default());
+/// shard.append(&records, 0..2)?;
+/// let (file, stats) = shard.finish()?;
+/// assert_eq!(file, records.slice(0..2));
+/// assert_eq!(stats.rows, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ShardWriter<W: Write> {
+    encoding: Encoding<W>,
+    /// The end of the records so far.
+    end: Place,
+    offsets: Offsets,
+    index: Option<IndexWriter>,
+}
+
+/// How many records there are before a place, and how many bytes of them with their frames.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    record: u64,
+    framed: u64,
+}
+
+/// How framed bytes become the file's.
+#[derive(Debug)]
+enum Encoding<W: Write> {
+    /// `pending` is what is too little for a write of its own: less than `direct_len`.
+    None {
+        sink: Sink<W>,
+        pending: Vec<u8>,
+        direct_len: usize,
+    },
+    /// `pending` is the beginning of a member that is not complete, which starts at `start`.
+    Gzip {
+        sink: Sink<W>,
+        pending: Vec<u8>,
+        start: Place,
+        level: Level,
+    },
+    Zlib(Box<RecordWriter<Sink<W>>>),
+}
+
+impl<W: Write> ShardWriter<W> {
+    /// An empty shard. `level` is for compressed ones.
+    pub fn new(sink: W, compression: Compression, level: Level) -> Self {
+        let sink = Sink { inner: sink, bytes: 0, crc32c: 0 };
+        let pending = Vec::new();
+        let encoding = match compression {
+            Compression::None => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
+            Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
+            Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
+        };
+        Self { encoding, end: Place::default(), offsets: Offsets::default(), index: None }
+    }
+
+    /// Hands everything to the sink at once, which takes little pieces as well as large ones: memory, say.
+    #[must_use]
+    pub fn without_collecting(mut self) -> Self {
+        if let Encoding::None { direct_len, .. } = &mut self.encoding {
+            *direct_len = 0;
+        }
+        self
+    }
+
+    /// Writes the index of the shard to a file, too, which is made if need be and must be empty: where each record starts,
+    /// and how long it is with its frame. Only an uncompressed shard has one.
+    #[must_use]
+    pub fn with_index(mut self, file: impl Into<IndexFile>) -> Self {
+        if let Encoding::None { .. } = &self.encoding {
+            self.index = Some(IndexWriter::new(file.into()));
+        }
+        self
+    }
+
+    /// What one open shard holds in memory, at most and about: for those who book it.
+    pub fn memory(compression: Compression) -> usize {
+        match compression {
+            Compression::None => COALESCE_LEN,
+            Compression::Gzip => GZIP_BLOCK_LEN,
+            // The state of a deflate stream, by zlib's own documentation (zconf.h): 256 KiB.
+            Compression::Zlib => 256 << 10,
+        }
+    }
+
+    /// Adds some of the records of a buffer.
+    ///
+    /// # Errors
+    /// When the sink fails. The shard is of no use then.
+    pub fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
+        let bytes = framed.slice(records.clone());
+        let run = Run { framed, records: records.clone(), start: self.end };
+        match &mut self.encoding {
+            Encoding::None { sink, pending, direct_len } => {
+                self.offsets.note_records(&run);
+                let direct = bytes.len() >= *direct_len;
+                if direct || pending.len() + bytes.len() > COALESCE_LEN {
+                    sink.write_all(pending)?;
+                    pending.clear();
+                }
+                if direct {
+                    sink.write_all(bytes)?;
+                } else {
+                    pending.reserve_exact(COALESCE_LEN - pending.len());
+                    pending.extend_from_slice(bytes);
+                }
+            }
+            Encoding::Gzip { sink, pending, start, level } => {
+                append_members(sink, pending, start, *level, &run, &mut self.offsets)?;
+            }
+            Encoding::Zlib(stream) => stream.write_framed(bytes)?,
+        }
+        self.end = run.place(records.end);
+        if let Some(index) = &mut self.index {
+            index.append(framed, records)?;
+        }
+        Ok(())
+    }
+
+    /// Records so far.
+    pub fn rows(&self) -> u64 {
+        self.end.record
+    }
+
+    /// Bytes of the records so far with their frames, before compression.
+    pub fn framed_bytes(&self) -> u64 {
+        self.end.framed
+    }
+
+    /// Writes what is left, and gives back the sink, flushed.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn finish(mut self) -> Result<(W, ShardStats)> {
+        let mut sink = match self.encoding {
+            Encoding::None { mut sink, pending, .. } => {
+                sink.write_all(&pending)?;
+                sink
+            }
+            Encoding::Gzip { mut sink, pending, start, level } => {
+                if !pending.is_empty() || sink.bytes == 0 {
+                    let mut member = Vec::new();
+                    gzip_member(&pending, level, &mut member);
+                    self.offsets.note(start, sink.bytes);
+                    sink.write_all(&member)?;
+                }
+                sink
+            }
+            Encoding::Zlib(stream) => stream.finish()?,
+        };
+        sink.flush()?;
+        let Sink { inner, bytes: file_bytes, crc32c } = sink;
+        let (Place { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
+        let index = self.index.map(IndexWriter::finish).transpose()?;
+        Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index }))
+    }
+}
+
+/// Records that are to be appended at a place.
+struct Run<'a> {
+    framed: &'a RecordBuffer,
+    records: Range<usize>,
+    start: Place,
+}
+
+impl Run<'_> {
+    /// Where a record of the buffer starts in the shard.
+    fn place(&self, record: usize) -> Place {
+        let bytes = self.framed.record_start(record) - self.framed.record_start(self.records.start);
+        Place {
+            record: self.start.record + (record - self.records.start) as u64,
+            framed: self.start.framed + bytes as u64,
+        }
+    }
+}
+
+/// The offsets found so far.
+#[derive(Debug)]
+struct Offsets {
+    interval: u64,
+    found: Vec<RecordOffset>,
+}
+
+impl Default for Offsets {
+    fn default() -> Self {
+        Self { interval: OFFSET_INTERVAL, found: Vec::new() }
+    }
+}
+
+impl Offsets {
+    /// Framed bytes that the next offset must have before it.
+    fn due(&self) -> u64 {
+        self.found.last().map_or(self.interval, |last| (last.framed / self.interval + 1) * self.interval)
+    }
+
+    /// A reader can begin here.
+    fn note(&mut self, Place { record, framed }: Place, file: u64) {
+        if framed >= self.due() {
+            self.found.push(RecordOffset { record, framed, file });
+        }
+    }
+
+    /// A reader can begin at every one of these records.
+    fn note_records(&mut self, run: &Run<'_>) {
+        loop {
+            let due = self.due();
+            let first = partition_point(run.records.clone(), |record| run.place(record).framed < due);
+            if first == run.records.end {
+                return;
+            }
+            let place = run.place(first);
+            self.note(place, place.framed);
+        }
+    }
+}
+
+/// Writes the gzip members that these records complete. A member ends with the first record boundary at or past
+/// [`GZIP_BLOCK_LEN`] framed bytes since its start.
+fn append_members<W: Write>(
+    sink: &mut Sink<W>,
+    pending: &mut Vec<u8>,
+    pending_start: &mut Place,
+    level: Level,
+    run: &Run<'_>,
+    offsets: &mut Offsets,
+) -> Result<()> {
+    let Run { framed, records, .. } = run;
+    let mut blocks = Vec::new();
+    let mut starts = vec![*pending_start];
+    let mut start = records.start;
+    let mut start_byte = framed.record_start(start);
+    let mut needed = GZIP_BLOCK_LEN.saturating_sub(pending.len());
+    for record in records.clone() {
+        if framed.record_end(record) - start_byte >= needed {
+            blocks.push(framed.slice(start..record + 1));
+            start = record + 1;
+            starts.push(run.place(start));
+            start_byte = framed.record_end(record);
+            needed = GZIP_BLOCK_LEN;
+        }
+    }
+    let mut blocks = blocks.into_iter();
+    if let Some(first) = blocks.next() {
+        pending.extend_from_slice(first);
+        let blocks: Vec<_> = std::iter::once(pending.as_slice()).chain(blocks).collect();
+        let mut starts = starts.into_iter();
+        // No more at a time than threads can be at work on, which bounds what is held compressed.
+        for blocks in blocks.chunks(rayon::current_num_threads().max(1)) {
+            let compress = |block: &&[u8]| {
+                let mut member = Vec::new();
+                gzip_member(block, level, &mut member);
+                member
+            };
+            let members: Vec<_> = blocks.par_iter().map(compress).collect();
+            for (member, start) in members.iter().zip(&mut starts) {
+                offsets.note(start, sink.bytes);
+                sink.write_all(member)?;
+            }
+        }
+        pending.clear();
+        *pending_start = run.place(start);
+    }
+    pending.extend_from_slice(framed.slice(start..records.end));
+    Ok(())
+}
+
+/// Counts and checksums what passes.
+#[derive(Debug)]
+struct Sink<W> {
+    inner: W,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.crc32c = crc32c_append(self.crc32c, bytes.get(..written).unwrap_or(bytes));
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

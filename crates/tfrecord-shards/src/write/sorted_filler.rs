@@ -1,0 +1,203 @@
+//! [`SortedFiller`]: framed records in, staged shards out, once all records are there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow_tfrecord::RecordBuffer;
+use rayon::ThreadPool;
+use rayon::prelude::*;
+use tfrecord_framing::{Compression, Level};
+
+use crate::commit::local::LocalCommit;
+use crate::commit::publication::StagedShard;
+use crate::error::Result;
+use crate::sort::{EqualRecords, RecordSorter, ShardPlan, SortKey, SorterInput, SorterOptions, SpillStore};
+use crate::write::open_shards::OpenShards;
+use crate::write::sharding::Sharding;
+
+/// Most bytes of records that are sorted and read back at once.
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// The least of them.
+const LEAST_CHUNK_BYTES: usize = 256 << 10;
+
+/// Chunks that a reader holds.
+const CHUNKS_AT_ONCE: usize = 4;
+
+/// The part of the memory that is left for reading records back.
+const SHARE_OF_READERS: usize = 4;
+
+/// The order that rows are written in when all are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowOrder {
+    /// As they came.
+    Kept,
+    /// One of chance, which the seed and the rows decide.
+    Shuffled { seed: u64 },
+}
+
+impl RowOrder {
+    /// What records are sorted by, before which there were so many others.
+    pub(crate) fn keys(self, records: &RecordBuffer, rows_before: u64) -> Vec<SortKey> {
+        match self {
+            Self::Kept => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
+            Self::Shuffled { seed } => {
+                (0..records.len()).map(|record| SortKey::shuffled(0, records.payload(record), seed)).collect()
+            }
+        }
+    }
+
+    fn equal_records(self) -> EqualRecords {
+        match self {
+            Self::Kept => EqualRecords::Keep,
+            Self::Shuffled { seed } => EqualRecords::Spread { seed },
+        }
+    }
+}
+
+/// Holds records back, in memory and past that in temporary files, until all are there.
+pub(crate) struct SortedFiller {
+    pool: Arc<ThreadPool>,
+    commit: LocalCommit,
+    sharding: Sharding,
+    form: (Compression, Level),
+    sorter: RecordSorter,
+    input: SorterInput,
+    /// Bytes that the input may hold.
+    input_bytes: usize,
+}
+
+impl SortedFiller {
+    /// `pool` is where records are sorted, compressed and synced; records and what reads them back take about `memory` bytes.
+    pub(crate) fn new(
+        commit: LocalCommit,
+        pool: Arc<ThreadPool>,
+        sharding: Sharding,
+        form: (Compression, Level),
+        order: RowOrder,
+        (spill, memory): (Arc<dyn SpillStore>, usize),
+    ) -> Self {
+        let for_readers = memory / SHARE_OF_READERS;
+        let chunk_bytes = for_readers / (CHUNKS_AT_ONCE * pool.current_num_threads().max(1));
+        let chunk_bytes = chunk_bytes.clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
+        let options = SorterOptions::new(spill).with_equal(order.equal_records()).with_chunk_bytes(chunk_bytes);
+        let sorter = RecordSorter::new(options.with_copy_bytes(2 * chunk_bytes));
+        let input = sorter.input();
+        Self { pool, commit, sharding, form, sorter, input, input_bytes: memory - for_readers }
+    }
+
+    /// Takes records and their [keys](RowOrder::keys).
+    pub(crate) fn fill(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
+        let Self { pool, sorter, input, input_bytes, .. } = self;
+        input.push(keys, records)?;
+        if input.memory() > *input_bytes / 2 {
+            // It may be that all fit so.
+            sorter.keep_compact();
+        }
+        if input.memory() > *input_bytes {
+            pool.install(|| input.spill())?;
+        }
+        Ok(())
+    }
+
+    /// Writes and finishes every shard.
+    pub(crate) fn finish(self) -> Result<Vec<StagedShard>> {
+        let Self { pool, commit, sharding, form, sorter, input, .. } = self;
+        pool.install(|| {
+            input.finish()?;
+            let plan = sorter.finish()?.cut(|_| sharding)?;
+            if plan.shards().is_empty() {
+                let shards = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
+                return Lane::new(&commit, form).write_empty(0..shards);
+            }
+            let lanes = Lanes { plan: &plan, next_task: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+            // No more of them than threads: each holds what a reader holds.
+            let write = |_| lanes.write(Lane::new(&commit, form));
+            let staged = (0..rayon::current_num_threads()).into_par_iter().map(write);
+            Ok(staged.collect::<Result<Vec<_>>>()?.concat())
+        })
+        .map_err(|error: crate::Error| error.with_path(commit.out()))
+    }
+}
+
+/// What writes the shards of a plan side by side.
+struct Lanes<'a> {
+    plan: &'a ShardPlan,
+    next_task: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Lanes<'_> {
+    /// Writes the shards of tasks that nobody has taken, until there are none left.
+    fn write(&self, mut lane: Lane) -> Result<Vec<StagedShard>> {
+        let written = loop {
+            let task = self.next_task.fetch_add(1, Ordering::Relaxed);
+            if task >= self.plan.tasks() {
+                break lane.finish();
+            }
+            if let Err(error) = self.write_task(&mut lane, task) {
+                break Err(error);
+            }
+        };
+        if written.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn write_task(&self, lane: &mut Lane, task: usize) -> Result<()> {
+        let mut records = self.plan.read_once(task);
+        while let Some(block) = records.next() {
+            // The error of another is the one that is told.
+            if self.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let block = block?;
+            for pieces in block.pieces.chunks(OpenShards::MAX_PIECES) {
+                lane.open.append(&block.records, pieces)?;
+                lane.seal_before(pieces.last().map_or(0, |piece| piece.shard))?;
+            }
+            records.recycle(block.records);
+        }
+        lane.seal_before(usize::MAX)?;
+        let without_rows = |shard: &usize| self.plan.shards().get(*shard).is_some_and(|shard| shard.rows == 0);
+        lane.open_empty(self.plan.task_shards(task).filter(without_rows))
+    }
+}
+
+/// Writes one shard after the other.
+struct Lane {
+    open: OpenShards,
+    staged: Vec<StagedShard>,
+}
+
+impl Lane {
+    fn new(commit: &LocalCommit, (compression, level): (Compression, Level)) -> Self {
+        Self { open: OpenShards::new(commit.clone(), 0, compression, level), staged: Vec::new() }
+    }
+
+    fn seal_before(&mut self, shard: usize) -> Result<()> {
+        for complete in self.open.take_before(shard) {
+            self.staged.push(complete.seal()?);
+        }
+        Ok(())
+    }
+
+    fn open_empty(&mut self, shards: impl Iterator<Item = usize>) -> Result<()> {
+        for shard in shards {
+            self.open.open(shard)?;
+            self.seal_before(usize::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn write_empty(mut self, shards: std::ops::Range<usize>) -> Result<Vec<StagedShard>> {
+        self.open_empty(shards)?;
+        self.finish()
+    }
+
+    fn finish(mut self) -> Result<Vec<StagedShard>> {
+        self.seal_before(usize::MAX)?;
+        Ok(self.staged)
+    }
+}
