@@ -35,7 +35,8 @@ use super::exec::TfRecordWriteExec;
 use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
-use super::run::{Run, Runs, describe_panic, with_run};
+use super::run::{Run, describe_panic, with_run};
+use super::running::Runs;
 use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
@@ -284,7 +285,7 @@ impl CommitTask {
             self.note_stale(standing)?;
         }
         let reports = self.collect_reports(&run, context).await?;
-        run.end_sorting();
+        run.end_shared();
         let rows = self.check(&reports)?;
         for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
             warn!("{finding}");

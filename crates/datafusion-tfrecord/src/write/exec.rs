@@ -24,11 +24,11 @@ use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
 use super::deal::DealExec;
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
-use super::partition::{PartitionWrite, WriteMetrics};
-use super::plan::exact_rows;
+use super::metrics::{SortMetrics, WriteMetrics};
+use super::partition::PartitionWrite;
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
-use super::sorted::{Arrangement, SortMetrics, SortedWrite, Sorting};
+use super::sorted::{Arrangement, SortedWrite, Sorting};
 use super::unit_writer::Placement;
 use super::units::PartitionPlace;
 
@@ -245,7 +245,7 @@ impl ExecutionPlan for TfRecordWriteExec {
             let rows = exact_rows(&self.input)?;
             let begin =
                 || Sorting::new(arrangement.clone(), Arc::clone(&self.options), (partitions, rows), &run, &context);
-            let sorting = run.sorting(begin);
+            let sorting = run.shared(begin)?;
             let place = PartitionPlace { partition: number, partitions };
             let sort_metrics = SortMetrics {
                 rows_encoded: counter("rows_encoded"),
@@ -275,4 +275,10 @@ impl ExecutionPlan for TfRecordWriteExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
+}
+
+/// The number of rows, if it is known before they are read.
+pub(super) fn exact_rows(input: &Arc<dyn ExecutionPlan>) -> Result<Option<u64>> {
+    let rows = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows;
+    Ok(if let Precision::Exact(rows) = rows { Some(rows as u64) } else { None })
 }

@@ -11,26 +11,16 @@ use std::sync::Arc;
 use datafusion_common::Result;
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_execution::memory_pool::MemoryReservation;
-use datafusion_physical_plan::metrics::{Count, Time};
 use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::OpenShards;
 
+use super::metrics::WriteMetrics;
 use super::observe::RowEncoder;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::sealing::Sealing;
 use super::unit_writer::{Placement, Rest, UnitWriter, Written};
 use super::units::{PartitionPlace, units};
-
-/// What a partition counts.
-#[derive(Debug, Clone)]
-pub(super) struct WriteMetrics {
-    pub(super) rows_written: Count,
-    /// Framed bytes.
-    pub(super) bytes_written: Count,
-    pub(super) shards: Count,
-    pub(super) elapsed_compute: Time,
-}
 
 /// One write partition at work.
 pub(super) struct PartitionWrite {

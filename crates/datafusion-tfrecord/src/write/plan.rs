@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::Mapping;
-use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file_scan_config::FileScanConfig;
@@ -17,7 +16,7 @@ use datafusion_execution::memory_pool::MemoryLimit;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext};
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_session::Session;
 use rlimit::Resource;
 use tfrecord_framing::Compression;
@@ -27,7 +26,7 @@ use tfrecord_sidecars::SidecarKind;
 use super::commit::{TfRecordCommitExec, check_appended};
 use super::deal::DealExec;
 use super::describe::SetForm;
-use super::exec::{ShardAssignment, TfRecordWriteExec};
+use super::exec::{ShardAssignment, TfRecordWriteExec, exact_rows};
 use super::observe::snapshot;
 use super::options::{Layout, WriteOptions};
 use super::sorted::{Arrangement, RecordOrder};
@@ -226,12 +225,6 @@ fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
         None if shards.get() == 1 => Ok(None),
         None => Err(ErrorKind::UnknownRowCount { shards: shards.get() }.into()),
     }
-}
-
-/// The number of rows, if it is known before they are read.
-pub(super) fn exact_rows(input: &Arc<dyn ExecutionPlan>) -> Result<Option<u64>> {
-    let rows = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows;
-    Ok(if let Precision::Exact(rows) = rows { Some(rows as u64) } else { None })
 }
 
 /// A scan with fewer partitions than the session wants, split by ranges of its files. The optimizer does this below

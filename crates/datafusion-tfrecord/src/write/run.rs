@@ -15,11 +15,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
 use tfrecord_sidecars::SidecarKind;
 use tfrecord_sidecars::stats::Statistics;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::observe::Observer;
 use super::options::WriteOptions;
-use super::sorted::Sorting;
+use super::running::Running;
 use super::staging::Staging;
 use crate::error::{ErrorKind, shards_error, sidecar_error};
 
@@ -37,8 +37,8 @@ pub(crate) struct Run {
     pub(crate) indexed: bool,
     /// What was gathered of the rows of each write partition; of two attempts the later counts.
     statistics: Mutex<BTreeMap<u32, Statistics>>,
-    /// What the write partitions share if they sort.
-    sorting: Mutex<Option<Arc<Sorting>>>,
+    /// What the write partitions share beside the set: see [`Run::shared`].
+    shared: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// Behind `staging`, so that what is staged is gone when this is. Uploads have their own, since they are aborted later.
     _running: Option<Running>,
 }
@@ -52,8 +52,8 @@ impl Run {
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
         let indexed = options.emit.has(SidecarKind::Index);
-        let (statistics, sorting) = (Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, sorting, _running: running }))
+        let (statistics, shared) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, shared, _running: running }))
     }
 
     /// The error of a shard that could not be written.
@@ -84,15 +84,19 @@ impl Run {
         Ok(Some(all))
     }
 
-    /// What the write partitions share to sort, made by the first of them.
-    pub(super) fn sorting(&self, begin: impl FnOnce() -> Sorting) -> Arc<Sorting> {
-        let mut sorting = self.sorting.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(sorting.get_or_insert_with(|| Arc::new(begin())))
+    /// What the write partitions share, made by the first of them.
+    ///
+    /// # Errors
+    /// When they share a value of another type.
+    pub(super) fn shared<T: Any + Send + Sync>(&self, begin: impl FnOnce() -> T) -> Result<Arc<T>> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = Arc::clone(shared.get_or_insert_with(|| Arc::new(begin())));
+        shared.downcast().map_err(|_| internal_datafusion_err!("write partitions share values of two types"))
     }
 
-    /// Nothing is sorted any more: its memory and temporary files go with the last partition.
-    pub(super) fn end_sorting(&self) {
-        self.sorting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Ends what the write partitions share: its memory and temporary files go with the last of them that uses it.
+    pub(super) fn end_shared(&self) {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Threads that encode and compress.
@@ -145,39 +149,6 @@ pub(crate) fn contain_panic<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
 pub(crate) fn describe_panic(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("a task panicked: {}", message.unwrap_or("it left no message"))
-}
-
-/// Counts the runs of a plan that still have something to clean up.
-#[derive(Debug, Clone)]
-pub(crate) struct Runs(Arc<watch::Sender<usize>>);
-
-impl Default for Runs {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(0)))
-    }
-}
-
-impl Runs {
-    pub(crate) fn start(&self) -> Running {
-        self.0.send_modify(|running| *running += 1);
-        Running(self.clone())
-    }
-
-    /// Waits until no run is left.
-    pub(crate) async fn settled(&self) {
-        // The sender is ours, so the channel does not close.
-        let _ = self.0.subscribe().wait_for(|running| *running == 0).await;
-    }
-}
-
-/// One run that has not been cleaned up.
-#[derive(Debug)]
-pub(crate) struct Running(Runs);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.0.send_modify(|running| *running -= 1);
-    }
 }
 
 /// How the write nodes find their run: it travels in the configuration of the task, so that a plan can be run twice and

@@ -13,8 +13,8 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{OpenShard, OpenShards, Piece, ShardRule};
 
+use super::metrics::WriteMetrics;
 use super::observe::RowEncoder;
-use super::partition::WriteMetrics;
 use super::run::Run;
 use super::staging::{ShardSink, Sinks};
 use super::units::{PartitionPlace, UNIT_BYTES, Unit, UnitSize};

@@ -12,7 +12,8 @@ use tfrecord_shards::ShardDeal;
 use tfrecord_shards::sort::SortKey;
 
 use super::arrangement::{GroupRule, RecordOrder};
-use super::{SortMetrics, Sorting};
+use super::Sorting;
+use super::super::metrics::SortMetrics;
 use crate::write::observe::RowEncoder;
 use crate::write::partition::WriteMetrics;
 use crate::write::run::Run;

@@ -13,7 +13,7 @@ use tfrecord_shards::sort::{
     EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats,
 };
 
-use super::SortMetrics;
+use super::super::metrics::SortMetrics;
 use super::arrangement::RecordOrder;
 use super::spill::DiskSpill;
 use crate::error::shards_error;

@@ -9,7 +9,8 @@ use tfrecord_shards::sort::{GroupTotals, PlannedShard, ShardPlan};
 use tfrecord_shards::{ShardGroup, ShardPlace, Sharding};
 
 use super::arrangement::{GroupRule, sharding_of};
-use super::{SortMetrics, Sorting};
+use super::Sorting;
+use super::super::metrics::SortMetrics;
 use crate::error::shards_error;
 
 /// All shards of the set, and who writes which: whoever takes the next.

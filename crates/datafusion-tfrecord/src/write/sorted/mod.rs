@@ -34,16 +34,15 @@ use std::sync::Arc;
 use datafusion_common::Result;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_plan::metrics::Count;
 
 use self::barrier::{Barrier, Visitor};
 use self::fill::Fill;
 use self::groups::Groups;
 use self::inputs::{Inputs, Room};
 use self::layout::Layout;
+use super::metrics::{SortMetrics, WriteMetrics};
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
-use super::partition::WriteMetrics;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::units::PartitionPlace;
@@ -77,15 +76,6 @@ pub(super) struct Sorting {
     chunk_bytes: usize,
     /// What an open shard holds.
     shard_bytes: usize,
-}
-
-/// What a write partition counts while it sorts.
-#[derive(Debug, Clone)]
-pub(super) struct SortMetrics {
-    /// Rows whose records have been encoded.
-    pub(super) rows_encoded: Count,
-    pub(super) spill_count: Count,
-    pub(super) spilled_bytes: Count,
 }
 
 impl Sorting {

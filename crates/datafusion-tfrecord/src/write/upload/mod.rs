@@ -35,7 +35,7 @@ use tokio::runtime::Handle;
 use self::buffer::PartBuffers;
 use self::place::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
-use super::run::Running;
+use super::running::Running;
 use crate::error::shards_error;
 use tfr_files::Location;
 

@@ -1,0 +1,38 @@
+//! [`Runs`]: the runs of a plan that are not cleaned up yet.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Counts the runs of a plan that still have something to clean up.
+#[derive(Debug, Clone)]
+pub(crate) struct Runs(Arc<watch::Sender<usize>>);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Runs {
+    pub(crate) fn start(&self) -> Running {
+        self.0.send_modify(|running| *running += 1);
+        Running(self.clone())
+    }
+
+    /// Waits until no run is left.
+    pub(crate) async fn settled(&self) {
+        // The sender is ours, so the channel does not close.
+        let _ = self.0.subscribe().wait_for(|running| *running == 0).await;
+    }
+}
+
+/// One run that has not been cleaned up.
+#[derive(Debug)]
+pub(crate) struct Running(Runs);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|running| *running -= 1);
+    }
+}
