@@ -47,7 +47,8 @@ mod used;
 
 pub use calendar::{CalendarOption, WriterZone};
 pub use detect::InputFormat;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Line, Result};
+pub use foreign::foreign_formats;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
 pub use options::InputOptions;

@@ -1,9 +1,13 @@
 //! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
 
 mod columns;
+mod conversions;
 mod explanation;
+mod files;
 mod foreign;
+mod formats;
 mod sidecars;
+mod stores;
 mod table_formats;
 
 use std::any::Any;
