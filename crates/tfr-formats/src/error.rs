@@ -5,7 +5,7 @@ mod line;
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
 
-use crate::detect::InputFormat;
+use crate::input_format::InputFormat;
 
 pub use line::Line;
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use tfr_tests::repository;
 
 /// Crates that still have files in import cycles, and how many: numbers only ever become less.
-const CYCLES_NOT_YET: [(&str, usize); 3] = [("datafusion-tfrecord", 12), ("tfr-formats", 17), ("tfrecord-shards", 25)];
+const CYCLES_NOT_YET: [(&str, usize); 2] = [("datafusion-tfrecord", 10), ("tfrecord-shards", 24)];
 
 /// Library crates whose messages still name options or tools of the command, and how many do.
 const MESSAGES_NOT_YET: [(&str, usize); 2] = [("datafusion-tfrecord", 8), ("tfrecord-shards", 11)];
@@ -67,6 +67,11 @@ impl Source {
                         _ => self.modules.push(inner),
                     }
                     at += 2;
+                }
+                // Who may see an item is no import.
+                TokenTree::Ident(word) if word == "pub" => {
+                    let is_scope = |group: &Group| group.delimiter() == Delimiter::Parenthesis;
+                    at += usize::from(matches!(tokens.get(at), Some(TokenTree::Group(group)) if is_scope(group)));
                 }
                 TokenTree::Ident(word) if word == "crate" || word == "super" => {
                     let base = if word == "crate" { &module[..0] } else { &module[..module.len().saturating_sub(1)] };

@@ -171,8 +171,7 @@ pub(super) fn explained(error: &DataFusionError) -> String {
             text.push_str(&error.to_string());
         }
         let own = error.downcast_ref::<datafusion_tfrecord::Error>().and_then(datafusion_tfrecord::Error::hint);
-        let of_listing = error.downcast_ref::<tfr_files::Error>();
-        hint = own.or_else(|| of_listing.and_then(tfr_files::Error::hint)).or(hint);
+        hint = own.or(hint);
         next = error.source();
     }
     match hint {

@@ -22,6 +22,7 @@ fn columns_that_files_disagree_about_have_a_way_out() {
         conflict("x", Some("DECIMAL(38, 0)")),
         conflict("x", Some("TIMESTAMP(6)")),
         conflict("x", None),
+        ErrorKind::ColumnInPath { file: "a".to_owned(), column: "x".to_owned() },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
@@ -31,5 +32,6 @@ fn columns_that_files_disagree_about_have_a_way_out() {
     give the column one type: --table 't=...,"types=x DECIMAL(38, 0)"'; a value that is not exact in it is an error
     declare the columns, this one with a type for all files: CREATE EXTERNAL TABLE t ("x" TIMESTAMP(6), ...) STORED AS ... LOCATION '...'; a value that is not exact in it is an error
     register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT CAST("x" AS ...) ...
+    name each key=value directory as a location of its own to read the column of the file, or rename it in one of the two
     "#);
 }
