@@ -29,10 +29,9 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
 
 use crate::error::ErrorKind;
-use crate::read::{Inferred, ReadOptions, RecordForm, TfRecordSource, infer};
+use crate::read::{RecordFiles, RecordForm};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
-use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, GuardedSource};
+use tfr_files::{FileNames, FileReader, GuardedSource, ReaderFormat};
 
 /// What names of the format end with, and its word in SQL.
 const EXTENSION: &str = "tfrecord";
@@ -107,12 +106,13 @@ pub struct TfRecordFormatFactory;
 
 impl FileFormatFactory for TfRecordFormatFactory {
     fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
-        let (write, read) = options::parse(options)?;
-        Ok(Arc::new(TfRecordFormat { form: RecordForm::of(&read), write, read, names: FileNames::default() }))
+        let (write, options) = options::parse(options)?;
+        let records = RecordFiles { form: RecordForm::of(&options), names: FileNames::default(), options };
+        Ok(Arc::new(TfRecordFormat { write, records }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(TfRecordFormat::of_records(RecordForm::default(), FileNames::default()))
+        Arc::new(TfRecordFormat::of_files(RecordFiles::default()))
     }
 }
 
@@ -127,21 +127,19 @@ impl GetExt for TfRecordFormatFactory {
 pub struct TfRecordFormat {
     /// How sets are written: all but the target.
     write: WriteOptions,
-    /// How columns are inferred.
-    read: ReadOptions,
-    form: RecordForm,
-    names: FileNames,
+    /// How they are read.
+    records: RecordFiles,
 }
 
 impl TfRecordFormat {
-    /// Files of records in this form, named in messages as `names` says.
-    pub(crate) fn of_records(form: RecordForm, names: FileNames) -> Self {
-        Self { write: WriteOptions::new(PathBuf::new()), read: ReadOptions::default(), form, names }
+    /// The format that reads such files.
+    pub(crate) fn of_files(records: RecordFiles) -> Self {
+        Self { write: WriteOptions::new(PathBuf::new()), records }
     }
 
     /// How rows stand in the files that are read, and what told their columns.
     pub fn form(&self) -> &RecordForm {
-        &self.form
+        &self.records.form
     }
 }
 
@@ -178,13 +176,7 @@ impl FileFormat for TfRecordFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        let Inferred { schema, mapping, .. } = infer(session, store, files, &self.names, &self.read).await?;
-        let said = &self.form.mapping;
-        if mapping.record_type != said.record_type || mapping.sequences != said.sequences {
-            let sequences = mapping.sequences.into_iter().collect();
-            return Err(ErrorKind::UnsaidSequences { sequences }.into());
-        }
-        Ok(Arc::new(schema))
+        self.records.schema(session, store, files).await
     }
 
     async fn infer_stats(
@@ -202,11 +194,9 @@ impl FileFormat for TfRecordFormat {
         session: &dyn Session,
         config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let source: Arc<dyn FileSource> = match config.file_source().downcast_ref::<TfRecordSource>() {
-            Some(source) => Arc::new(source.within(ReadBounds::of(session))),
-            None => Arc::clone(config.file_source()),
-        };
-        let source = GuardedSource::new(source, self.names.clone()).with_all_filters();
+        let config = ReaderFormat::planned(session, config)?;
+        let source = Arc::clone(config.file_source());
+        let source = GuardedSource::new(source, self.records.names.clone()).with_all_filters();
         let config = FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build();
         Ok(DataSourceExec::from_data_source(config))
     }
@@ -244,7 +234,7 @@ impl FileFormat for TfRecordFormat {
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(TfRecordSource::new(self.form.clone(), self.names.clone(), schema))
+        ReaderFormat::new(self.records.clone()).file_source(schema)
     }
 }
 

@@ -28,7 +28,7 @@ pub use format::{
     DEFAULT_SEED, TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, parse_split_shards,
     set_mapping_option,
 };
-pub use read::{ReadOptions, TfRecordSource};
+pub use read::ReadOptions;
 pub use write::{
     DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
 };

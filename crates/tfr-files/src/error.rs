@@ -11,7 +11,8 @@ use crate::listing::table_format::Owner;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure to list, plan or read the files of a table. It names the location or the file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
 /// What failed.
@@ -340,6 +341,11 @@ impl fmt::Display for SkipReason {
 }
 
 impl Skipped {
+    /// Whether nothing was passed over.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
     /// Whether files without a byte were passed over, and else only what is hidden or a checksum: a directory as it is left
     /// by a job that had no rows.
     pub fn is_without_rows(&self) -> bool {
@@ -381,129 +387,11 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
-
-    /// The way out, where there is one to name.
-    pub fn hint(&self) -> Option<String> {
-        match self.kind() {
-            ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
-            ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
-            ErrorKind::Empty { skipped, .. } if skipped.total > 0 => {
-                Some("name a file itself to read it although it is hidden".to_owned())
-            }
-            ErrorKind::FileTwice { .. } => {
-                Some("name each file once; UNION ALL of two tables reads rows twice".to_owned())
-            }
-            ErrorKind::SchemaConflict { column, declarable: Some(sql), .. } => Some(declare(column, sql)),
-            ErrorKind::SchemaConflict { column, declarable: None, .. } => Some(two_tables(column)),
-            ErrorKind::UnfitValue { column, .. } => Some(format!(
-                "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or \
-                 with the option types"
-            )),
-            ErrorKind::PartitionMismatch { .. } => {
-                Some("name one level of the directory, or a pattern such as 'dir/key=*/*'".to_owned())
-            }
-            ErrorKind::PartitionValue { column, .. } => {
-                Some(format!("rename the directory, or declare \"{column}\" as text and CAST it in the query"))
-            }
-            ErrorKind::PartitionType { column, .. } => {
-                Some(format!("declare \"{column}\" as text, a number, a truth value, a date or a timestamp"))
-            }
-            ErrorKind::ColumnInPath { .. } => Some(
-                "name each key=value directory as a location of its own to read the column of the file, or rename it in \
-                 one of the two"
-                    .to_owned(),
-            ),
-            ErrorKind::MissingColumn { column, found, .. }
-                if found.iter().any(|found| found.to_lowercase() == column.to_lowercase()) =>
-            {
-                Some("a name is matched as it is spelled: the option names=insensitive ignores the case".to_owned())
-            }
-            ErrorKind::MissingColumn { .. } => {
-                Some("declare only columns that some file has, or none at all: a name is matched as it is spelled".to_owned())
-            }
-            ErrorKind::DeclaredType { column, declarable, files_differ, .. } => {
-                Some(match (declarable, files_differ) {
-                    (Some(sql), true) => {
-                        format!("declare \"{column}\" as {sql}, to which every file can be converted, and CAST it in the query")
-                    }
-                    (Some(sql), false) => format!(
-                        "leave the columns undeclared, or declare \"{column}\" as {sql}, and CAST it in the query"
-                    ),
-                    (None, true) => two_tables(column),
-                    (None, false) => format!("leave the columns undeclared, and CAST \"{column}\" in the query"),
-                })
-            }
-            ErrorKind::UnreadableColumn { unreadable, .. } => {
-                let names: Vec<_> = unreadable.iter().map(|name| quoted(name)).collect();
-                Some(format!("leave it out: SELECT * EXCLUDE ({}), or select the columns by name", names.join(", ")))
-            }
-            ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
-            _ => None,
-        }
-    }
-}
-
-/// The way out where the values of every file can be converted to one declared type.
-fn declare(column: &str, sql: &str) -> String {
-    let then = match sql {
-        "VARCHAR" => format!(", and CAST(\"{column}\" AS ...) in the query"),
-        _ => "; a value that is not exact in it is an error".to_owned(),
-    };
-    // The option takes types as Hive writes them.
-    let in_hive = match sql {
-        "VARCHAR" => Some("STRING"),
-        "BYTEA" => Some("BINARY"),
-        _ if matches!(sql, "DOUBLE" | "BIGINT" | "DATE") || sql.starts_with("DECIMAL(") => Some(sql),
-        _ => None,
-    };
-    match in_hive {
-        Some(in_hive) => {
-            let is_word = column.chars().all(|c| c.is_alphanumeric() || c == '_');
-            let name = if is_word { column.to_owned() } else { format!("`{}`", column.replace('`', "``")) };
-            let part = format!("types={name} {in_hive}");
-            let part = if part.contains(',') { format!("\"{part}\"") } else { part };
-            format!("give the column one type: --table 't=...,{part}'{then}")
-        }
-        None => format!(
-            "declare the columns, this one with a type for all files: CREATE EXTERNAL TABLE t (\"{column}\" {sql}, ...) \
-             STORED AS ... LOCATION '...'{then}"
-        ),
-    }
-}
-
-/// A name as SQL reads it back: in quotes unless it is in lower case without special characters.
-fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
-    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    match starts && name.chars().all(is_plain) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
-}
-
-/// The way out where files have types of a column that nothing holds together.
-fn two_tables(column: &str) -> String {
-    format!(
-        "register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT \
-         CAST(\"{column}\" AS ...) ..."
-    )
 }
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         Self(Box::new(kind))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

@@ -1,14 +1,11 @@
 //! Why a table cannot be opened or its text cannot be read.
 
-mod hint;
 mod line;
-
-use std::fmt;
 
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
 
-use crate::detect::InputFormat;
+use crate::input_format::InputFormat;
 
 pub use line::Line;
 
@@ -16,7 +13,8 @@ pub use line::Line;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure to understand, open or read an input.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
 /// What failed.
@@ -494,18 +492,6 @@ impl Error {
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         Self(Box::new(kind))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Formats that are not read: what they are called, how they are recognized, and how a file is converted.
+//! Formats that are not read: what they are called, and how they are recognized.
 
 /// A format that is not read.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,195 +9,72 @@ pub(crate) struct ForeignFormat {
     magic: &'static [(usize, &'static [u8])],
     /// The endings of its files, which count where there is no magic number.
     endings: &'static [&'static str],
-    /// How to convert a file, which is `FILE` in it.
-    conversion: &'static str,
 }
 
 const fn format(
     name: &'static str,
     magic: &'static [(usize, &'static [u8])],
     endings: &'static [&'static str],
-    conversion: &'static str,
 ) -> ForeignFormat {
-    ForeignFormat { name, magic, endings, conversion }
+    ForeignFormat { name, magic, endings }
 }
 
 /// Those that are of a more general format too come before it.
 const FORMATS: &[ForeignFormat] = &[
     // Apache Parquet, Encryption.md: files with an encrypted footer.
-    format("encrypted Parquet files", &[(0, b"PARE")], &[], "write it without encryption where the keys are"),
-    format(
-        "Feather V1 files",
-        &[(0, b"FEA1")],
-        &[],
-        "python3 -c \"import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('FILE'), 'out.parquet')\"",
-    ),
-    format("Hadoop sequence files", &[(0, b"SEQ\x06")], &[], "have Hive or Spark write the table as Parquet"),
-    format("Hive RCFiles", &[(0, b"RCF\x01")], &["rc"], "have Hive or Spark write the table as Parquet"),
-    format(
-        "NumPy arrays",
-        &[(0, b"\x93NUMPY")],
-        &["npy"],
-        "python3 -c \"import numpy, pandas; pandas.DataFrame({'x': list(numpy.load('FILE'))}).to_parquet('out.parquet')\"",
-    ),
-    format(
-        "NumPy archives",
-        &[],
-        &["npz"],
-        "python3 -c \"import numpy, pandas; pandas.DataFrame({k: list(v) for k, v in numpy.load('FILE').items()})\
-         .to_parquet('out.parquet')\"",
-    ),
-    format(
-        "Excel workbooks",
-        &[],
-        &["xlsx", "xlsm", "xlsb", "xls"],
-        "python3 -c \"import pandas; pandas.read_excel('FILE').to_parquet('out.parquet')\", or save the sheet as CSV",
-    ),
-    format("OpenDocument spreadsheets", &[], &["ods"], "save the sheet as CSV"),
-    format(
-        "PyTorch files",
-        &[],
-        &["pt", "pth"],
-        "load it with torch.load and write its tensors with pandas.DataFrame(...).to_parquet('out.parquet')",
-    ),
-    format(
-        "text compressed with LZ4",
-        &[(0, b"\x04\x22\x4d\x18")],
-        &[],
-        "lz4 -d FILE, or have it written with gzip or zstd",
-    ),
-    format(
-        "text compressed with snappy",
-        &[(0, b"\xff\x06\x00\x00sNaPpY")],
-        &[],
-        "uncompress it, or have it written with gzip or zstd",
-    ),
-    format(
-        "text compressed with LZO",
-        &[(0, b"\x89LZO\0\r\n\x1a\n")],
-        &[],
-        "lzop -d FILE, or have it written with gzip or zstd",
-    ),
-    format("text compressed with compress", &[(0, b"\x1f\x9d")], &[], "gunzip FILE"),
-    format("zip archives", &[(0, b"PK\x03\x04")], &["zip"], "unzip FILE -d DIR, and query the directory"),
-    format("7z archives", &[(0, b"7z\xbc\xaf\x27\x1c")], &["7z"], "7z x FILE -oDIR, and query the directory"),
-    format("RAR archives", &[(0, b"Rar!\x1a\x07")], &["rar"], "unrar x FILE DIR/, and query the directory"),
-    format(
-        "tar archives",
-        &[(257, b"ustar")],
-        &["tar", "tgz", "tar.gz", "tar.zst", "tar.xz", "tar.bz2"],
-        "tar -xf FILE -C DIR, and query the directory, or its files as rows with files('DIR/**')",
-    ),
-    format(
-        "MATLAB files",
-        &[(0, b"MATLAB ")],
-        &["mat"],
-        "python3 -c \"import scipy.io, pandas; pandas.DataFrame({k: list(v) for k, v in scipy.io.loadmat('FILE').items() \
-         if k[0] != '_'}).to_parquet('out.parquet')\", or h5py for MATLAB 7.3",
-    ),
-    format(
-        "HDF5 files",
-        &[(0, b"\x89HDF\r\n\x1a\n")],
-        &["h5", "hdf5", "hdf"],
-        "python3 -c \"import h5py, pandas; pandas.DataFrame({k: list(v) for k, v in h5py.File('FILE').items()})\
-         .to_parquet('out.parquet')\"",
-    ),
-    format(
-        "NetCDF files",
-        &[(0, b"CDF\x01"), (0, b"CDF\x02"), (0, b"CDF\x05")],
-        &["nc"],
-        "open it with xarray and write Parquet",
-    ),
-    format(
-        "SQLite databases",
-        &[(0, b"SQLite format 3\0")],
-        &["sqlite", "sqlite3"],
-        "sqlite3 -header -csv FILE 'SELECT * FROM name' > out.csv",
-    ),
-    format(
-        "DuckDB databases",
-        &[(8, b"DUCK")],
-        &["duckdb", "ddb"],
-        "duckdb FILE \"COPY (SELECT * FROM name) TO 'out.parquet'\"",
-    ),
-    format(
-        "LMDB databases",
-        &[(16, b"\xde\xc0\xef\xbe")],
-        &["mdb", "lmdb"],
-        "read it with the lmdb library and write Parquet",
-    ),
+    format("encrypted Parquet files", &[(0, b"PARE")], &[]),
+    format("Feather V1 files", &[(0, b"FEA1")], &[]),
+    format("Hadoop sequence files", &[(0, b"SEQ\x06")], &[]),
+    format("Hive RCFiles", &[(0, b"RCF\x01")], &["rc"]),
+    format("NumPy arrays", &[(0, b"\x93NUMPY")], &["npy"]),
+    format("NumPy archives", &[], &["npz"]),
+    format("Excel workbooks", &[], &["xlsx", "xlsm", "xlsb", "xls"]),
+    format("OpenDocument spreadsheets", &[], &["ods"]),
+    format("PyTorch files", &[], &["pt", "pth"]),
+    format("text compressed with LZ4", &[(0, b"\x04\x22\x4d\x18")], &[]),
+    format("text compressed with snappy", &[(0, b"\xff\x06\x00\x00sNaPpY")], &[]),
+    format("text compressed with LZO", &[(0, b"\x89LZO\0\r\n\x1a\n")], &[]),
+    format("text compressed with compress", &[(0, b"\x1f\x9d")], &[]),
+    format("zip archives", &[(0, b"PK\x03\x04")], &["zip"]),
+    format("7z archives", &[(0, b"7z\xbc\xaf\x27\x1c")], &["7z"]),
+    format("RAR archives", &[(0, b"Rar!\x1a\x07")], &["rar"]),
+    format("tar archives", &[(257, b"ustar")], &["tar", "tgz", "tar.gz", "tar.zst", "tar.xz", "tar.bz2"]),
+    format("MATLAB files", &[(0, b"MATLAB ")], &["mat"]),
+    format("HDF5 files", &[(0, b"\x89HDF\r\n\x1a\n")], &["h5", "hdf5", "hdf"]),
+    format("NetCDF files", &[(0, b"CDF\x01"), (0, b"CDF\x02"), (0, b"CDF\x05")], &["nc"]),
+    format("SQLite databases", &[(0, b"SQLite format 3\0")], &["sqlite", "sqlite3"]),
+    format("DuckDB databases", &[(8, b"DUCK")], &["duckdb", "ddb"]),
+    format("LMDB databases", &[(16, b"\xde\xc0\xef\xbe")], &["mdb", "lmdb"]),
     format(
         "SAS files",
         &[(12, b"\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00\x09\xc7\x31\x8c")],
         &["sas7bdat", "xpt"],
-        "python3 -c \"import pandas; pandas.read_sas('FILE').to_parquet('out.parquet')\"",
     ),
-    format(
-        "SPSS files",
-        &[(0, b"$FL2"), (0, b"$FL3")],
-        &["sav", "zsav"],
-        "python3 -c \"import pandas; pandas.read_spss('FILE').to_parquet('out.parquet')\"",
-    ),
-    format(
-        "Stata files",
-        &[(0, b"<stata_dta>")],
-        &["dta"],
-        "python3 -c \"import pandas; pandas.read_stata('FILE').to_parquet('out.parquet')\"",
-    ),
-    format(
-        "R data files",
-        &[(0, b"RDX2\n"), (0, b"RDX3\n"), (0, b"X\n\0\0\0")],
-        &["rds", "rda", "rdata"],
-        "Rscript -e \"arrow::write_parquet(readRDS('FILE'), 'out.parquet')\"",
-    ),
-    format(
-        "Lance files",
-        &[],
-        &["lance"],
-        "python3 -c \"import lance, pyarrow.parquet as p; p.write_table(lance.dataset('DIR').to_table(), 'out.parquet')\"",
-    ),
-    format(
-        "Python pickles",
-        &[],
-        &["pkl", "pickle", "joblib"],
-        "python3 -c \"import pandas; pandas.read_pickle('FILE').to_parquet('out.parquet')\", if you trust its origin: a pickle \
-         can run any program",
-    ),
-    format(
-        "MessagePack files",
-        &[],
-        &["msgpack", "mpk"],
-        "python3 -c \"import json, msgpack; [print(json.dumps(row)) for row in msgpack.Unpacker(open('FILE', 'rb'))]\" > out.jsonl",
-    ),
-    format(
-        "protocol buffer messages",
-        &[],
-        &["pb", "protobuf", "binpb"],
-        "read them with the classes of their .proto file, and write google.protobuf.json_format.MessageToJson to out.jsonl",
-    ),
-    format("safetensors files", &[], &["safetensors"], "load it with safetensors.numpy.load_file and write Parquet"),
-    format(
-        "XML documents",
-        &[],
-        &["xml"],
-        "python3 -c \"import pandas; pandas.read_xml('FILE').to_parquet('out.parquet')\"",
-    ),
-    format(
-        "HTML documents",
-        &[],
-        &["html", "htm"],
-        "python3 -c \"import pandas; pandas.read_html('FILE')[0].to_parquet('out.parquet')\"",
-    ),
-    format("PNG images as a table", &[(0, b"\x89PNG\r\n\x1a\n")], &[], IMAGES),
-    format("JPEG images as a table", &[(0, b"\xff\xd8\xff")], &[], IMAGES),
-    format("GIF images as a table", &[(0, b"GIF87a"), (0, b"GIF89a")], &[], IMAGES),
-    format("PDF documents", &[(0, b"%PDF-")], &[], "read it as a row with files('FILE'), its bytes as a value"),
+    format("SPSS files", &[(0, b"$FL2"), (0, b"$FL3")], &["sav", "zsav"]),
+    format("Stata files", &[(0, b"<stata_dta>")], &["dta"]),
+    format("R data files", &[(0, b"RDX2\n"), (0, b"RDX3\n"), (0, b"X\n\0\0\0")], &["rds", "rda", "rdata"]),
+    format("Lance files", &[], &["lance"]),
+    format("Python pickles", &[], &["pkl", "pickle", "joblib"]),
+    format("MessagePack files", &[], &["msgpack", "mpk"]),
+    format("protocol buffer messages", &[], &["pb", "protobuf", "binpb"]),
+    format("safetensors files", &[], &["safetensors"]),
+    format("XML documents", &[], &["xml"]),
+    format("HTML documents", &[], &["html", "htm"]),
+    format("PNG images as a table", &[(0, b"\x89PNG\r\n\x1a\n")], &[]),
+    format("JPEG images as a table", &[(0, b"\xff\xd8\xff")], &[]),
+    format("GIF images as a table", &[(0, b"GIF87a"), (0, b"GIF89a")], &[]),
+    format("PDF documents", &[(0, b"%PDF-")], &[]),
 ];
-
-const IMAGES: &str = "read images as rows with files('DIR/*'), their bytes as a value";
 
 /// Endings of texts, which no binary content contradicts.
 const TEXTS: &[&str] = &["XML documents", "HTML documents"];
+
+/// The names of the formats that are recognized and not read, as [`ErrorKind::UnsupportedFormat`] has them.
+///
+/// [`ErrorKind::UnsupportedFormat`]: crate::ErrorKind::UnsupportedFormat
+pub fn foreign_formats() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.name)
+}
 
 impl ForeignFormat {
     /// The format of a file that begins with `head`.
@@ -228,14 +105,8 @@ impl ForeignFormat {
         (TEXTS.contains(&format.name) || !is_plain_text(head)).then_some(format)
     }
 
-    /// The format of this name.
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+    fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
-    }
-
-    /// How to convert a file.
-    pub(crate) fn conversion(&self, file: &str) -> String {
-        format!("convert it: {}", self.conversion.replace("FILE", file))
     }
 }
 
@@ -305,13 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn every_format_is_listed_once_with_a_way_out() {
+    fn every_format_is_listed_once() {
         let mut names = HashSet::new();
         let mut endings = HashSet::new();
         for format in FORMATS {
             assert!(names.insert(format.name), "{}", format.name);
             assert!(format.endings.iter().all(|ending| endings.insert(ending)), "{}", format.name);
-            assert!(!format.conversion.is_empty());
         }
     }
 }

@@ -20,8 +20,9 @@ use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::{FileNames, convert};
 
-use crate::detect::{InputFormat, other_format};
+use crate::content::other_format;
 use crate::error::{Error, ErrorKind};
+use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::text::{self, Bytestream};
 use tfr_files::scan::{Batches, FileReader, Scan};

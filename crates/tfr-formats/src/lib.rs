@@ -25,6 +25,7 @@
 mod arrow;
 mod avro;
 mod calendar;
+mod content;
 pub mod csv;
 pub mod detect;
 mod error;
@@ -32,6 +33,7 @@ mod field_access;
 mod foreign;
 mod forward;
 pub mod hive_text;
+mod input_format;
 pub mod json;
 pub mod libsvm;
 mod names;
@@ -46,8 +48,9 @@ pub mod text;
 mod used;
 
 pub use calendar::{CalendarOption, WriterZone};
-pub use detect::InputFormat;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Line, Result};
+pub use foreign::foreign_formats;
+pub use input_format::InputFormat;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
 pub use options::InputOptions;

@@ -16,8 +16,9 @@ use tfr_files::memory::ReadBounds;
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
 
 use crate::csv::CsvFormat;
-use crate::detect::{InputFormat, by_name, detect, text_of};
+use crate::detect::{by_name, detect, text_of};
 use crate::error::{ErrorKind, Result};
+use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::options::InputOptions;
 use crate::parquet;
@@ -94,10 +95,13 @@ pub async fn open_locations(
             return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
-        InputFormat::Parquet => parquet::format(session, &listing, options, columns, schema.clone()).await?,
+        InputFormat::Parquet => {
+            parquet::format(session, &listing, &options.parquet, options.calendar.clone(), columns, schema.clone())
+                .await?
+        }
         InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
         InputFormat::Arrow => arrow::format(names, columns),
-        InputFormat::Orc => orc::format(names, options, columns, findings),
+        InputFormat::Orc => orc::format(names, &options.orc, options.calendar.clone(), columns, findings),
         InputFormat::HiveText => {
             let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
             if let Some(declared) = &declared {

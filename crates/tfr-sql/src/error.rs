@@ -1,11 +1,15 @@
 //! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
 
 mod columns;
+mod conversions;
 mod explanation;
+mod files;
 mod foreign;
+mod formats;
 mod framing;
 mod shards;
 mod sidecars;
+mod stores;
 mod table_formats;
 mod tables;
 

@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_tfrecord::RowFilter;
 use datafusion_common::Result;
 use datafusion_physical_expr::expressions::DynamicFilterTracking;
+use datafusion_physical_expr::split_conjunction;
 use datafusion_physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion_physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
 
@@ -25,10 +26,10 @@ pub(super) fn file_columns(filter: &Arc<dyn PhysicalExpr>, file_schema: &Schema)
     (!columns.is_empty() && columns.iter().all(|column| *column < file_schema.fields().len())).then_some(columns)
 }
 
-/// The filters, one after the other, for the reader of files with the columns `file_schema`.
-pub(super) fn row_filter(filters: &[Arc<dyn PhysicalExpr>], file_schema: &SchemaRef) -> Result<Option<RowFilter>> {
+/// The parts of a conjunction, one after the other, for the reader of files with the columns `file_schema`.
+pub(super) fn row_filter(filter: &Arc<dyn PhysicalExpr>, file_schema: &SchemaRef) -> Result<Option<RowFilter>> {
     let mut all: Option<RowFilter> = None;
-    for filter in filters {
+    for filter in split_conjunction(filter) {
         let Some(columns) = file_columns(filter, file_schema) else { continue };
         let given = Arc::new(file_schema.project(&columns)?);
         let filter = reassign_expr_columns(Arc::clone(filter), &given)?;

@@ -37,7 +37,7 @@
 //!
 //! The number of rows of files that a manifest lists is known without reading them.
 //!
-//! [`TfRecordSource`] decodes the features of wanted columns and passes over others. A feature of another kind, or with
+//! A scan decodes the features of wanted columns and passes over others. A feature of another kind, or with
 //! more values than its column can hold, is an error with the file, the record and its byte.
 //!
 //! # Files in parts
@@ -56,6 +56,7 @@
 mod blocks;
 mod compare;
 mod declared;
+mod files;
 mod filter;
 mod infer;
 mod known;
@@ -69,17 +70,16 @@ mod options;
 mod partitions;
 mod sets;
 pub(crate) mod similar;
-mod source;
 mod split;
 mod survey;
 mod types;
 mod written;
 
 pub use blocks::Blocks;
-pub(crate) use infer::{Inferred, infer};
+pub(crate) use files::RecordFiles;
+pub use files::RecordForm;
 pub use known::KnownFile;
 pub use open::open;
 pub use options::ReadOptions;
 pub use sets::is_set;
-pub use source::{RecordForm, TfRecordSource};
 pub use types::ColumnOrigin;

@@ -10,9 +10,9 @@ use datafusion_datasource::FileExtensions;
 use datafusion_session::Session;
 use object_store::ObjectMeta;
 
+use super::files::{RecordFiles, RecordForm};
 use super::known::KnownFile;
 use super::options::ReadOptions;
-use super::source::RecordForm;
 use super::{sets, types};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
@@ -63,7 +63,11 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
         origin: types.origin,
         ..RecordForm::of(options)
     };
-    let format = TfRecordFormat::of_records(form.clone(), files.listing.names().clone());
+    let format = TfRecordFormat::of_files(RecordFiles {
+        form: form.clone(),
+        names: files.listing.names().clone(),
+        options: ReadOptions::default(),
+    });
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
     // What can be no column is refused before anything is read, but a column that is none of a query's is not.

@@ -4,20 +4,19 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, FieldRef};
 use datafusion_common::Result;
-use tfrecord_shards::SchemaDescription;
+use tfrecord_shards::{Manifest, SchemaDescription};
 
-use super::sets::Set;
 use crate::error::shards_error;
 use tfr_files::{Listing, PartitionColumns};
 
-/// Gives the columns in the paths of `listing` the types that the manifests tell, if all files are of `sets` that agree
-/// about them. Also gives the names of those that are in the records, too.
+/// Gives the columns in the paths of `listing` the types that the manifests tell, if all files are of sets with
+/// these `manifests` and they agree about them. Also gives the names of those that are in the records, too.
 ///
 /// `is_whole`: the table is all of its sets, so that it has their columns even where no file has a path to tell them.
-pub(super) fn settle(listing: Listing, sets: &[Set], is_whole: bool) -> Result<(Listing, BTreeSet<String>)> {
+pub(super) fn settle(listing: Listing, manifests: &[&Manifest], is_whole: bool) -> Result<(Listing, BTreeSet<String>)> {
     let mut columns: Option<Vec<FieldRef>> = None;
-    for set in sets {
-        let found = match &set.manifest.partition_columns {
+    for manifest in manifests {
+        let found = match &manifest.partition_columns {
             Some(described) => fields(described)?,
             None => Vec::new(),
         };
@@ -30,7 +29,7 @@ pub(super) fn settle(listing: Listing, sets: &[Set], is_whole: bool) -> Result<(
     let mut kept = BTreeSet::new();
     for column in &columns {
         let has = |described: &SchemaDescription| described.fields.iter().any(|field| field.name == *column.name());
-        if sets.iter().all(|set| set.manifest.schema.as_ref().is_some_and(has)) {
+        if manifests.iter().all(|manifest| manifest.schema.as_ref().is_some_and(has)) {
             kept.insert(column.name().clone());
         }
     }

@@ -108,7 +108,8 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
     let mut kept = BTreeSet::new();
     let listing = if listed.iter().all(Option::is_some) {
         let is_whole = |set: &Set| locations.iter().any(|location| takes_all(location, &set.directory));
-        let (listing, in_records) = partitions::settle(listing, &sets, sets.iter().all(is_whole))?;
+        let manifests: Vec<_> = sets.iter().map(|set| &set.manifest).collect();
+        let (listing, in_records) = partitions::settle(listing, &manifests, sets.iter().all(is_whole))?;
         kept = in_records;
         listing
     } else {

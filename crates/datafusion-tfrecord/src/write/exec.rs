@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_tfrecord::Mapping;
+use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, exec_datafusion_err};
 use datafusion_execution::TaskContext;
@@ -16,15 +17,15 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
-    SendableRecordBatchStream, validate_child_count,
+    SendableRecordBatchStream, StatisticsArgs, StatisticsContext, validate_child_count,
 };
 use futures::stream;
 use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
 
 use super::deal::DealExec;
+use super::metrics::{SortMetrics, WriteMetrics};
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
-use super::metrics::{SortMetrics, WriteMetrics};
 use super::partition::PartitionWrite;
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;

@@ -6,4 +6,4 @@ mod reader;
 
 pub use guard::{Diagnosis, GuardedSource, RewriteExpr};
 pub use read_ahead::ReadAhead;
-pub use reader::{Batches, FileReader, ReaderFormat, Scan};
+pub use reader::{Batches, Division, FileReader, FilterUse, ReaderFormat, Scan};

@@ -17,13 +17,14 @@ use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_groups::{FileGroup, FileGroupPartitioner};
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_execution::object_store::ObjectStoreUrl;
-use datafusion_physical_expr::conjunction;
 use datafusion_physical_expr::projection::ProjectionExprs;
+use datafusion_physical_expr::{LexOrdering, conjunction};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
@@ -52,9 +53,18 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
     /// Whether a file can be read in parts.
     fn can_split(&self) -> bool;
 
-    /// Whether the opener leaves parts of files out that hold no row that passes the filter of its [`Scan`].
-    fn skips_by_filter(&self) -> bool {
-        false
+    /// What an opener does with a filter over the columns of `table`, where those at the indices `wanted` are read.
+    fn filter_use(&self, _filter: &Arc<dyn PhysicalExpr>, _table: &TableSchema, _wanted: &[usize]) -> FilterUse {
+        FilterUse::None
+    }
+
+    /// Divides the files of a scan among partitions; `None`: it stays as it is.
+    fn divide(&self, files: &[FileGroup], division: &Division) -> Option<Vec<FileGroup>> {
+        let partitioner = FileGroupPartitioner::new()
+            .with_target_partitions(division.partitions)
+            .with_repartition_file_min_size(division.min_size)
+            .with_preserve_order_within_groups(division.is_ordered);
+        partitioner.repartition_file_groups(files).filter(|_| self.can_split())
     }
 
     /// The columns of these files together. A [`DirectoryTable`](crate::DirectoryTable) asks
@@ -78,6 +88,32 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>>;
 }
 
+/// What an opener does with a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterUse {
+    /// Nothing.
+    None,
+    /// It leaves out parts of files that hold no row that passes.
+    Parts,
+    /// It leaves out every row that does not pass.
+    Rows,
+}
+
+/// How the files of a scan are to be divided.
+#[derive(Debug, Clone, Copy)]
+pub struct Division {
+    /// Among how many partitions.
+    pub partitions: usize,
+    /// Files of fewer bytes together need not be divided.
+    pub min_size: usize,
+    /// Whether the rows of each group have an order that must stay.
+    pub is_ordered: bool,
+    /// How many rows are read at most, if that is known.
+    pub limit: Option<usize>,
+    /// Whether files are fetched over a network.
+    pub is_remote: bool,
+}
+
 /// What one partition of a scan reads.
 pub struct Scan<'a> {
     /// The columns of the files and those of their paths.
@@ -88,8 +124,10 @@ pub struct Scan<'a> {
     pub batch_size: usize,
     /// What batches and values may take.
     pub bounds: ReadBounds,
-    /// What rows of the table must pass that somebody wants. The scan need not drop any that do not.
+    /// What rows of the table must pass that somebody wants: all filters of which the reader makes some [`FilterUse`].
     pub filter: Option<&'a Arc<dyn PhysicalExpr>>,
+    /// How many rows are read at most, if that is known.
+    pub limit: Option<usize>,
     /// Whether files are fetched over a network.
     pub is_remote: bool,
     metrics: &'a ExecutionPlanMetricsSet,
@@ -123,6 +161,16 @@ impl ReaderFormat {
     /// The format that `reader` reads.
     pub fn new(reader: impl FileReader) -> Self {
         Self { reader: Arc::new(reader) }
+    }
+
+    /// A scan of a [`FileReader`]'s files with batches within the bounds of the session; another one as it is.
+    pub fn planned(session: &dyn Session, config: FileScanConfig) -> Result<FileScanConfig> {
+        let Some(source) = config.file_source().downcast_ref::<ReaderSource>() else { return Ok(config) };
+        let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
+        let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
+        source.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
+        let bounded = Arc::new(ReaderSource { bounds: ReadBounds::of(session), ..source.clone() });
+        Ok(FileScanConfigBuilder::from(config).with_source(bounded).build())
     }
 }
 
@@ -169,14 +217,7 @@ impl FileFormat for ReaderFormat {
         if config.file_compression_type.is_compressed() {
             return not_impl_err!("a compression for a whole scan of {} files", self.reader.name());
         }
-        let Some(source) = config.file_source().downcast_ref::<ReaderSource>() else {
-            return Ok(DataSourceExec::from_data_source(config));
-        };
-        let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
-        let files: Vec<_> = config.file_groups.iter().flat_map(|group| group.files()).collect();
-        self.reader.planned(&files.iter().map(|file| &file.object_meta).collect::<Vec<_>>(), &columns);
-        let bounded = Arc::new(ReaderSource { bounds: ReadBounds::of(session), ..source.clone() });
-        Ok(DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(bounded).build()))
+        Ok(DataSourceExec::from_data_source(Self::planned(session, config)?))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
@@ -204,6 +245,17 @@ struct ReaderSource {
     metrics: ExecutionPlanMetricsSet,
 }
 
+impl ReaderSource {
+    /// How many rows are read at most, where no filter leaves out any.
+    fn limit(&self, config: &FileScanConfig) -> Option<usize> {
+        config.limit.filter(|_| self.filter.is_none())
+    }
+}
+
+fn is_remote(config: &FileScanConfig) -> bool {
+    config.object_store_url != ObjectStoreUrl::local_filesystem()
+}
+
 impl FileSource for ReaderSource {
     fn create_file_opener(
         &self,
@@ -217,7 +269,8 @@ impl FileSource for ReaderSource {
             batch_size: self.batch_size,
             bounds: self.bounds,
             filter: self.filter.as_ref(),
-            is_remote: config.object_store_url != ObjectStoreUrl::local_filesystem(),
+            limit: self.limit(config),
+            is_remote: is_remote(config),
             metrics: &self.metrics,
             partition,
         };
@@ -252,13 +305,18 @@ impl FileSource for ReaderSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
-        // Rows that do not pass may come nevertheless.
-        let kept = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
-        if filters.is_empty() || !self.reader.skips_by_filter() {
-            return Ok(kept);
+        let mut used: Vec<_> = self.filter.iter().cloned().collect();
+        let before = used.len();
+        let answers = filters.into_iter().map(|filter| {
+            let filter_use = self.reader.filter_use(&filter, &self.table_schema, &self.projection.file_indices);
+            used.extend((filter_use != FilterUse::None).then_some(filter));
+            if filter_use == FilterUse::Rows { PushedDown::Yes } else { PushedDown::No }
+        });
+        let answers = FilterPushdownPropagation::with_parent_pushdown_result(answers.collect());
+        if used.len() == before {
+            return Ok(answers);
         }
-        let filter = Some(conjunction(self.filter.iter().cloned().chain(filters)));
-        Ok(kept.with_updated_node(Arc::new(Self { filter, ..self.clone() })))
+        Ok(answers.with_updated_node(Arc::new(Self { filter: Some(conjunction(used)), ..self.clone() })))
     }
 
     fn metrics(&self) -> &ExecutionPlanMetricsSet {
@@ -282,6 +340,19 @@ impl FileSource for ReaderSource {
 
     fn supports_repartitioning(&self) -> bool {
         self.reader.can_split()
+    }
+
+    fn repartitioned(
+        &self,
+        partitions: usize,
+        min_size: usize,
+        order: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        let (limit, is_remote) = (self.limit(config), is_remote(config));
+        let division = Division { partitions, min_size, is_ordered: order.is_some(), limit, is_remote };
+        let divided = self.reader.divide(&config.file_groups, &division);
+        Ok(divided.map(|groups| FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build()))
     }
 
     fn apply_expressions(

@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use crate::LocationText;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -12,6 +11,7 @@ use url::Url;
 
 use super::connection::{client_options, retries};
 use super::environment::Environment;
+use super::error::SettingsProblem;
 use super::profile::Profile;
 use super::service::Service;
 use super::wire::{Wire, innermost};
@@ -22,25 +22,14 @@ pub(super) struct Built<S> {
     pub(super) told: String,
 }
 
-/// Why a store is not built: what is wrong, and the way out if it is not the usual one of the service.
-pub(super) struct Unbuilt {
-    pub(super) reason: String,
-    pub(super) way_out: Option<String>,
-}
-
-type Result<S> = std::result::Result<Built<S>, Unbuilt>;
-
-impl From<String> for Unbuilt {
-    fn from(reason: String) -> Self {
-        Self { reason, way_out: None }
-    }
-}
-
-impl From<object_store::Error> for Unbuilt {
+/// What the builder of a client says of its settings.
+impl From<object_store::Error> for SettingsProblem {
     fn from(error: object_store::Error) -> Self {
         innermost(&error).into()
     }
 }
+
+type Result<S> = std::result::Result<Built<S>, SettingsProblem>;
 
 /// The bucket of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
 /// profile's; keys are those of the environment, else those of the profile, else what the machine is given.
@@ -76,12 +65,7 @@ pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -
         }
         "credentials of the profile"
     } else if let Some(way) = profile.other_way() {
-        return Err(Unbuilt {
-            reason: format!("the profile gets its keys by {way}, which is not supported"),
-            way_out: Some(
-                "put them into the environment: eval \"$(aws configure export-credentials --format env)\"".to_owned(),
-            ),
-        });
+        return Err(SettingsProblem::ProfileWithoutKeys { way });
     } else {
         "credentials of the machine"
     };
@@ -179,14 +163,7 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
         builder = builder.with_allow_http(endpoint_url(endpoint)?.scheme() == "http");
     }
     if builder.get_config_value(&AzureConfigKey::AccessKey).is_some_and(|key| BASE64_STANDARD.decode(key).is_err()) {
-        return Err(Unbuilt {
-            reason: "the account key is not base64".to_owned(),
-            way_out: Some(
-                "set AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY, or AccountKey in the connection string) to all of \
-                 the key, with the = at its end; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN"
-                    .to_owned(),
-            ),
-        });
+        return Err(SettingsProblem::AccountKey);
     }
     let is_set = |key| builder.get_config_value(&key).is_some();
     let credentials = if is_true(builder.get_config_value(&AzureConfigKey::SkipSignature)) {
@@ -206,7 +183,7 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
 /// Refuses a name that no container has: the service answers as if credentials were wrong.
 ///
 /// See "Naming and referencing containers, blobs, and metadata" of Azure's documentation.
-fn check_container(url: &Url) -> std::result::Result<(), Unbuilt> {
+fn check_container(url: &Url) -> std::result::Result<(), SettingsProblem> {
     let name = match (url.username(), url.host_str().unwrap_or_default()) {
         // That of an account, with the container in the path.
         ("", host) if host.contains('.') => return Ok(()),
@@ -222,14 +199,7 @@ fn check_container(url: &Url) -> std::result::Result<(), Unbuilt> {
     if is_of_system || is_usual {
         return Ok(());
     }
-    Err(Unbuilt {
-        reason: format!(
-            "{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens"
-        ),
-        way_out: Some(
-            "write the URL as az://container/path or abfss://container@account.dfs.core.windows.net/path".to_owned(),
-        ),
-    })
+    Err(SettingsProblem::ContainerName { name: name.to_owned() })
 }
 
 /// `AccountName=a;AccountKey=k==;BlobEndpoint=http://host/a`.
@@ -252,14 +222,11 @@ fn is_true(setting: Option<String>) -> bool {
     setting.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y"))
 }
 
-fn endpoint_url(text: &str) -> std::result::Result<Url, Unbuilt> {
+fn endpoint_url(text: &str) -> std::result::Result<Url, SettingsProblem> {
     let usable = Url::parse(text).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.query().is_none()
     });
-    usable.ok_or_else(|| Unbuilt {
-        reason: format!("the endpoint is not a URL of a server: {}", LocationText::from(text)),
-        way_out: Some("write it as http://host:9000 or https://host".to_owned()),
-    })
+    usable.ok_or_else(|| SettingsProblem::Endpoint(text.into()))
 }
 
 #[cfg(test)]
@@ -275,7 +242,7 @@ mod tests {
         let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_CONFIG_FILE", "/none")];
         let told = |endpoint, more: [(&str, &str); 2]| {
             let all: [(&str, &str); 5] = [keys[0], keys[1], keys[2], more[0], more[1]];
-            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.told).map_err(|unbuilt| unbuilt.reason)
+            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.told).map_err(|problem| problem.to_string())
         };
         let both = [("AWS_ENDPOINT_URL", "http://general:1"), ("AWS_ENDPOINT_URL_S3", "http://special:1")];
         for (endpoint, more, expected) in [
@@ -298,11 +265,10 @@ mod tests {
     fn azure_understands_the_variables_of_its_own_tools() {
         let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
                     BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
-        let built =
-            azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).ok().expect("a store");
+        let built = azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).expect("a store");
         assert_eq!(built.told, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
-        let unbuilt = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
-        assert_eq!(unbuilt.reason, "Account must be specified");
+        let problem = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
+        assert_eq!(problem.to_string(), "Account must be specified");
         assert!(azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default()).is_ok());
     }
 }

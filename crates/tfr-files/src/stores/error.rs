@@ -5,12 +5,14 @@ use std::fmt;
 use datafusion_common::DataFusionError;
 
 use super::service::Service;
+use crate::LocationText;
 
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of a store. It names the store (`s3://bucket`), never a credential, and of what a server says only its code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
 /// What failed.
@@ -24,22 +26,20 @@ pub enum ErrorKind {
         scheme: String,
     },
     /// The store is left out of this build.
-    #[error("this build of tfr-formats has no HDFS, which {store} needs")]
+    #[error("this build has no HDFS, which {store} needs")]
     LeftOut {
         /// The store.
         store: String,
     },
     /// What the environment or the URL says of the store makes no sense.
-    #[error("{store}: {reason}")]
+    #[error("{store}: {problem}")]
     Settings {
         /// The store.
         store: String,
         /// What the service is.
         service: Service,
         /// What is wrong.
-        reason: String,
-        /// The way out, if it is not the usual one for the service.
-        way_out: Option<String>,
+        problem: SettingsProblem,
     },
     /// There are no credentials, or they cannot be had.
     #[error("{store}: no credentials: {reason}")]
@@ -117,6 +117,39 @@ pub enum ErrorKind {
     },
 }
 
+/// What is wrong with what the environment or the URL says of a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsProblem {
+    /// The profile of the AWS command line tool has no keys, but says where they come from.
+    #[error("the profile gets its keys by {way}, which is not supported")]
+    ProfileWithoutKeys {
+        /// Where they come from.
+        way: &'static str,
+    },
+    /// The key of an Azure account is cut, or is something else.
+    #[error("the account key is not base64")]
+    AccountKey,
+    /// The URL has a name that no container of Azure can have.
+    #[error("{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens")]
+    ContainerName {
+        /// The name.
+        name: String,
+    },
+    /// The endpoint is not `http://host:9000` or `https://host`.
+    #[error("the endpoint is not a URL of a server: {0}")]
+    Endpoint(LocationText),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for SettingsProblem {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
+}
+
 /// What a server answered: status, and the code and text of its error if these say no more than that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -146,47 +179,11 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
-
-    /// The way out, where there is one to name.
-    pub fn hint(&self) -> Option<String> {
-        let hint = match self.kind() {
-            ErrorKind::UnknownScheme { .. } => {
-                "known are file://, s3://, gs://, az://, abfss://, http://, https:// and hdfs://".to_owned()
-            }
-            ErrorKind::LeftOut { .. } => "build tfr-sql with --features hdfs".to_owned(),
-            ErrorKind::Settings { way_out: Some(way_out), .. } => way_out.clone(),
-            ErrorKind::Settings { service, .. } | ErrorKind::NoCredentials { service, .. } => {
-                service.credentials().to_owned()
-            }
-            ErrorKind::Denied { service, .. } => {
-                format!("check that the credentials are the right ones and may do this: {}", service.credentials())
-            }
-            ErrorKind::NoBucket { .. } => "check the name, and the endpoint if it is not the usual one".to_owned(),
-            ErrorKind::OtherRegion { region, .. } => format!("set AWS_REGION={region}"),
-            ErrorKind::Unreachable { .. } => "check the endpoint, the network and the proxy settings".to_owned(),
-            ErrorKind::NoParts { .. } => "download the file and name the copy".to_owned(),
-            ErrorKind::NoListing { .. } => "name the files themselves: over http only WebDAV servers list".to_owned(),
-            ErrorKind::Refused { .. } | ErrorKind::Failed { .. } => return None,
-        };
-        Some(hint)
-    }
 }
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         Self(Box::new(kind))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

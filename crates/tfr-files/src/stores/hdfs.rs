@@ -3,10 +3,11 @@
 use hdfs_native_object_store::{HdfsObjectStore, HdfsObjectStoreBuilder};
 use url::Url;
 
-use super::cloud::{Built, Unbuilt};
+use super::cloud::Built;
+use super::error::SettingsProblem;
 
 /// The files of the name node, name service or view that `url` names, as the files in `HADOOP_CONF_DIR` say.
-pub(super) fn hdfs(url: &Url) -> Result<Built<HdfsObjectStore>, Unbuilt> {
+pub(super) fn hdfs(url: &Url) -> Result<Built<HdfsObjectStore>, SettingsProblem> {
     let store = HdfsObjectStoreBuilder::new().with_url(url.as_str().trim_end_matches('/')).build()?;
     Ok(Built { store, told: "settings of HADOOP_CONF_DIR".to_owned() })
 }

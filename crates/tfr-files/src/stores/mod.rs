@@ -55,11 +55,11 @@ use object_store::multipart::MultipartStore;
 use url::{Position, Url};
 
 pub use environment::Environment;
-pub use error::{Answer, Error, ErrorKind, Result};
+pub use error::{Answer, Error, ErrorKind, Result, SettingsProblem};
 pub use service::Service;
 pub use uploads::UploadStores;
 
-use cloud::{Built, Unbuilt};
+use cloud::Built;
 use remote::{Origin, Remote};
 
 /// What is known of stores beforehand.
@@ -113,8 +113,8 @@ impl Stores {
         if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
             && let Some(name) = environment.unfit()
         {
-            let (reason, way_out) = (format!("{name} holds a line end or another control character"), None);
-            return Err(ErrorKind::Settings { store, service, reason, way_out }.into());
+            let problem = format!("{name} holds a line end or another control character").into();
+            return Err(ErrorKind::Settings { store, service, problem }.into());
         }
         let built = match service {
             Service::File => return Ok(Arc::new(LocalFileSystem::new())),
@@ -128,7 +128,7 @@ impl Stores {
             #[cfg(not(feature = "hdfs"))]
             Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
         };
-        built.map_err(|Unbuilt { reason, way_out }| ErrorKind::Settings { store, service, reason, way_out }.into())
+        built.map_err(|problem| ErrorKind::Settings { store, service, problem }.into())
     }
 
     fn with_uploads<S>(&self, url: &Url, origin: &Origin, built: Built<S>) -> Arc<dyn ObjectStore>

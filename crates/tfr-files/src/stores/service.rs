@@ -33,25 +33,6 @@ impl Service {
             _ => return None,
         })
     }
-
-    /// Where its credentials come from, as advice.
-    pub(super) fn credentials(self) -> &'static str {
-        match self {
-            Self::S3 => {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for public data"
-            }
-            Self::Gcs => {
-                "set GOOGLE_APPLICATION_CREDENTIALS to a file of credentials, or GOOGLE_SKIP_SIGNATURE=true for public data"
-            }
-            Self::Azure => {
-                "set AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or \
-                 AZURE_SKIP_SIGNATURE=true for public data"
-            }
-            Self::Http => "credentials of a web server stand in the URL: https://user:password@host/file.csv",
-            Self::Hdfs => "set HADOOP_CONF_DIR to the directory of the cluster's core-site.xml and hdfs-site.xml",
-            Self::File => "check the permissions of the file",
-        }
-    }
 }
 
 impl fmt::Display for Service {

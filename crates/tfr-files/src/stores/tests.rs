@@ -45,7 +45,7 @@ fn a_store_is_built_once_and_shows_no_secret() -> Result<(), DataFusionError> {
 }
 
 #[test]
-fn what_cannot_be_built_says_why_and_the_way_out() {
+fn what_cannot_be_built_says_why() {
     let stores = Stores::new(StoreOptions {
         s3_endpoint: Some("localhost:9000".to_owned()),
         environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
@@ -53,18 +53,11 @@ fn what_cannot_be_built_says_why_and_the_way_out() {
     let told = |text: &str| {
         let error = stores.get_store(&url(text)).expect_err(text);
         let DataFusionError::External(error) = error else { panic!("{error}") };
-        let error = error.downcast::<Error>().expect("an error of stores");
-        (error.to_string(), error.hint().expect("a hint"))
+        error.downcast::<Error>().expect("an error of stores").to_string()
     };
-    let (message, hint) = told("s4://bucket/");
-    assert_eq!(message, "no store has the scheme \"s4\"");
-    assert!(hint.contains("s3://"), "{hint}");
-    let (message, hint) = told("s3://bucket/");
-    assert_eq!(message, "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
-    assert_eq!(hint, "write it as http://host:9000 or https://host");
-    let (message, hint) = told("az://container/");
-    assert_eq!(message, "az://container: Account must be specified");
-    assert!(hint.starts_with("set AZURE_STORAGE_ACCOUNT_NAME"), "{hint}");
+    assert_eq!(told("s4://bucket/"), "no store has the scheme \"s4\"");
+    assert_eq!(told("s3://bucket/"), "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
+    assert_eq!(told("az://container/"), "az://container: Account must be specified");
     for (text, name) in [
         ("az://c/", "c"),
         ("abfss://c@account.dfs.core.windows.net/x", "c"),
@@ -72,13 +65,11 @@ fn what_cannot_be_built_says_why_and_the_way_out() {
         ("az://a--b/", "a--b"),
         ("az://my_files/", "my_files"),
     ] {
-        let (message, hint) = told(text);
+        let message = told(text);
         assert!(message.contains(&format!("{name:?} is no name of a container: these have 3 to 63 ")), "{message}");
-        assert!(hint.starts_with("write the URL as az://container/path"), "{hint}");
     }
-    let (message, hint) = told("gs://bucket/");
+    let message = told("gs://bucket/");
     assert!(message.starts_with("gs://bucket: "), "{message}");
-    assert!(hint.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{hint}");
 }
 
 #[test]
@@ -89,7 +80,6 @@ fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
         let DataFusionError::External(error) = error.expect_err("no base64") else { panic!("another error") };
         let error = error.downcast::<Error>().expect("an error of stores");
         assert_eq!(error.to_string(), "az://files: the account key is not base64");
-        assert!(error.hint().is_some_and(|hint| hint.starts_with("set AZURE_STORAGE_ACCOUNT_KEY ")));
         assert!(!format!("{error:?}").contains("hunter2"));
     }
 }
@@ -109,8 +99,7 @@ fn without_the_feature_hdfs_names_it() {
     let error = stores().get_store(&url("hdfs://namenode:8020/")).expect_err("left out");
     let DataFusionError::External(error) = error else { panic!("{error}") };
     let error = error.downcast::<Error>().expect("an error of stores");
-    assert_eq!(error.to_string(), "this build of tfr-formats has no HDFS, which hdfs://namenode:8020 needs");
-    assert_eq!(error.hint().as_deref(), Some("build tfr-sql with --features hdfs"));
+    assert_eq!(error.to_string(), "this build has no HDFS, which hdfs://namenode:8020 needs");
 }
 
 #[cfg(feature = "hdfs")]

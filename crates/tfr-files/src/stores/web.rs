@@ -7,13 +7,14 @@ use object_store::http::{HttpBuilder, HttpStore};
 use object_store::{HeaderMap, HeaderValue};
 use url::Url;
 
-use super::cloud::{Built, Unbuilt};
+use super::cloud::Built;
 use super::connection::{retries, web_options};
+use super::error::SettingsProblem;
 use super::service::Service;
 use super::wire::Wire;
 
 /// The files of the server at `url`. Its user and password become a header, its query goes with every request.
-pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, Unbuilt> {
+pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, SettingsProblem> {
     let mut base = url.clone();
     // They fail for a URL that cannot have a host; this one has.
     let _ = base.set_username("").and_then(|()| base.set_password(None));
@@ -23,7 +24,7 @@ pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, Unbuilt> {
         base.set_query(Some(&query));
     } else if let Some(user) = user_of_store(url) {
         let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(user)))
-            .map_err(|_| Unbuilt::from("the user of the URL fits into no header".to_owned()))?;
+            .map_err(|_| SettingsProblem::from("the user of the URL fits into no header".to_owned()))?;
         value.set_sensitive(true);
         let mut headers = HeaderMap::new();
         headers.insert("authorization", value);

@@ -2,7 +2,7 @@
 
 use arrow_ipc::{CompressionType, RecordBatch};
 
-use super::message::{Refusal, damaged};
+use super::refusal::{Refusal, damaged};
 
 /// A zstd block of 4 bytes stands for 128 KiB at most; a byte of LZ4 for 255.
 const MAX_ZSTD_RATIO: u64 = 32 << 10;

@@ -4,7 +4,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::{MetadataVersion, RecordBatch};
 use arrow_schema::{DataType, Field, IntervalUnit, UnionMode};
 
-use super::message::{Refusal, damaged};
+use super::refusal::{Refusal, damaged};
 
 /// The longest value that stands in a view itself; longer ones are found by the number of a buffer and a place in it.
 const MAX_INLINE_LEN: u32 = 12;

@@ -10,7 +10,8 @@ use futures::StreamExt;
 use object_store::ObjectStoreExt;
 
 use super::MAGIC;
-use super::message::{CONTINUATION, Decoder, Layout, Message, Refusal, damaged};
+use super::message::{CONTINUATION, Decoder, Layout, Message};
+use super::refusal::{Refusal, damaged};
 use crate::error::{Error, ErrorKind};
 use crate::forward::{Input, Part};
 use tfr_files::scan::Batches;

@@ -7,34 +7,14 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::refusal::{Refusal, damaged};
 use super::{check, endian};
 use crate::nulls::with_null_keys;
 
 /// Stands before the length of a message since Arrow 0.15.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
-
-/// Why a message is refused, without the name of the file.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// It contradicts itself or what came before.
-    Damaged(String),
-    /// It is something that is not read.
-    Unsupported(&'static str),
-    /// Arrow's own decoder refused it.
-    Undecoded(ArrowError),
-}
-
-impl From<ArrowError> for Refusal {
-    fn from(error: ArrowError) -> Self {
-        Self::Undecoded(error)
-    }
-}
-
-pub(super) fn damaged<T>(reason: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Damaged(reason.into()))
-}
 
 /// The columns and how their values are stored.
 #[derive(Debug, Clone)]
@@ -97,9 +77,22 @@ impl Message {
     }
 }
 
+/// Whether a file may begin with the schema of a stream: behind the marker of a message since Arrow 0.15, behind the
+/// length alone before.
+pub(crate) fn begins_stream(head: &[u8]) -> bool {
+    let message = head.strip_prefix(&CONTINUATION).unwrap_or(head);
+    let Some((len, metadata)) = message.split_first_chunk::<4>() else { return false };
+    let Ok(len) = usize::try_from(i32::from_le_bytes(*len)) else { return false };
+    match metadata.get(..len) {
+        Some(metadata) => Message::new(metadata.to_vec()).is_schema(),
+        // A schema that is longer than what was read of the file.
+        None => head.starts_with(&CONTINUATION) || begins_as_schema(metadata),
+    }
+}
+
 /// Whether the metadata of a message, of which the end is missing, begin as those of a schema. Four bytes of a text in UTF-32 may
 /// pass for the length before them; here the root must be a table that says of itself that it is a schema.
-pub(super) fn begins_as_schema(metadata: &[u8]) -> bool {
+fn begins_as_schema(metadata: &[u8]) -> bool {
     header_type(metadata) == Some(MessageHeader::Schema.0)
 }
 

@@ -6,7 +6,8 @@
 mod check;
 mod endian;
 mod file;
-mod message;
+pub(crate) mod message;
+mod refusal;
 mod stream;
 
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
 use tfr_files::FileNames;
 
-use crate::detect::{InputFormat, head};
+use crate::content::head;
 use crate::error::Error;
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
 
@@ -66,17 +68,4 @@ impl ForwardReader for ArrowReader {
 
 async fn is_file(file: &Input) -> Result<bool, Error> {
     Ok(head(&file.store, &file.meta, &file.name).await?.starts_with(MAGIC))
-}
-
-/// Whether a file may begin with the schema of a stream: behind the marker of a message since Arrow 0.15, behind the
-/// length alone before.
-pub(crate) fn begins_stream(head: &[u8]) -> bool {
-    let message = head.strip_prefix(&message::CONTINUATION).unwrap_or(head);
-    let Some((len, metadata)) = message.split_first_chunk::<4>() else { return false };
-    let Ok(len) = usize::try_from(i32::from_le_bytes(*len)) else { return false };
-    match metadata.get(..len) {
-        Some(metadata) => message::Message::new(metadata.to_vec()).is_schema(),
-        // A schema that is longer than what was read of the file.
-        None => head.starts_with(&message::CONTINUATION) || message::begins_as_schema(metadata),
-    }
 }

@@ -6,7 +6,8 @@ use arrow_schema::SchemaRef;
 use datafusion_common::Result;
 use futures::StreamExt;
 
-use super::message::{CONTINUATION, Decoder, Message, Refusal, damaged};
+use super::message::{CONTINUATION, Decoder, Message};
+use super::refusal::{Refusal, damaged};
 use crate::error::Error;
 use crate::forward::{Forward, Input, Part};
 use tfr_files::scan::Batches;

@@ -1,7 +1,7 @@
 //! Apache Avro object container files.
 //!
-//! Our own decoder, because arrow-avro refuses files whose values are no records, unions of more than one type beside
-//! null, and recursive names where there are none, and believes the counts that it finds.
+//! Our own decoder, because arrow-avro refuses files whose values are no records, and recursive names where there are none,
+//! and believes the counts that it finds.
 //!
 //! | Avro | Arrow |
 //! |---|---|
@@ -42,9 +42,9 @@ use self::container::{Block, Container};
 use self::schema::Type;
 use self::values::Values;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Rule, Watch, leaves, note, rebased};
-use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind};
 use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
 

@@ -1,6 +1,6 @@
 //! The dialect of a CSV file.
 
-use crate::detect::InputFormat;
+use crate::input_format::InputFormat;
 use crate::text::{Compression, Encoding, Layout};
 
 /// The bytes that a record has at most, if nothing else is said: many times what a cell of text has, and little enough that

@@ -13,8 +13,8 @@ use super::options::HiveTextOptions;
 use super::rows::HiveRows;
 use super::tally::Tally;
 use super::types::{HiveType, separators};
-use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind, Line};
+use crate::input_format::InputFormat;
 use crate::text::Layout;
 use crate::text::rows::{Inference, LineFormat, Margins, Rows};
 

@@ -1,7 +1,7 @@
 //! How JSON files are written.
 
 use crate::csv::Types;
-use crate::detect::InputFormat;
+use crate::input_format::InputFormat;
 use crate::text::{Compression, Encoding, Layout};
 
 /// How JSON files are written and how their values become columns.

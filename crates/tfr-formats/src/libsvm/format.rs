@@ -10,8 +10,8 @@ use datafusion_physical_plan::metrics::Count;
 use super::line::Example;
 use super::options::LibSvmOptions;
 use super::rows::{LibSvmRows, Part};
-use crate::detect::InputFormat;
 use crate::error::{Error, ErrorKind, Line};
+use crate::input_format::InputFormat;
 use crate::text::Layout;
 use crate::text::rows::{Inference, LineFormat, Rows};
 

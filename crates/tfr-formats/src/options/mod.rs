@@ -19,9 +19,9 @@ use datafusion_tfrecord::ReadOptions;
 
 use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
-use crate::detect::InputFormat;
 use crate::error::{ErrorKind, Result};
 use crate::hive_text::{HiveColumns, HiveTextOptions};
+use crate::input_format::InputFormat;
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
 use crate::names::NameMatching;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_common::Result;
+use datafusion_datasource::TableSchema;
 use datafusion_datasource::file_stream::FileOpener;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::unreadable_field;
 
 use super::source::OrcOpener;
 use super::tails::Tails;
-use tfr_files::scan::{FileReader, Scan};
+use tfr_files::scan::{FileReader, FilterUse, Scan};
 
 /// The ORC format, over files whose tails are fetched once.
 #[derive(Debug)]
@@ -32,8 +34,8 @@ impl FileReader for OrcFormat {
         "orc"
     }
 
-    fn skips_by_filter(&self) -> bool {
-        true
+    fn filter_use(&self, _: &Arc<dyn PhysicalExpr>, _: &TableSchema, _: &[usize]) -> FilterUse {
+        FilterUse::Parts
     }
 
     /// A part has the stripes that begin in it.

@@ -27,8 +27,8 @@ use datafusion_datasource::file_format::FileFormat;
 use tfr_files::FileNames;
 use tfr_files::Findings;
 
+use crate::calendar::CalendarOption;
 use crate::names::ColumnNames;
-use crate::options::InputOptions;
 use tfr_files::scan::ReaderFormat;
 
 pub use types::TimestampUnit;
@@ -43,10 +43,11 @@ pub struct OrcOptions {
 /// The format, for files that are named in messages as `names` says, with columns that are named by `columns`.
 pub(crate) fn format(
     names: FileNames,
-    options: &InputOptions,
+    options: &OrcOptions,
+    calendar: CalendarOption,
     columns: ColumnNames,
     findings: Option<Arc<Findings>>,
 ) -> Arc<dyn FileFormat> {
-    let tails = tails::Tails::new(names, options, columns, findings);
+    let tails = tails::Tails::new(names, options.timestamps, calendar, columns, findings);
     Arc::new(ReaderFormat::new(format::OrcFormat::new(tails)))
 }

@@ -11,8 +11,9 @@ use super::codec::Codec;
 use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInformation, StripeStatistics, Type, kind};
 use super::types::{Column, TimestampUnit, columns};
 use crate::calendar::CalendarOption;
-use crate::detect::{InputFormat, other_format};
+use crate::content::other_format;
 use crate::error::{Error, ErrorKind, Result};
+use crate::input_format::InputFormat;
 
 /// How much of the end of a file is fetched at first; most tails fit.
 const FIRST_LEN: u64 = 64 << 10;

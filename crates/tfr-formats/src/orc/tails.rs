@@ -13,7 +13,6 @@ use super::types::TimestampUnit;
 use crate::calendar::{CalendarOption, note};
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::ColumnNames;
-use crate::options::InputOptions;
 
 /// The tails of the files of a table: its schema, its statistics and its scans want the same.
 #[derive(Debug)]
@@ -30,11 +29,11 @@ pub(super) struct Tails {
 impl Tails {
     pub(super) fn new(
         names: FileNames,
-        options: &InputOptions,
+        unit: Option<TimestampUnit>,
+        calendar: CalendarOption,
         columns: ColumnNames,
         findings: Option<Arc<Findings>>,
     ) -> Self {
-        let (unit, calendar) = (options.orc.timestamps, options.calendar.clone());
         Self { names, unit, calendar, columns, findings, known: Mutex::default() }
     }
 

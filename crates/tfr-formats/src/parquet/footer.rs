@@ -18,12 +18,12 @@ use parquet::arrow::async_reader::MetadataFetch;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::{
-    FileMetaData, FooterTail, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions,
-    ParquetMetaDataReader, ParquetStatisticsPolicy,
+    FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
 
 use super::hint::with_hint;
 use super::index::with_index;
+use super::metadata::with_file_metadata;
 use super::old::{with_dictionary_headers, with_possible_dictionaries};
 use super::pages::PageSizes;
 use super::schema::{Layout, Leaf};
@@ -231,24 +231,6 @@ fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
         }
         _ => metadata,
     }
-}
-
-/// The metadata with another number of rows and other key-value pairs.
-pub(super) fn with_file_metadata(
-    metadata: ParquetMetaData,
-    rows: i64,
-    key_values: Option<Vec<KeyValue>>,
-) -> ParquetMetaData {
-    let file = metadata.file_metadata();
-    let (created_by, orders) = (file.created_by().map(str::to_owned), file.column_orders().cloned());
-    let file = FileMetaData::new(file.version(), rows, created_by, key_values, file.schema_descr_ptr(), orders);
-    let mut builder = metadata.into_builder();
-    let (columns, offsets) = (builder.take_column_index(), builder.take_offset_index());
-    ParquetMetaDataBuilder::new(file)
-        .set_row_groups(builder.take_row_groups())
-        .set_column_index(columns)
-        .set_offset_index(offsets)
-        .build()
 }
 
 /// Fetches ranges of a file.

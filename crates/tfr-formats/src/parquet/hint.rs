@@ -11,7 +11,7 @@ use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arro
 use parquet::errors::Result;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 
-use super::footer::with_file_metadata;
+use super::metadata::with_file_metadata;
 
 /// The schema to which the library decodes a file, and metadata with a hint that agrees with it.
 ///

@@ -8,7 +8,8 @@ use parquet::file::metadata::{
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
-use super::statistics::{has_order, with_chunks};
+use super::metadata::with_chunks;
+use super::statistics::has_order;
 
 /// The metadata with the page index of the file, if it has one that agrees with the column chunks.
 pub(super) async fn with_index(

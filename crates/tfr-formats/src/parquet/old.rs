@@ -7,7 +7,7 @@ use parquet::arrow::async_reader::MetadataFetch;
 use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::statistics::with_chunks;
+use super::metadata::with_chunks;
 use super::thrift;
 
 /// More than the header of a dictionary page takes.

@@ -2,8 +2,10 @@
 
 use parquet::basic::{ColumnOrder, SortOrder, Type};
 use parquet::errors::Result;
-use parquet::file::metadata::{ColumnChunkMetaData, ColumnChunkMetaDataBuilder, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
+
+use super::metadata::with_chunks;
 
 /// The metadata without the statistics in which the engine would believe wrongly:
 ///
@@ -46,21 +48,4 @@ fn has_meaning(statistics: &Statistics, chunk: &ColumnChunkMetaData, has_order: 
     let is_number =
         matches!(chunk.column_type(), Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE);
     is_number && chunk.column_descr().sort_order() == SortOrder::SIGNED
-}
-
-/// The metadata with other column chunks where `change` makes one of a column's index and chunk.
-pub(super) fn with_chunks(
-    metadata: ParquetMetaData,
-    change: impl Fn(usize, &ColumnChunkMetaData) -> Option<ColumnChunkMetaDataBuilder>,
-) -> Result<ParquetMetaData> {
-    let mut builder = metadata.into_builder();
-    let mut groups = builder.take_row_groups();
-    for group in &mut groups {
-        for (column, chunk) in group.columns_mut().iter_mut().enumerate() {
-            if let Some(changed) = change(column, chunk) {
-                *chunk = changed.build()?;
-            }
-        }
-    }
-    Ok(builder.set_row_groups(groups).build())
 }

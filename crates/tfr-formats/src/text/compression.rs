@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use flate2::{Decompress, FlushDecompress};
+
+/// How much text a decompressor hands on at a time.
+pub(super) const CHUNK_LEN: usize = 64 * 1024;
+
 /// How a text file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -40,7 +45,7 @@ impl Compression {
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Self::Bzip2),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
-            _ if super::members::begins_zlib(head) => Some(Self::Zlib),
+            _ if begins_zlib(head) => Some(Self::Zlib),
             _ => None,
         }
     }
@@ -57,4 +62,25 @@ impl fmt::Display for Compression {
             Self::Zlib => "zlib",
         })
     }
+}
+
+/// Whether the bytes are the start of a zlib stream, as far as they tell. No text is one.
+pub(super) fn begins_zlib(head: &[u8]) -> bool {
+    // RFC 1950: deflate with a window of 32 KiB, no dictionary, and a check of 5 bits.
+    let [0x78, flags, ..] = head else { return false };
+    let is_header = (0x7800 | u16::from(*flags)).is_multiple_of(31) && flags & 0x20 == 0;
+    let is_text = || {
+        let text = match std::str::from_utf8(head) {
+            Ok(text) => text,
+            // A character may be cut in two by the end.
+            Err(error) if error.error_len().is_none() => {
+                head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or_default()
+            }
+            Err(_) => return false,
+        };
+        !text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{1}'..='\u{8}'))
+    };
+    is_header
+        && !is_text()
+        && Decompress::new(true).decompress(head, &mut [0; CHUNK_LEN], FlushDecompress::None).is_ok()
 }

@@ -10,7 +10,8 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
-use super::{Bytestream, CHUNK_LEN};
+use super::Bytestream;
+use super::compression::CHUNK_LEN;
 
 type Reader = StreamReader<Bytestream, Bytes>;
 
@@ -103,29 +104,9 @@ impl Inflate {
     }
 }
 
-/// Whether the bytes are the start of a zlib stream, as far as they tell. No text is one.
-pub(super) fn begins_zlib(head: &[u8]) -> bool {
-    // RFC 1950: deflate with a window of 32 KiB, no dictionary, and a check of 5 bits.
-    let [0x78, flags, ..] = head else { return false };
-    let is_header = (0x7800 | u16::from(*flags)).is_multiple_of(31) && flags & 0x20 == 0;
-    let is_text = || {
-        let text = match std::str::from_utf8(head) {
-            Ok(text) => text,
-            // A character may be cut in two by the end.
-            Err(error) if error.error_len().is_none() => {
-                head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or_default()
-            }
-            Err(_) => return false,
-        };
-        !text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{1}'..='\u{8}'))
-    };
-    is_header
-        && !is_text()
-        && Decompress::new(true).decompress(head, &mut [0; CHUNK_LEN], FlushDecompress::None).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::compression::begins_zlib;
     use super::*;
 
     async fn unpacked(unpack: fn(Bytestream) -> Bytestream, file: &[u8], piece: usize) -> io::Result<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! From the bytes of a file to UTF-8 text: decompression, byte order mark, encoding. All formats of text stand on it.
 
-mod compression;
+pub(crate) mod compression;
 mod encoding;
 pub(crate) mod lines;
 mod members;
@@ -19,18 +19,17 @@ use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-use crate::detect::{Content, InputFormat};
+use crate::content::Content;
 use crate::error::{Error, ErrorKind, Result};
+use crate::input_format::InputFormat;
 
+use compression::CHUNK_LEN;
 pub use compression::Compression;
 pub use encoding::Encoding;
 pub(crate) use part::{Layout, Part, part};
 
 /// How much of a local file is read at a time.
 const LOCAL_READ_LEN: usize = 1 << 20;
-
-/// How much text a decompressor hands on at a time.
-const CHUNK_LEN: usize = 64 * 1024;
 
 /// The bytes of a file as the store sends them.
 pub(crate) type Bytestream = BoxStream<'static, io::Result<Bytes>>;

@@ -8,8 +8,9 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
 use super::{Bytestream, Compression, Encoding, TextStream, bytes, can_split, lines_in, peek, read_error, text};
-use crate::detect::{Content, InputFormat};
+use crate::content::Content;
 use crate::error::Result;
+use crate::input_format::InputFormat;
 
 /// How the files of a table are text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,11 +17,9 @@ use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::functions;
 use tfr_engine::{ResultTooLarge, RowTooLong};
-use tfr_files::stores;
 use tfr_formats::PageTooLong;
 
-use super::table_formats::way_out;
-use super::{Error, columns, foreign, framing, listed, quoted, shards, sidecars, tables};
+use super::{Error, columns, files, foreign, formats, framing, listed, quoted, shards, sidecars, stores, tables};
 
 /// An error in words: causes from the outermost in, each said once, and the way out.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -92,7 +90,7 @@ impl<'a> Link<'a> {
         }
         if let Some(store) = error.downcast_ref::<object_store::Error>()
             && let Some(source) = store.source()
-            && (matches!(store, object_store::Error::Generic { .. }) || source.is::<stores::Error>())
+            && (matches!(store, object_store::Error::Generic { .. }) || source.is::<tfr_files::stores::Error>())
         {
             return Self { text: None, hint: None, source: Some(source) };
         }
@@ -244,24 +242,17 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<NoTextError>().map(|error| Some(columns::no_text_hint(error))))
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(shards::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(tables::hint))
-        .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files_hint))
+        .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files::hint))
         .or_else(|| error.downcast_ref::<functions::Error>().map(tables::function_hint))
-        .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(tfr_formats::Error::hint))
+        .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(formats::hint))
         .or_else(|| {
             (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())
                 .then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
         })
         .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned())))
-        .or_else(|| error.downcast_ref::<stores::Error>().map(stores::Error::hint))
+        .or_else(|| error.downcast_ref::<tfr_files::stores::Error>().map(stores::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(sidecars::hint))
         .flatten()
-}
-
-fn files_hint(error: &tfr_files::Error) -> Option<String> {
-    match error.kind() {
-        tfr_files::ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
-        _ => error.hint(),
-    }
 }
 
 fn memory_hint(text: &str) -> String {

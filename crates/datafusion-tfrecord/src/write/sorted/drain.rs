@@ -12,7 +12,7 @@ use tfrecord_shards::{OpenShards, Piece, StagedShard};
 
 use super::barrier::Visitor;
 use super::layout::Layout;
-use crate::write::partition::WriteMetrics;
+use crate::write::metrics::WriteMetrics;
 use crate::write::run::Run;
 use crate::write::sealing::Sealing;
 use crate::write::staging::Sinks;

@@ -11,11 +11,11 @@ use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::ShardDeal;
 use tfrecord_shards::sort::SortKey;
 
-use super::arrangement::{GroupRule, RecordOrder};
-use super::Sorting;
 use super::super::metrics::SortMetrics;
+use super::Sorting;
+use super::arrangement::{GroupRule, RecordOrder};
+use crate::write::metrics::WriteMetrics;
 use crate::write::observe::RowEncoder;
-use crate::write::partition::WriteMetrics;
 use crate::write::run::Run;
 use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
 

@@ -8,9 +8,9 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use tfrecord_shards::sort::{GroupTotals, PlannedShard, ShardPlan};
 use tfrecord_shards::{ShardGroup, ShardPlace, Sharding};
 
-use super::arrangement::{GroupRule, sharding_of};
-use super::Sorting;
 use super::super::metrics::SortMetrics;
+use super::Sorting;
+use super::arrangement::{GroupRule, sharding_of};
 use crate::error::shards_error;
 
 /// All shards of the set, and who writes which: whoever takes the next.

@@ -165,9 +165,7 @@ async fn directories_are_columns() -> Result<()> {
 async fn a_column_in_file_and_path_is_refused() -> Result<()> {
     let dir = tempdir()?;
     write_records(&dir.path().join("id=1/f.tfrecord"), &examples(0..2, |_| 0))?;
-    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"
-    DIR/id=1/f.tfrecord: column "id" stands in the file and in its path
-    "#);
+    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"DIR/id=1/f.tfrecord: column "id" stands in the file and in its path"#);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod footer;
 mod hint;
 mod index;
 mod locate;
+mod metadata;
 mod old;
 mod pages;
 mod reader;
@@ -51,11 +52,11 @@ use tfr_files::memory::ReadBounds;
 use tfr_files::{FileNames, GuardedSource, Listing, ReadAhead, unreadable_field};
 
 use crate::calendar::CalendarOption;
-use crate::detect::{InputFormat, other_format};
+use crate::content::other_format;
 use crate::error::{Error, ErrorKind};
 use crate::field_access;
+use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
-use crate::options::InputOptions;
 use crate::orc::TimestampUnit;
 use crate::used::UsedColumns;
 
@@ -88,11 +89,11 @@ pub struct ParquetOptions {
 pub(crate) async fn format(
     session: &dyn Session,
     listing: &Listing,
-    options: &InputOptions,
+    options: &ParquetOptions,
+    calendar: CalendarOption,
     columns: ColumnNames,
     declared: Option<SchemaRef>,
 ) -> Result<Arc<dyn FileFormat>> {
-    let (options, calendar) = (&options.parquet, options.calendar.clone());
     let mut engine = session.default_table_options().parquet;
     let asked = match (options.timestamps, engine.global.coerce_int96.take().as_deref()) {
         (Some(unit), _) => Some(unit.into()),

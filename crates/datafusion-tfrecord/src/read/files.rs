@@ -1,0 +1,151 @@
+//! [`RecordFiles`]: TFRecord as a format of files.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use arrow_tfrecord::{MappingOptions, ReaderBuilder};
+use async_trait::async_trait;
+use datafusion_common::Result;
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_session::Session;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::FileNames;
+use tfr_files::scan::{Division, FileReader, FilterUse, Scan};
+use tfrecord_framing::{Compression, CrcPolicy};
+
+use super::filter::{file_columns, row_filter};
+use super::infer::{Inferred, infer};
+use super::opener::RecordOpener;
+use super::options::ReadOptions;
+use super::split::divide;
+use super::types::ColumnOrigin;
+use crate::error::ErrorKind;
+
+/// How rows stand in files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecordForm {
+    /// In which form columns stand in the records.
+    pub mapping: MappingOptions,
+    /// The columns of the files as they are decoded, if not as they are in the table: structs with more fields, which tell
+    /// where they are null, and with nulls only where some were written.
+    pub decoded: Option<SchemaRef>,
+    /// The compression; `None`: told from the content of each file.
+    pub compression: Option<Compression>,
+    /// Whether checksums are checked.
+    pub crc: CrcPolicy,
+    /// Whether the types of the columns were inferred from some of the records, which matters to those who find that they
+    /// do not fit another.
+    pub inferred: bool,
+    /// What told the columns.
+    pub origin: ColumnOrigin,
+}
+
+impl RecordForm {
+    /// The form that the options name, of columns that were inferred if none were declared.
+    pub(crate) fn of(options: &ReadOptions) -> Self {
+        Self {
+            mapping: options.mapping.clone().unwrap_or_default(),
+            decoded: None,
+            compression: options.compression,
+            crc: options.crc,
+            inferred: options.schema.is_none(),
+            origin: ColumnOrigin::default(),
+        }
+    }
+}
+
+/// TFRecord files, of which the scan decodes the wanted features of a record only; the others are passed over by their
+/// length. A filter that reads few of these is asked first, and the others are decoded of the records that pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RecordFiles {
+    /// How rows stand in the files.
+    pub(crate) form: RecordForm,
+    /// How the files are named in messages.
+    pub(crate) names: FileNames,
+    /// How columns are inferred.
+    pub(crate) options: ReadOptions,
+}
+
+#[async_trait]
+impl FileReader for RecordFiles {
+    fn name(&self) -> &'static str {
+        "tfrecord"
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.form.crc {
+            CrcPolicy::Verify => Ok(()),
+            CrcPolicy::Skip => f.write_str(", crc=skip"),
+        }
+    }
+
+    fn can_split(&self) -> bool {
+        true
+    }
+
+    /// Filters that read fewer columns of the files than are to be decoded are asked first, so that the others are decoded of
+    /// the rows that pass only. Nothing would be gained by other filters here.
+    fn filter_use(&self, filter: &Arc<dyn PhysicalExpr>, table: &TableSchema, wanted: &[usize]) -> FilterUse {
+        match file_columns(filter, table.file_schema()) {
+            Some(read) if wanted.iter().any(|column| !read.contains(column)) => FilterUse::Rows,
+            _ => FilterUse::None,
+        }
+    }
+
+    fn divide(&self, files: &[FileGroup], division: &Division) -> Option<Vec<FileGroup>> {
+        if division.is_ordered {
+            return None;
+        }
+        // Headers tell the truth only where their checksums are checked.
+        let can_survey = !division.is_remote
+            && self.form.crc == CrcPolicy::Verify
+            && self.form.compression.unwrap_or_default() == Compression::None
+            && division.limit.is_none();
+        divide(files, division.partitions, division.min_size, can_survey)
+    }
+
+    async fn schema(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let Inferred { schema, mapping, .. } = infer(session, store, files, &self.names, &self.options).await?;
+        let said = &self.form.mapping;
+        if mapping.record_type != said.record_type || mapping.sequences != said.sequences {
+            let sequences = mapping.sequences.into_iter().collect();
+            return Err(ErrorKind::UnsaidSequences { sequences }.into());
+        }
+        Ok(Arc::new(schema))
+    }
+
+    fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        let RecordForm { mapping, compression, crc, inferred, decoded, .. } = &self.form;
+        let file_schema = scan.table.file_schema();
+        // Rows past the limit would be decoded in vain.
+        let batch_size = scan.limit.map_or(scan.batch_size, |rows| scan.batch_size.min(rows));
+        let mut reader = ReaderBuilder::new(Arc::clone(decoded.as_ref().unwrap_or(file_schema)))
+            .with_mapping(mapping.clone())
+            .with_projection(scan.wanted.to_vec())
+            .with_batch_size(batch_size)
+            .with_batch_bytes(scan.bounds.batch);
+        if let Some(filter) = scan.filter.map(|filter| row_filter(filter, file_schema)).transpose()?.flatten() {
+            reader = reader.with_row_filter(filter);
+        }
+        Ok(Arc::new(RecordOpener {
+            store,
+            names: self.names.clone(),
+            reader,
+            schema: scan.schema()?,
+            compression: *compression,
+            crc: *crc,
+            inferred: *inferred,
+            limited: scan.limit.is_some(),
+            bytes_scanned: scan.bytes_scanned(),
+        }))
+    }
+}

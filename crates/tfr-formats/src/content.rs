@@ -1,0 +1,153 @@
+//! [`Content`]: what the first bytes of a file say it is.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfrecord_framing::HEADER_LEN;
+
+use crate::arrow::message::begins_stream;
+use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::ForeignFormat;
+use crate::input_format::InputFormat;
+use crate::text::compression::Compression;
+
+/// What the first bytes of a file say it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A format that has a magic number, or a record header whose checksum holds, compressed or not.
+    Format(InputFormat),
+    /// A format with a magic number that is not read.
+    Unsupported(&'static str),
+    /// Compressed bytes.
+    Compressed(Compression),
+    /// No magic number: text, for all one can see.
+    Text,
+}
+
+/// How the formats that are read start.
+const MAGIC: &[(&[u8], InputFormat)] = &[
+    (b"PAR1", InputFormat::Parquet),
+    (b"ORC", InputFormat::Orc),
+    (b"Obj\x01", InputFormat::Avro),
+    (b"ARROW1", InputFormat::Arrow),
+    // The continuation marker of a stream's first message; no text, whatever its encoding, starts so.
+    (b"\xff\xff\xff\xff", InputFormat::Arrow),
+];
+
+impl Content {
+    /// How many bytes [`Self::of`] wants to see: enough to unpack the header of the first record.
+    pub(crate) const LEN: usize = 4096;
+
+    /// Reads magic numbers from the first bytes of a file.
+    pub(crate) fn of(head: &[u8]) -> Self {
+        if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)) {
+            // A text may begin so, and Hive's files have no ending to say what they are.
+            let is_text =
+                *format == InputFormat::Orc && head.iter().all(|byte| *byte >= b' ' || b"\t\r\n".contains(byte));
+            return if is_text { Self::Text } else { Self::Format(*format) };
+        }
+        if let Some(foreign) = ForeignFormat::of(head) {
+            return Self::Unsupported(foreign.name);
+        }
+        if begins_stream(head) {
+            return Self::Format(InputFormat::Arrow);
+        }
+        if begins_with_record(head) {
+            return Self::Format(InputFormat::TfRecord);
+        }
+        Compression::detect(head).map_or(Self::Text, Self::Compressed)
+    }
+
+    pub(crate) fn describe(self) -> String {
+        match self {
+            Self::Format(format) => format.name().to_owned(),
+            Self::Unsupported(name) => format!("that of {name}"),
+            Self::Compressed(compression) => format!("{compression}-compressed"),
+            Self::Text => "text (no magic number of another format at its start)".to_owned(),
+        }
+    }
+}
+
+/// Whether a file begins with a record header, as it is or compressed in one of the two ways that TFRecord knows.
+fn begins_with_record(head: &[u8]) -> bool {
+    use tfrecord_framing::Compression::{Gzip, None, Zlib};
+    let unpacked = |reader: &mut dyn Read| {
+        let mut start = [0; HEADER_LEN];
+        // What follows may be cut off or damaged.
+        reader.read_exact(&mut start).is_ok() && is_record_header(&start)
+    };
+    match tfrecord_framing::Compression::detect(head) {
+        Some(None) => is_record_header(head),
+        Some(Gzip) => unpacked(&mut MultiGzDecoder::new(head)),
+        Some(Zlib) => unpacked(&mut ZlibDecoder::new(head)),
+        _ => false,
+    }
+}
+
+/// Whether the length that a record begins with matches its checksum. By chance it does once in 2^32 files.
+fn is_record_header(head: &[u8]) -> bool {
+    head.len() >= HEADER_LEN && tfrecord_framing::Compression::detect(head) == Some(tfrecord_framing::Compression::None)
+}
+
+/// The first bytes of a file.
+pub(crate) async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: &str) -> Result<bytes::Bytes> {
+    if file.size == 0 {
+        return Ok(bytes::Bytes::new());
+    }
+    let end = file.size.min(Content::LEN as u64);
+    let head = store.get_range(&file.location, 0..end).await;
+    head.map_err(|error| ErrorKind::Read { file: name.to_owned(), source: error.into() }.into())
+}
+
+/// What to say of a file that is not of the format `expected` at all, rather than damaged.
+pub(crate) async fn other_format(
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+    name: &str,
+    expected: InputFormat,
+) -> Option<Error> {
+    let found = match Content::of(&head(store, file, name).await.ok()?) {
+        Content::Format(found) if found == expected => return None,
+        content => content.describe(),
+    };
+    Some(ErrorKind::WrongFormat { file: name.to_owned(), expected: expected.name(), found }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic_numbers() {
+        assert_eq!(Content::of(b"PAR1\x15\x04"), Content::Format(InputFormat::Parquet));
+        assert_eq!(Content::of(b"Obj\x01\x04"), Content::Format(InputFormat::Avro));
+        assert_eq!(Content::of(b"\x1f\x8b\x08\0"), Content::Compressed(Compression::Gzip));
+        assert_eq!(Content::of(b"a,b\n1,2\n"), Content::Text);
+        assert_eq!(Content::of(b""), Content::Text);
+        assert_eq!(Content::of(b"ORC\x1d\0\0\x0a"), Content::Format(InputFormat::Orc));
+        assert_eq!(Content::of(b"ORCHID,height\r\nlady's slipper,40\n"), Content::Text);
+    }
+
+    #[test]
+    fn records_are_told_from_other_compressed_files() -> Result<(), Box<dyn std::error::Error>> {
+        use tfrecord_framing::{Compression as Codec, Level, RecordWriter};
+        for codec in [Codec::None, Codec::Gzip, Codec::Zlib] {
+            let mut writer = RecordWriter::with_compression(Vec::new(), codec, Level::default());
+            writer.write_record(&[7; 100_000])?;
+            let file = writer.finish()?;
+            assert_eq!(
+                Content::of(&file[..file.len().min(Content::LEN)]),
+                Content::Format(InputFormat::TfRecord),
+                "{codec}"
+            );
+        }
+        let mut text = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut text, b"a,b\n1,2\n3,4\n5,6\n")?;
+        assert_eq!(Content::of(&text.finish()?), Content::Compressed(Compression::Gzip));
+        // A text that begins like a zlib stream.
+        assert_eq!(Content::of(b"x^y,z\n1,2\n3,4\n5,6\n"), Content::Text);
+        Ok(())
+    }
+}

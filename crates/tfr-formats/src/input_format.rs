@@ -1,0 +1,79 @@
+//! [`InputFormat`]: the formats that can be read.
+
+use std::fmt;
+
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum InputFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Delimited text: CSV, TSV and their kin.
+    Csv,
+    /// TFRecord: records of `tf.train.Example`.
+    TfRecord,
+    /// Apache ORC.
+    Orc,
+    /// Apache Avro object container files.
+    Avro,
+    /// JSON: an object a line.
+    Json,
+    /// Arrow IPC, file or stream.
+    Arrow,
+    /// Text as Hive's LazySimpleSerDe writes it.
+    HiveText,
+    /// libsvm: a label and pairs of index and value a line.
+    LibSvm,
+}
+
+impl InputFormat {
+    /// The formats by the names that users know them by, first the one for messages about names.
+    pub(crate) const NAMES: &[(&str, Self)] = &[
+        ("parquet", Self::Parquet),
+        ("csv", Self::Csv),
+        ("tsv", Self::Csv),
+        ("tfrecord", Self::TfRecord),
+        ("orc", Self::Orc),
+        ("avro", Self::Avro),
+        ("json", Self::Json),
+        ("arrow", Self::Arrow),
+        ("hive-text", Self::HiveText),
+        ("libsvm", Self::LibSvm),
+        // Names that other systems have for them.
+        ("textfile", Self::HiveText),
+        ("jsonl", Self::Json),
+        ("ndjson", Self::Json),
+        ("svmlight", Self::LibSvm),
+    ];
+
+    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm`, whatever the case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| *format)
+    }
+
+    /// The name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "Parquet",
+            Self::Csv => "CSV",
+            Self::TfRecord => "TFRecord",
+            Self::Orc => "ORC",
+            Self::Avro => "Avro",
+            Self::Json => "JSON",
+            Self::Arrow => "Arrow IPC",
+            Self::HiveText => "Hive text",
+            Self::LibSvm => "libsvm",
+        }
+    }
+
+    /// Whether its files are text, which may be compressed and in one of several encodings.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Json | Self::HiveText | Self::LibSvm)
+    }
+}
+
+impl fmt::Display for InputFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,41 @@
+//! The metadata of a file with parts of it changed.
+
+use parquet::errors::Result;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ColumnChunkMetaDataBuilder, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder,
+};
+
+/// The metadata with other column chunks where `change` makes one of a column's index and chunk.
+pub(super) fn with_chunks(
+    metadata: ParquetMetaData,
+    change: impl Fn(usize, &ColumnChunkMetaData) -> Option<ColumnChunkMetaDataBuilder>,
+) -> Result<ParquetMetaData> {
+    let mut builder = metadata.into_builder();
+    let mut groups = builder.take_row_groups();
+    for group in &mut groups {
+        for (column, chunk) in group.columns_mut().iter_mut().enumerate() {
+            if let Some(changed) = change(column, chunk) {
+                *chunk = changed.build()?;
+            }
+        }
+    }
+    Ok(builder.set_row_groups(groups).build())
+}
+
+/// The metadata with another number of rows and other key-value pairs.
+pub(super) fn with_file_metadata(
+    metadata: ParquetMetaData,
+    rows: i64,
+    key_values: Option<Vec<KeyValue>>,
+) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let (created_by, orders) = (file.created_by().map(str::to_owned), file.column_orders().cloned());
+    let file = FileMetaData::new(file.version(), rows, created_by, key_values, file.schema_descr_ptr(), orders);
+    let mut builder = metadata.into_builder();
+    let (columns, offsets) = (builder.take_column_index(), builder.take_offset_index());
+    ParquetMetaDataBuilder::new(file)
+        .set_row_groups(builder.take_row_groups())
+        .set_column_index(columns)
+        .set_offset_index(offsets)
+        .build()
+}

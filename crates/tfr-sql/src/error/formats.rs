@@ -1,0 +1,109 @@
+//! What to do about tables that cannot be opened, and values that are not of their columns.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use tfr_formats::{Error, ErrorKind, Line};
+
+use super::conversions::conversion;
+
+/// The way out, where there is one.
+pub fn hint(error: &Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
+        ErrorKind::WrongFormat { .. } => {
+            Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
+        }
+        ErrorKind::OptionForOtherFormat { key, .. } => {
+            Some(format!("leave {key} out, or say with format= what the files are whatever their names say"))
+        }
+        ErrorKind::Misnamed { .. } => Some("say which it is with format=".to_owned()),
+        ErrorKind::SeveralFormats { .. } => {
+            Some("name the files of one format, 'dir/**/*.csv', or say with format= what all of them are".to_owned())
+        }
+        ErrorKind::Encoding { encoding: "UTF-8", .. } => {
+            Some("give encoding= as the file is written: windows-1252, utf-16, shift_jis, gbk, ...".to_owned())
+        }
+        ErrorKind::Ragged { .. } => Some(
+            "check delimiter=, quote=, escape= and comment=; give skip_lines=N if lines stand before the header, or \
+             short_rows=null if cells are missing at the end of records"
+                .to_owned(),
+        ),
+        ErrorKind::Quote { .. } => Some(
+            "give quote=none if quotes have no meaning in this file, or record_limit=256MiB if records are that long"
+                .to_owned(),
+        ),
+        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("text compressed") => {
+            Some("unpack it, or write it with gzip, bzip2, xz, zstd or deflate".to_owned())
+        }
+        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are no text") => Some(
+            "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
+        ),
+        ErrorKind::LongRecord { .. } => Some("raise --memory-limit".to_owned()),
+        ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
+        ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
+        | ErrorKind::JsonValue { column, expected, found, declared: true, .. }
+            if expected.is_floating() && is_whole(found) =>
+        {
+            Some(format!(
+                "no {expected} is that number: declare \"{column}\" as BIGINT or DECIMAL(38, 0), or as VARCHAR and CAST it in \
+                 the query"
+            ))
+        }
+        ErrorKind::Cell { column, declared: true, .. } => Some(format!(
+            "declare \"{column}\" with a type that holds every cell as it is written, or as VARCHAR and CAST it in the query"
+        )),
+        ErrorKind::Cell { column, declared: false, .. } => Some(format!(
+            "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
+        )),
+        ErrorKind::JsonSyntax { line: Line { after_byte: Some(_), .. }, .. } => {
+            Some("if objects span lines in this file, say so with newlines_in_values=true".to_owned())
+        }
+        ErrorKind::JsonValue { column, declared: true, .. } => Some(format!(
+            "declare \"{column}\" with a type that holds every value as it is written, or as VARCHAR and CAST it in the query"
+        )),
+        ErrorKind::JsonValue { declared: false, .. } | ErrorKind::JsonKey { .. } => Some(
+            "columns are inferred from the first objects: read more of them with infer_rows=all, or declare the columns with CREATE EXTERNAL TABLE".to_owned(),
+        ),
+        ErrorKind::KeyCase { key, .. } => {
+            Some(format!("names without quotes are lower-cased: declare the column as \"{key}\", with the quotes"))
+        }
+        ErrorKind::MissingColumn { .. } => {
+            Some("give header=false if the first line is data; declared columns are matched by name".to_owned())
+        }
+        ErrorKind::Timestamp { expected: DataType::Timestamp(TimeUnit::Nanosecond, _), .. } => {
+            Some("nanoseconds reach from 1677 to 2262; read the table with timestamps=us".to_owned())
+        }
+        ErrorKind::NotText { column, .. } => Some(format!(
+            "read the column as bytes: declare \"{column}\" as BYTEA with CREATE EXTERNAL TABLE, or give the option binary={column}"
+        )),
+        ErrorKind::Timestamp { expected: DataType::Interval(_), .. } => None,
+        ErrorKind::Timestamp { column, expected: DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _), .. } => {
+            Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
+        }
+        ErrorKind::Timestamp { .. } => {
+            Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns".to_owned())
+        }
+        ErrorKind::DoubtfulDate { .. } => Some(
+            "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \
+             'proleptic'); or run without --strict"
+                .to_owned(),
+        ),
+        ErrorKind::Unfit { column, .. } => Some(format!(
+            "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the \
+             option types; STRING holds numbers and times, for a CAST in the query"
+        )),
+        ErrorKind::UnsupportedFormat { file, format } => {
+            conversion(format).map(|conversion| format!("convert it: {}", conversion.replace("FILE", file)))
+        }
+        ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether a number stands there without a point or an exponent.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! What to do about stores that cannot be opened, or that refuse.
+
+use tfr_files::stores::{Error, ErrorKind, Service, SettingsProblem};
+
+/// The way out, where there is one.
+pub fn hint(error: &Error) -> Option<String> {
+    let hint = match error.kind() {
+        ErrorKind::UnknownScheme { .. } => {
+            "known are file://, s3://, gs://, az://, abfss://, http://, https:// and hdfs://"
+        }
+        ErrorKind::LeftOut { .. } => "build tfr-sql with --features hdfs",
+        ErrorKind::Settings { service, problem, .. } => settings(*service, problem),
+        ErrorKind::NoCredentials { service, .. } => credentials(*service),
+        ErrorKind::Denied { service, .. } => {
+            return Some(format!(
+                "check that the credentials are the right ones and may do this: {}",
+                credentials(*service)
+            ));
+        }
+        ErrorKind::NoBucket { .. } => "check the name, and the endpoint if it is not the usual one",
+        ErrorKind::OtherRegion { region, .. } => return Some(format!("set AWS_REGION={region}")),
+        ErrorKind::Unreachable { .. } => "check the endpoint, the network and the proxy settings",
+        ErrorKind::NoParts { .. } => "download the file and name the copy",
+        ErrorKind::NoListing { .. } => "name the files themselves: over http only WebDAV servers list",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn settings(service: Service, problem: &SettingsProblem) -> &'static str {
+    match problem {
+        SettingsProblem::ProfileWithoutKeys { .. } => {
+            "put them into the environment: eval \"$(aws configure export-credentials --format env)\""
+        }
+        SettingsProblem::AccountKey => {
+            "set AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY, or AccountKey in the connection string) to all of the \
+             key, with the = at its end; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN"
+        }
+        SettingsProblem::ContainerName { .. } => {
+            "write the URL as az://container/path or abfss://container@account.dfs.core.windows.net/path"
+        }
+        SettingsProblem::Endpoint(_) => "write it as http://host:9000 or https://host",
+        _ => credentials(service),
+    }
+}
+
+/// Where the credentials of a service come from.
+fn credentials(service: Service) -> &'static str {
+    match service {
+        Service::S3 => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for public data"
+        }
+        Service::Gcs => {
+            "set GOOGLE_APPLICATION_CREDENTIALS to a file of credentials, or GOOGLE_SKIP_SIGNATURE=true for public data"
+        }
+        Service::Azure => {
+            "set AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or \
+             AZURE_SKIP_SIGNATURE=true for public data"
+        }
+        Service::Http => "credentials of a web server stand in the URL: https://user:password@host/file.csv",
+        Service::Hdfs => "set HADOOP_CONF_DIR to the directory of the cluster's core-site.xml and hdfs-site.xml",
+        _ => "check the permissions of the file",
+    }
+}
+
+#[cfg(test)]
+mod tests;
