@@ -18,6 +18,7 @@ mod damage;
 mod described;
 mod differential;
 mod drift;
+mod earlier_sets;
 mod examples;
 mod faults;
 mod golden;
