@@ -123,12 +123,8 @@ fn writing_needs_a_target(option: Arg) -> Arg {
 }
 
 impl Cli {
-    /// Parses the process's arguments and checks what clap's rules cannot express.
-    pub fn from_process() -> Result<Self, clap::Error> {
-        Self::parse_from_arguments(std::env::args_os().collect())
-    }
-
-    fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+    /// Parses arguments and checks what clap's rules cannot express.
+    pub fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         match Self::command().try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),

@@ -20,7 +20,7 @@ use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::names;
 use crate::printer::{Printer, bytes, grouped};
-use crate::progress::Progress;
+use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session::{self, Limits};
@@ -112,7 +112,7 @@ impl WriteShards<'_> {
         }
         let task = session::task_context(context, commit.as_ref());
         let ended = {
-            let _progress = Progress::watch(self.printer, Arc::clone(&commit) as _);
+            let _progress = ShownProgress::of_plan(self.printer, Arc::clone(&commit) as _)?;
             tokio::select! {
                 written = collect(Arc::clone(&commit) as _, task) => Ok(written),
                 status = interrupt.received() => Err(status),
