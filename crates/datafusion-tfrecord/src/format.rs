@@ -1,10 +1,5 @@
 //! [`TfRecordFormat`]: TFRecord as a file format of the engine.
 
-mod options;
-mod rules;
-
-pub use rules::{DEFAULT_SEED, parse_columns, parse_rule, parse_rules, parse_split_shards, set_mapping_option};
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +24,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
 
 use crate::error::ErrorKind;
+use crate::options::sql;
 use crate::read::{Inferred, ReadOptions, RecordForm, TfRecordSource, infer};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
 use tfr_files::memory::ReadBounds;
@@ -107,7 +103,7 @@ pub struct TfRecordFormatFactory;
 
 impl FileFormatFactory for TfRecordFormatFactory {
     fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
-        let (write, read) = options::parse(options)?;
+        let (write, read) = sql::parse(options)?;
         Ok(Arc::new(TfRecordFormat { form: RecordForm::of(&read), write, read, names: FileNames::default() }))
     }
 

@@ -50,7 +50,7 @@ pub use detect::InputFormat;
 pub use error::{Error, ErrorKind, Result};
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
-pub use options::InputOptions;
+pub use options::{InputOption, InputOptions, PATH, input_options};
 pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use spec::TableSpec;

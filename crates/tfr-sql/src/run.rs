@@ -88,8 +88,8 @@ async fn run(
     for note in &query.notes {
         printer.note(note);
     }
-    session::findings(&context).set_strict(args.mapping.strict);
-    if args.output.arrangement.shuffle().is_some() && query.is_sorted_in_full() {
+    session::findings(&context).set_strict(args.mapping.declared.options().strict);
+    if args.output.writing.options().shuffle.is_some() && query.is_sorted_in_full() {
         printer.note("--shuffle undoes the ORDER BY of the query");
     }
     if args.output.dry_run {
@@ -125,7 +125,7 @@ async fn run(
             WriteShards { options, printer, started }.run(&context, query, &interrupt).await?
         }
         Some(Target::Table(target)) => {
-            let mode = args.output.shards.mode();
+            let mode = args.output.writing.options().mode;
             WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &interrupt).await?
         }
         None => {
