@@ -44,26 +44,22 @@ pub struct OptionText {
 }
 
 impl<T> OptionDeclaration<T> {
-    /// An option without aliases, default or relations to others.
-    pub const fn new(
-        key: &'static str,
-        value: &'static str,
-        help: &'static str,
-        set: fn(&mut T, &str) -> Result<(), String>,
-    ) -> Self {
-        let text = OptionText { key, aliases: &[], value, help, default: "", needs: "", excludes: &[], repeats: false };
+    /// An option that is not listed, without aliases or relations to others.
+    pub const fn new(key: &'static str, value: &'static str, set: fn(&mut T, &str) -> Result<(), String>) -> Self {
+        let text =
+            OptionText { key, value, aliases: &[], help: "", default: "", needs: "", excludes: &[], repeats: false };
         Self { text, set }
+    }
+
+    /// Lists it with this help and default, both Markdown.
+    pub const fn help(mut self, help: &'static str, default: &'static str) -> Self {
+        (self.text.help, self.text.default) = (help, default);
+        self
     }
 
     /// Adds other names.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.text.aliases = aliases;
-        self
-    }
-
-    /// Adds the default, as Markdown.
-    pub const fn default(mut self, default: &'static str) -> Self {
-        self.text.default = default;
         self
     }
 

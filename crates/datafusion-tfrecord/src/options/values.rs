@@ -4,6 +4,12 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use bytesize::ByteSize;
 
+/// Sets `field` to a value that was parsed.
+pub fn set<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
+}
+
 /// Parses `true` or `false`.
 pub fn boolean(value: &str) -> Result<bool, String> {
     one_of(value, &[("true", true), ("false", false)])
