@@ -1,10 +1,5 @@
 //! [`TfRecordFormat`]: TFRecord as a file format of the engine.
 
-mod options;
-mod rules;
-
-pub use rules::{DEFAULT_SEED, parse_columns, parse_rule, parse_rules, parse_split_shards, set_mapping_option};
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +24,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::Compression;
 
 use crate::error::ErrorKind;
+use crate::options::sql;
 use crate::read::{RecordFiles, RecordForm};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
 use tfr_files::{FileNames, FileReader, GuardedSource, ReaderFormat};
@@ -106,7 +102,7 @@ pub struct TfRecordFormatFactory;
 
 impl FileFormatFactory for TfRecordFormatFactory {
     fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
-        let (write, options) = options::parse(options)?;
+        let (write, options) = sql::parse(options)?;
         let records = RecordFiles { form: RecordForm::of(&options), names: FileNames::default(), options };
         Ok(Arc::new(TfRecordFormat { write, records }))
     }

@@ -12,6 +12,7 @@
 //! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`](tfr_files::stores::UploadStores) |
 //! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
 //! | the same shards again from the same input | [`reproducible`] on the session's configuration |
+//! | the options of all this as text, with their help | [`options`] |
 //! | records, tensors and images in SQL | [`functions`] |
 //!
 //! Shards are staged where no reader looks and published together when the last row is on disk; see
@@ -20,14 +21,12 @@
 mod error;
 mod format;
 pub mod functions;
+pub mod options;
 pub mod read;
 pub mod write;
 
 pub use error::{Error, ErrorKind};
-pub use format::{
-    DEFAULT_SEED, TfRecordFormat, TfRecordFormatFactory, parse_columns, parse_rule, parse_rules, parse_split_shards,
-    set_mapping_option,
-};
+pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use read::ReadOptions;
 pub use write::{
     DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,

@@ -53,7 +53,7 @@ pub use foreign::foreign_formats;
 pub use input_format::InputFormat;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
-pub use options::InputOptions;
+pub use options::{InputOption, InputOptions, PATH, input_options};
 pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use spec::TableSpec;

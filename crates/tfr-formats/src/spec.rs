@@ -6,7 +6,7 @@ use std::str::FromStr;
 use tfr_files::{LocationText, redacted};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::InputOptions;
+use crate::options::{InputOptions, PATH, input_options};
 
 /// A table to register: its name, where it lies and how to read it.
 ///
@@ -21,9 +21,6 @@ pub struct TableSpec {
     /// How to read the files.
     pub options: InputOptions,
 }
-
-/// Keys that may be given more than once.
-const REPEATABLE: [&str; 4] = ["null", "null_value", "map", "binary"];
 
 impl FromStr for TableSpec {
     type Err = Error;
@@ -48,10 +45,10 @@ impl FromStr for TableSpec {
                 invalid(&format!("expected key=value, found {part:?}; put a URL with a comma in double quotes"))
             })?;
             match key.trim() {
-                "path" => spec.locations.push(value.into()),
+                key if key == PATH.key => spec.locations.push(value.into()),
                 key => {
                     // The last would win, and the others be lost.
-                    if !given.insert(key.to_owned()) && !REPEATABLE.contains(&key) {
+                    if !given.insert(key.to_owned()) && !may_repeat(key) {
                         let hint = match key {
                             "partitions" => ": it takes them all, in double quotes: \"partitions=dt DATE, h INT\"",
                             _ => "",
@@ -66,11 +63,16 @@ impl FromStr for TableSpec {
     }
 }
 
+/// Whether a key may be given more than once.
+fn may_repeat(key: &str) -> bool {
+    input_options().any(|option| option.text().is_named(key) && option.text().repeats)
+}
+
 /// The refusal of a key that nobody knows, with the key that is for `--table` alone.
 fn with_path(error: Error) -> Error {
     match error.kind() {
         ErrorKind::UnknownOption { key, known } => {
-            let known = std::iter::once("path").chain(known.iter().copied()).collect();
+            let known = std::iter::once(PATH.key).chain(known.iter().copied()).collect();
             ErrorKind::UnknownOption { key: key.clone(), known }.into()
         }
         _ => error,
@@ -164,7 +166,9 @@ mod tests {
         }
         let message = parse("t=a.csv,delimeter=;").expect_err("unknown").to_string();
         assert!(
-            message.starts_with("unknown option \"delimeter\"; known are path, format, partitions, delimiter,"),
+            message.starts_with(
+                "unknown option \"delimeter\"; known are path, format, partitions, bare_files, delimiter,"
+            ),
             "{message}"
         );
     }

@@ -4,11 +4,12 @@
 //! already of the types that the crates below use, so a bad size, choice or level is refused here, with exit code 2 and
 //! before anything is opened. Defaults are the library's.
 
-mod arrangement;
+mod declared;
 mod describe;
 mod display;
 mod emit;
 mod index;
+mod keys;
 mod query;
 mod records;
 mod reshard;
@@ -27,6 +28,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
+pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
@@ -34,9 +36,7 @@ pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
 pub use salvage::SalvageArgs;
-pub use schema::{InferenceArgs, SchemaArgs};
-use shards::OF_SHARDS;
-pub use shards::ShardArgs;
+pub use schema::SchemaArgs;
 pub use stores::StoreArgs;
 pub use target::{TableFormat, TableTarget, Target};
 pub use values::is_remote;
@@ -73,7 +73,7 @@ Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 14
     after_long_help = EXAMPLES,
     group(ArgGroup::new("text").args(["query", "file"]).required(true)),
     group(ArgGroup::new("target").args(["out", "dry_run"]).multiple(true)),
-    mut_args(writing_needs_a_target),
+    mut_args(shards::writing_needs_a_target),
     subcommand_negates_reqs = true,
     subcommand_help_heading = "Toolbox",
     subcommand_value_name = "TOOL",
@@ -114,21 +114,9 @@ pub enum Tool {
     Stats(StatsArgs),
 }
 
-/// Options that say how rows are written do nothing alone.
-fn writing_needs_a_target(option: Arg) -> Arg {
-    match option.get_id().as_str() {
-        id if id == "mode" || OF_SHARDS.contains(&id) => option.requires("target"),
-        _ => option,
-    }
-}
-
 impl Cli {
-    /// Parses the process's arguments and checks what clap's rules cannot express.
-    pub fn from_process() -> Result<Self, clap::Error> {
-        Self::parse_from_arguments(std::env::args_os().collect())
-    }
-
-    fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+    /// Parses arguments and checks what clap's rules cannot express.
+    pub fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         match Self::command().try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),

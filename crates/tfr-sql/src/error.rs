@@ -13,7 +13,7 @@ mod stores;
 mod table_formats;
 mod tables;
 
-pub use shards::{finding_hint, hint as shards_hint};
+pub use shards::finding_hint;
 
 use std::any::Any;
 use std::error::Error as StdError;

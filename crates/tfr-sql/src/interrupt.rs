@@ -1,5 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks the run to clean up and leave, the second ends the process at once. And SIGXFSZ,
-//! which would end it in the middle of a write.
+//! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which makes one of Ctrl-C and SIGTERM.
 
 use std::future;
 use std::io;
@@ -10,14 +9,14 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 
 /// A file has reached the limit that `ulimit -f` sets; 25 on Linux and macOS (signal(7)). The write fails with an error
 /// of its own if the signal does not end the process.
 const SIGXFSZ: i32 = 25;
 
-/// The first Ctrl-C or SIGTERM. It may be waited for any number of times.
+/// Asks a run to clean up and stop. Clones ask the same run.
+#[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     first: Arc<OnceLock<ExitStatus>>,
     /// Cancelled once the status is set.
@@ -25,8 +24,15 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Waits for the signal and tells how the run is to end.
-    pub async fn received(&self) -> ExitStatus {
+    /// Asks the run to stop and to return `status`. Returns false if it was asked before.
+    pub fn request(&self, status: ExitStatus) -> bool {
+        let is_first = self.first.set(status).is_ok();
+        self.stop.cancel();
+        is_first
+    }
+
+    /// Waits for the request. Returns how the run is to end.
+    pub(crate) async fn received(&self) -> ExitStatus {
         self.stop.cancelled().await;
         match self.already() {
             Some(status) => status,
@@ -34,26 +40,22 @@ impl Interrupt {
         }
     }
 
-    /// How the run is to end, if the signal has come.
-    pub fn already(&self) -> Option<ExitStatus> {
+    /// Returns how the run is to end, if it was asked to stop.
+    pub(crate) fn already(&self) -> Option<ExitStatus> {
         self.first.get().copied()
     }
 
-    /// Tells work that nothing else can interrupt.
-    pub fn stop(&self) -> CancellationToken {
+    /// Returns a token that is cancelled by the request, for work that nothing else can interrupt.
+    pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 }
 
-/// Takes over these signals. `kill` is called with the second
-/// Ctrl-C or SIGTERM and does not return.
+/// Takes over Ctrl-C and SIGTERM: the first asks the run to stop, each further one calls `kill`, which should end the
+/// process. Also ignores SIGXFSZ, which would end the process in the middle of a write.
 ///
-/// The watch has a thread of its own, so that it answers while the query's runtime is busy or shutting down.
-pub fn watch(kill: impl Fn(ExitStatus) + Send + 'static) -> Result<Interrupt> {
-    start(kill).map_err(|source| Error::Start { what: "the watch for Ctrl-C", source })
-}
-
-fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
+/// The signals have a thread of their own, so that they are answered while the query's runtime is busy or shutting down.
+pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();
@@ -61,8 +63,8 @@ fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
         drop(signal(SignalKind::from_raw(SIGXFSZ))?);
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let received = Interrupt { first: Arc::default(), stop: CancellationToken::new() };
-    let (first, stop) = (Arc::clone(&received.first), received.stop());
+    let requested = Interrupt::default();
+    let request = requested.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
             loop {
@@ -70,14 +72,13 @@ fn start(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
                     _ = interrupt.recv() => ExitStatus::Interrupted,
                     _ = terminate.recv() => ExitStatus::Terminated,
                 };
-                match first.set(status) {
-                    Ok(()) => stop.cancel(),
-                    Err(status) => kill(status),
+                if !request.request(status) {
+                    kill(status);
                 }
             }
         });
     })?;
-    Ok(received)
+    Ok(requested)
 }
 
 #[cfg(test)]
@@ -87,11 +88,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_received_as_often_as_it_is_waited_for() {
-        let interrupt = Interrupt { first: Arc::default(), stop: CancellationToken::new() };
+    fn a_request_is_received_as_often_as_it_is_waited_for() {
+        let interrupt = Interrupt::default();
         assert_eq!(interrupt.already(), None);
-        interrupt.first.set(ExitStatus::Terminated).unwrap();
-        interrupt.stop.cancel();
+        assert!(interrupt.request(ExitStatus::Terminated));
+        assert!(!interrupt.request(ExitStatus::Interrupted));
         for _ in 0..2 {
             assert_eq!(block_on(interrupt.received()), ExitStatus::Terminated);
             assert_eq!(interrupt.already(), Some(ExitStatus::Terminated));

@@ -1,55 +1,12 @@
-//! `tfr-sql`: the rows of a SQL query as TFRecord shards, as a table, or on standard output; and a toolbox for TFRecord
-//! files.
-
-mod cli;
-mod describe;
-mod dry_run;
-mod error;
-mod exit;
-mod feature_names;
-mod index;
-mod inputs;
-mod interrupt;
-mod map_file;
-mod mapping;
-mod names;
-mod origin;
-mod printer;
-mod progress;
-mod query;
-mod recorded;
-mod records;
-mod report;
-mod reshard;
-mod row_format;
-mod rows;
-mod run;
-mod salvage;
-mod schema;
-mod secrets;
-mod session;
-mod spill;
-mod stats;
-mod stdin;
-mod stored;
-mod table;
-mod tool;
-mod toolbox;
-mod used;
-mod verify;
-mod write;
+//! The command `tfr-sql`: the library's [`run`](tfr_sql::run) with this process's arguments, signals and terminal.
 
 use std::backtrace::Backtrace;
-use std::io::Write as _;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
-use crate::cli::Cli;
-use crate::error::{Error, Explanation};
-use crate::exit::ExitStatus;
-use crate::printer::Printer;
-use crate::secrets::Secrets;
+use tfr_sql::{ExitStatus, Terminal, watch_signals};
 
 /// As the engine's own command does: batches come and go, and the C library would hand the memory of each back.
 #[global_allocator]
@@ -70,37 +27,11 @@ fn main() -> ExitCode {
 }
 
 fn command() -> ExitStatus {
-    let secrets = Secrets::in_arguments(&std::env::args_os().collect::<Vec<_>>());
-    let cli = match Cli::from_process() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help goes to standard output and is no failure; there is nobody to tell when printing fails.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return ExitStatus::Done;
-            }
-            let _ = write!(anstream::stderr(), "{}", secrets.hide(&error.render().ansi().to_string()));
-            return ExitStatus::Usage;
-        }
-    };
-    let printer = Printer::new(&cli.display, secrets);
-    printer.log(cli.display.verbose);
     // A panic ends as an error that is printed once; where it came from is for those who look for it.
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
     // The shards of `--shards N` are all open until the last row. Where the limit cannot be raised, opening them says so.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    let done = panic::catch_unwind(AssertUnwindSafe(|| match cli.tool {
-        None => run::query(&cli.query, &printer, quit),
-        Some(tool) => toolbox::run(tool, &printer, quit),
-    }));
-    match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {
-        Ok(status) => status,
-        Err(error) if error.is_closed_pipe() => ExitStatus::Done,
-        Err(error) => {
-            printer.error(&Explanation::of(&error));
-            if error.is_usage() { ExitStatus::Usage } else { ExitStatus::Failed }
-        }
-    }
+    tfr_sql::run(std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
 }
 
 /// Leaves at once, whatever is going on: the second Ctrl-C.

@@ -24,29 +24,28 @@ const MOST_VALUES: usize = 1 << 20;
 /// whatever its case when only one fits, as in SQL.
 pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
     let file = args.map_file.as_deref().map(MapFile::read).transpose()?.unwrap_or_default();
-    let unsaid = MappingOptions::default();
-    let mut options = MappingOptions {
-        record_type: args.record_type.or(file.record_type).unwrap_or_default(),
-        nulls: args.nulls.or(file.null).unwrap_or_default(),
-        separator: args.separator.clone().or(file.separator).unwrap_or(unsaid.separator),
-        strict: args.strict || file.strict,
-        ..unsaid
-    };
-    let names =
-        Names { typed: args.names().chain(file.columns.keys()).collect(), schema, separator: &options.separator };
+    let mut options = MappingOptions::default();
+    options.record_type = file.record_type.unwrap_or_default();
+    options.nulls = file.null.unwrap_or_default();
+    options.separator = file.separator.unwrap_or(options.separator);
+    options.sequences = file.sequence;
+    options.strict = file.strict;
+    args.declared.apply(&mut options);
+    let typed =
+        args.maps.iter().map(|(column, _)| column).chain(&options.sequences).chain(file.columns.keys()).collect();
+    let names = Names { typed, schema, separator: &options.separator };
     let said = file.columns.iter().map(|(column, entry)| (column, &entry.rule, entry.vocabulary.as_ref()));
     let rules: Vec<_> = said
         .chain(args.maps.iter().map(|(column, rule)| (column, rule, None)))
         .map(|(column, rule, vocabulary)| (names.find(column), rule.clone(), vocabulary.cloned()))
         .collect();
-    let sequences: Vec<_> = args.sequences().chain(&file.sequence).map(|column| names.find(column)).collect();
+    options.sequences = options.sequences.iter().map(|column| names.find(column)).collect();
     for (column, rule, vocabulary) in rules {
         if let Some(values) = vocabulary {
             options.vocabularies.insert(column.clone(), values);
         }
         options = options.with_rule(column, rule);
     }
-    options.sequences.extend(sequences);
     // The command line may have chosen another form than that of the file.
     options.vocabularies.retain(|column, _| options.choices.get(column) == Some(&Choice::Index));
     Ok(options)

@@ -1,79 +1,65 @@
 //! How far the run is: rows, bytes a second, share of the input, time left.
 //!
-//! The engine counts while it runs. [`Progress`] walks the running plan a few times a second, reads those counters and
-//! redraws one bar, or writes a line now and then where no bar can be drawn.
+//! The engine counts while it runs. [`ShownProgress`] walks the running plan as often as the listener wants and reads those
+//! counters.
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion_tfrecord::TfRecordWriteExec;
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle as BarStyle};
+use indicatif::HumanDuration;
 
-use crate::printer::{Printer, ProgressStyle, bytes, grouped};
+use crate::error::{Error, Result};
+use crate::listener::Progress;
+use crate::printer::{Printer, bytes, grouped};
 
-const REDRAW: Duration = Duration::from_millis(200);
-const LINE_EVERY: Duration = Duration::from_secs(1);
-
-/// Shows progress until it is dropped.
-pub struct Progress {
-    bar: ProgressBar,
-    /// Ends with this value.
-    _watch: Option<SpawnedTask<()>>,
-}
-
-impl Progress {
-    /// Watches `plan` run.
-    pub fn watch(printer: &Printer, plan: Arc<dyn ExecutionPlan>) -> Self {
-        let bar = ProgressBar::new(100);
-        let every = match printer.progress_style() {
-            ProgressStyle::Hidden => return Self { bar, _watch: None },
-            ProgressStyle::Bar => REDRAW,
-            ProgressStyle::Lines => LINE_EVERY,
-        };
-        // A bar that stands still says nothing.
-        let template = if Counters::read(plan.as_ref()).input > 0.0 { "{bar:24} {msg}" } else { "{msg}" };
-        if let Ok(style) = BarStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        let view = View { printer: printer.clone(), bar: printer.add_bar(bar), plan, started: Instant::now() };
-        view.show();
-        let bar = view.bar.clone();
-        let watch = SpawnedTask::spawn(async move {
-            let mut tick = tokio::time::interval_at((view.started + every).into(), every);
-            loop {
-                tick.tick().await;
-                view.show();
-            }
-        });
-        Self { bar, _watch: Some(watch) }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A plan, and where its progress is shown.
-struct View {
+/// Reports progress until it is dropped.
+pub struct ShownProgress {
     printer: Printer,
-    bar: ProgressBar,
-    plan: Arc<dyn ExecutionPlan>,
-    started: Instant,
+    /// Hangs up to end the thread.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl View {
-    fn show(&self) {
-        let message = Counters::read(self.plan.as_ref()).message(self.started.elapsed(), &self.bar);
-        match self.printer.progress_style() {
-            ProgressStyle::Lines => self.printer.progress_line(&message),
-            ProgressStyle::Bar | ProgressStyle::Hidden => self.bar.set_message(message),
+impl ShownProgress {
+    /// Reports what `read` returns, now and at the interval that the listener asks for.
+    pub fn start(printer: &Printer, read: impl Fn() -> Progress + Send + 'static) -> Result<Self> {
+        let mut shown = Self { printer: printer.clone(), end: None, thread: None };
+        let Some(every) = printer.progress_interval() else { return Ok(shown) };
+        printer.progress(Some(&read()));
+        let (end, ended) = mpsc::channel();
+        let printer = printer.clone();
+        let watch = move || {
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                printer.progress(Some(&read()));
+            }
+        };
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(watch);
+        shown.thread = Some(thread.map_err(|source| Error::Start { what: "a thread", source })?);
+        shown.end = Some(end);
+        Ok(shown)
+    }
+
+    /// Reports how far a running plan is.
+    pub fn of_plan(printer: &Printer, plan: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let started = Instant::now();
+        Self::start(printer, move || Counters::read(plan.as_ref()).progress(started.elapsed()))
+    }
+}
+
+impl Drop for ShownProgress {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // Nothing is reported after the end. A panic of the thread has ended it too.
+            let _ = thread.join();
+            self.printer.progress(None);
         }
     }
 }
@@ -142,19 +128,19 @@ impl Counters {
         self.scanned += size as f64 * read.max(processed).min(1.0);
     }
 
-    /// The line beside the bar, which is moved to the share of the input.
-    fn message(&self, elapsed: Duration, bar: &ProgressBar) -> String {
+    fn progress(&self, elapsed: Duration) -> Progress {
         let seconds = elapsed.as_secs_f64().max(0.001);
+        // Without sizes of the input, its share is unknown.
+        let share_of = |share| (self.input > 0.0).then_some(share);
         if let Some(sorted) = self.sorted {
             let share = ratio(self.rows, sorted);
-            bar.set_position((share * 100.0) as u64);
-            return format!("{} rows sorted, {:.0} % of them written", grouped(sorted), share * 100.0);
+            let message = format!("{} rows sorted, {:.0} % of them written", grouped(sorted), share * 100.0);
+            return Progress { share: share_of(share), message };
         }
         let speed = bytes((self.bytes as f64 / seconds) as u64);
         let mut message = format!("{} rows, {speed}/s", grouped(self.rows));
-        if self.input > 0.0 {
-            let share = self.scanned / self.input;
-            bar.set_position((share * 100.0) as u64);
+        let share = share_of(self.scanned / self.input);
+        if let Some(share) = share {
             message.push_str(&format!(", {:.0} % of the input", share * 100.0));
             // The first moments say nothing about the rest.
             if share > 0.01 && share < 1.0 && seconds > 1.0 {
@@ -162,7 +148,7 @@ impl Counters {
                 message.push_str(&format!(", {:#} left", HumanDuration(left)));
             }
         }
-        message
+        Progress { share, message }
     }
 }
 

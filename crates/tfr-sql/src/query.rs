@@ -17,7 +17,7 @@ use serde_json::Value;
 use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
 use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
 
-use crate::cli::{InferenceArgs, QueryArgs, QuerySource};
+use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::origin::{self, Spelling};
@@ -231,15 +231,10 @@ fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
 }
 
 /// How a path in quotes is read.
-pub fn input_options(inference: &InferenceArgs) -> InputOptions {
+pub fn input_options(inference: &Declared<Inference>) -> InputOptions {
     let mut options = InputOptions::default();
     // Not as keys, which other formats would refuse.
-    if let Some(files) = inference.infer_files {
-        options.tfrecord.infer_files = files.limit();
-    }
-    if let Some(records) = inference.infer_records {
-        options.tfrecord.infer_records = records.limit();
-    }
+    inference.apply(&mut options.tfrecord);
     options
 }
 

@@ -12,7 +12,7 @@ use crate::secrets::Secrets;
 /// A statement as text. Of its `OPTIONS` only the names, as values may be secrets.
 pub fn statement(statement: &Statement) -> String {
     let text = statement.to_string();
-    let mut secrets = Secrets::default();
+    let secrets = Secrets::default();
     secrets.add_sql(&text);
     let text = secrets.hide(&text).into_owned();
     match statement {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tfrecord_shards::{ErrorKind, Preflight, Reshard, RewriteOptions, SaveMode, preflight, reshard};
 
-use crate::cli::{ReportFormat, ReshardArgs, ShardArgs};
+use crate::cli::{Declared, Moving, ReportFormat, ReshardArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
@@ -18,15 +18,16 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(inputs) => inputs,
         Err(status) => return Ok(status),
     };
-    if let Some(kept) = kept(&args.out, &args.shards, &inputs::local(&inputs))? {
+    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
+    let mode = options.mode;
+    if let Some(kept) = kept(&args.out, mode, &inputs::local(&inputs))? {
         return tell(kept, args.report, &work);
     }
-    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let moved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         reshard(&inputs, &out, &options, progress)
     });
-    if let Some(kept) = kept_meanwhile(&args.out, &args.shards, &moved) {
+    if let Some(kept) = kept_meanwhile(&args.out, mode, &moved) {
         return tell(kept, args.report, &work);
     }
     let Reshard { manifest, findings, .. } = match moved? {
@@ -43,17 +44,17 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
 }
 
 /// What is left as it is, for `--mode ignore`.
-pub fn kept(out: &Path, shards: &ShardArgs, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
-    Ok(match preflight(out, shards.mode(), inputs)? {
+pub fn kept(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
+    Ok(match preflight(out, mode, inputs)? {
         Preflight::Ignore { found } => Some(Outcome::Ignored(IgnoredReport::new(out, found))),
         _ => None,
     })
 }
 
 /// The same, if another run has put a set there while this one was at work.
-pub fn kept_meanwhile<T>(out: &Path, shards: &ShardArgs, written: &Result<T>) -> Option<Outcome> {
+pub fn kept_meanwhile<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Option<Outcome> {
     match written {
-        Err(Error::Shards(error)) if shards.mode() == SaveMode::Ignore => match error.kind() {
+        Err(Error::Shards(error)) if mode == SaveMode::Ignore => match error.kind() {
             ErrorKind::NotEmpty { found, .. } => Some(Outcome::Ignored(IgnoredReport::new(out, found.clone()))),
             _ => None,
         },
@@ -72,12 +73,13 @@ pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> 
 }
 
 /// What the options say of the new shards.
-pub fn rewrite_options(shards: &ShardArgs) -> RewriteOptions {
+pub fn rewrite_options(shards: &Declared<Moving>) -> RewriteOptions {
+    let write = shards.options();
     let mut options = RewriteOptions::default();
-    options.sharding = shards.sharding();
-    options.compression = shards.compression;
-    options.level = shards.level();
-    options.prefix.clone_from(&shards.prefix);
-    options.mode = shards.mode();
+    options.sharding = write.sharding;
+    options.compression = write.compression;
+    options.level = write.level;
+    options.prefix = write.prefix;
+    options.mode = write.mode;
     options
 }

@@ -17,10 +17,10 @@ use crate::cli::{QueryArgs, QuerySource, ReportFormat, RowFormat, Target};
 use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
-use crate::interrupt::{self, Interrupt};
+use crate::interrupt::Interrupt;
 use crate::mapping;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::Report;
 use crate::rows::RowWriter;
@@ -29,14 +29,14 @@ use crate::spill::SpillDirectory;
 use crate::table::WriteTable;
 use crate::write::{self, WriteShards};
 
-/// Runs the query that the command line asks for. `kill` ends the process; it is called with the second Ctrl-C.
-pub fn query(args: &QueryArgs, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
+/// Runs the query that the command line asks for. `interrupt` is called when the query's text has been read.
+pub fn query(args: &QueryArgs, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
     // Before Ctrl-C is taken over: reading standard input cannot be cancelled otherwise.
     let text = read_query(args.source())?;
     printer.hide_secrets_of(&text);
     let limits = Limits::new(&args.resources)?;
     log::info!("{limits}");
-    let interrupt = interrupt::watch(kill)?;
+    let interrupt = interrupt()?;
     // After Ctrl-C is taken over, before what may spill: removed last, on every way out.
     let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
     let runtime = runtime::Builder::new_multi_thread()
@@ -88,8 +88,8 @@ async fn run(
     for note in &query.notes {
         printer.note(note);
     }
-    session::findings(&context).set_strict(args.mapping.strict);
-    if args.output.arrangement.shuffle().is_some() && query.is_sorted_in_full() {
+    session::findings(&context).set_strict(args.mapping.declared.options().strict);
+    if args.output.writing.options().shuffle.is_some() && query.is_sorted_in_full() {
         printer.note("--shuffle undoes the ORDER BY of the query");
     }
     if args.output.dry_run {
@@ -125,7 +125,7 @@ async fn run(
             WriteShards { options, printer, started }.run(&context, query, &interrupt).await?
         }
         Some(Target::Table(target)) => {
-            let mode = args.output.shards.mode();
+            let mode = args.output.writing.options().mode;
             WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &interrupt).await?
         }
         None => {
@@ -157,7 +157,7 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
         true => RowFormat::Table,
         false => RowFormat::Csv,
     });
-    let mut progress = Some(Progress::watch(printer, Arc::clone(&query.physical)));
+    let mut progress = Some(ShownProgress::of_plan(printer, Arc::clone(&query.physical))?);
     let task = session::task_context(context, query.physical.as_ref());
     let mut batches = execute_stream(query.physical, task)?;
     let mut rows = RowWriter::new(format, batches.schema());

@@ -19,15 +19,16 @@ pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(inputs) => inputs,
         Err(status) => return Ok(status),
     };
-    if let Some(kept) = kept(&args.out, &args.shards, &inputs::local(&inputs))? {
+    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
+    let mode = options.mode;
+    if let Some(kept) = kept(&args.out, mode, &inputs::local(&inputs))? {
         return tell(kept, args.report, &work);
     }
-    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         salvage(&inputs, &out, &options, progress)
     });
-    if let Some(kept) = kept_meanwhile(&args.out, &args.shards, &saved) {
+    if let Some(kept) = kept_meanwhile(&args.out, mode, &saved) {
         return tell(kept, args.report, &work);
     }
     let Salvage { manifest, findings, .. } = match saved? {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -9,9 +11,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tfr_files::redacted;
 
 /// Values that no message may show, whoever words it: those of options whose names speak of keys, passwords and tokens. The
-/// secrets of URLs are hidden as well.
-#[derive(Clone, Debug, Default)]
-pub struct Secrets(Vec<String>);
+/// secrets of URLs are hidden as well. Clones share the values.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<RwLock<Vec<String>>>);
 
 /// Words in the name of an option whose value is a secret.
 const SECRET_WORDS: [&str; 15] = [
@@ -37,8 +39,8 @@ const SHORTEST: usize = 3;
 
 impl Secrets {
     /// The values of options in SQL (`SET name = value`, `OPTIONS (name 'value')`) and in `name=value,...` among the arguments.
-    pub fn in_arguments(arguments: &[OsString]) -> Self {
-        let mut secrets = Self::default();
+    pub(crate) fn in_arguments(arguments: &[OsString]) -> Self {
+        let secrets = Self::default();
         for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
             secrets.add_sql(argument);
             for part in argument.split(',') {
@@ -55,7 +57,7 @@ impl Secrets {
     }
 
     /// Adds the values of options in SQL.
-    pub fn add_sql(&mut self, text: &str) {
+    pub(crate) fn add_sql(&self, text: &str) {
         let mut tokens = Vec::new();
         // Behind a mistake nothing is known to be a value.
         let _mistake = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
@@ -74,7 +76,7 @@ impl Secrets {
     }
 
     /// Adds the value of `name value`, `name = value` or `name TO value`.
-    fn add_options(&mut self, option: &[Token]) {
+    fn add_options(&self, option: &[Token]) {
         let is_sign = |token: &Token| match token {
             Token::Eq | Token::Assignment => true,
             Token::Word(word) => word.keyword == Keyword::TO && word.quote_style.is_none(),
@@ -98,23 +100,30 @@ impl Secrets {
         self.add(&name, &value.iter().map(plain).collect::<String>());
     }
 
-    fn add(&mut self, name: &str, value: &str) {
-        if is_secret(name) && value.len() >= SHORTEST && !self.0.iter().any(|known| known == value) {
-            self.0.push(value.to_owned());
-            // One that holds another is replaced first.
-            self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    fn add(&self, name: &str, value: &str) {
+        let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if is_secret(name) && value.len() >= SHORTEST && !values.iter().any(|known| known == value) {
+            values.push(value.to_owned());
+            // One that contains another is replaced first.
+            values.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         }
     }
 
-    /// `text` without these values and without the secrets of URLs.
+    /// Returns `text` without these values and without the secrets of URLs.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut shown = redacted(text);
-        for secret in &self.0 {
+        for secret in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if shown.contains(secret.as_str()) {
                 shown = Cow::Owned(shown.replace(secret.as_str(), "***"));
             }
         }
         shown
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets(..)")
     }
 }
 

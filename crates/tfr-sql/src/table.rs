@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, TableReport};
 use crate::session::{self, Limits};
@@ -94,7 +94,7 @@ impl WriteTable<'_> {
             begun => begun?,
         };
         let ended = {
-            let _progress = Progress::watch(self.printer, Arc::clone(&plan));
+            let _progress = ShownProgress::of_plan(self.printer, Arc::clone(&plan))?;
             tokio::select! {
                 files = self.write(context, plan, &place) => Ok(files?),
                 status = interrupt.received() => Err(status),

@@ -3,13 +3,11 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::executor::block_on;
 use futures::future::{Either, select};
-use indicatif::{ProgressBar, ProgressStyle as BarStyle};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
@@ -18,13 +16,15 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
-use crate::printer::{Printer, ProgressStyle, bytes};
+use crate::listener;
+use crate::printer::{Printer, bytes};
+use crate::progress::ShownProgress;
 
 /// A tool at work: whom it tells, and how it is stopped.
 pub struct Work<'a> {
     /// Who is told.
     pub printer: &'a Printer,
-    /// Ctrl-C and SIGTERM.
+    /// How the caller stops it.
     pub interrupt: Interrupt,
     /// Ends requests that the job waits for, once it was told to stop.
     pub reads: CancellationToken,
@@ -59,7 +59,8 @@ impl<'a> Work<'a> {
     ) -> Result<Result<T, ExitStatus>> {
         let pool = pool(threads)?;
         let progress = Arc::new(Progress::default());
-        let shown = Shown::start(self.printer, &progress, self.started)?;
+        let (shown, started) = (Arc::clone(&progress), self.started);
+        let shown = ShownProgress::start(self.printer, move || share_of(&shown, started))?;
         let watched = Arc::clone(&progress);
         let job = Job::start(move || Ok(pool.install(|| job(&watched, &pool))?))?;
         let received = Box::pin(self.interrupt.received());
@@ -116,57 +117,10 @@ fn pool(threads: Option<NonZeroUsize>) -> Result<Arc<ThreadPool>> {
         .map_err(|error| Error::Start { what: "the threads", source: io::Error::other(error) })
 }
 
-/// Progress that is shown until this is dropped.
-struct Shown {
-    bar: ProgressBar,
-    /// Hangs up to end the thread.
-    _end: Option<mpsc::Sender<()>>,
-}
-
-impl Shown {
-    fn start(printer: &Printer, progress: &Arc<Progress>, started: Instant) -> Result<Self> {
-        let bar = ProgressBar::new(100);
-        let every = match printer.progress_style() {
-            ProgressStyle::Hidden => return Ok(Self { bar, _end: None }),
-            ProgressStyle::Bar => Duration::from_millis(200),
-            ProgressStyle::Lines => Duration::from_secs(1),
-        };
-        if let Ok(style) = BarStyle::with_template("{bar:24} {msg}") {
-            bar.set_style(style);
-        }
-        let bar = printer.add_bar(bar);
-        let (end, ended) = mpsc::channel();
-        let (printer, progress, shown) = (printer.clone(), Arc::clone(progress), bar.clone());
-        show(&printer, &progress, &shown, started);
-        let watch = move || {
-            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                show(&printer, &progress, &shown, started);
-            }
-        };
-        thread::Builder::new()
-            .name("progress".to_owned())
-            .spawn(watch)
-            .map_err(|source| Error::Start { what: "a thread", source })?;
-        Ok(Self { bar, _end: Some(end) })
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-fn show(printer: &Printer, progress: &Progress, bar: &ProgressBar, started: Instant) {
-    let (read, total) = (progress.bytes_read(), progress.bytes_total());
+fn share_of(read: &Progress, started: Instant) -> listener::Progress {
+    let (read, total) = (read.bytes_read(), read.bytes_total());
     let speed = (read as f64 / started.elapsed().as_secs_f64().max(0.001)) as u64;
     let share = if total == 0 { 0.0 } else { (read as f64 / total as f64).min(1.0) };
     let message = format!("{} of {}, {}/s, {:.0} %", bytes(read), bytes(total), bytes(speed), share * 100.0);
-    match printer.progress_style() {
-        ProgressStyle::Lines => printer.progress_line(&message),
-        ProgressStyle::Bar | ProgressStyle::Hidden => {
-            bar.set_position((share * 100.0) as u64);
-            bar.set_message(message);
-        }
-    }
+    listener::Progress { share: Some(share), message }
 }

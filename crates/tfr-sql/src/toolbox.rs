@@ -3,14 +3,14 @@
 use crate::cli::Tool;
 use crate::error::Result;
 use crate::exit::ExitStatus;
-use crate::interrupt;
+use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::tool::Work;
 use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
 
-/// Uses a tool. `kill` ends the process; it is called with the second Ctrl-C.
-pub fn run(tool: Tool, printer: &Printer, kill: impl Fn(ExitStatus) + Send + 'static) -> Result<ExitStatus> {
-    let work = Work::new(printer, interrupt::watch(kill)?);
+/// Uses a tool.
+pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
+    let work = Work::new(printer, interrupt()?);
     match tool {
         Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
         Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),

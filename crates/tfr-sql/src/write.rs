@@ -11,7 +11,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget};
-use datafusion_tfrecord::{WriteOptions, plan_write};
+use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
 use crate::cli::QueryArgs;
@@ -20,7 +20,7 @@ use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::names;
 use crate::printer::{Printer, bytes, grouped};
-use crate::progress::Progress;
+use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session::{self, Limits};
@@ -43,40 +43,30 @@ pub fn options(
     out: &WriteTarget,
     mapping: MappingOptions,
 ) -> WriteOptions {
-    let (shards, arrangement) = (&args.output.shards, &args.output.arrangement);
+    let write = args.output.writing.options();
     let schema = query.physical.schema();
-    let column = |typed: &String| names::column(typed, &schema);
-    let splits = arrangement.splits().map(|mut splits| {
-        splits.by = splits.by.iter().map(column).collect();
-        splits
-    });
-    let layout = args.output.emit.layout(args.mapping.nulls);
-    let sharding = match (layout, shards.sharding()) {
+    let columns = |typed: &[String]| typed.iter().map(|typed| names::column(typed, &schema)).collect();
+    let layout = args.output.emit.layout(args.mapping.declared.options().nulls);
+    let sharding = match (layout, write.sharding) {
         (Layout::Snapshot(_), Sharding::Count(count)) => Sharding::Count(count),
         (Layout::Snapshot(_), _) if query.is_ordered() => Sharding::Count(NonZeroUsize::MIN),
         (Layout::Snapshot(_), _) => Sharding::Count(limits.threads),
         (_, sharding) => sharding,
     };
     WriteOptions {
+        out: out.clone(),
         mapping,
         sharding,
-        split_shards: shards.split_shards(),
-        shuffle: arrangement.shuffle(),
-        splits,
-        partition_by: arrangement.partition_by().iter().map(column).collect(),
-        keep_partition_columns: arrangement.keeps_partition_columns(),
-        prefix: shards.prefix.clone(),
-        compression: shards.compression,
-        level: shards.level(),
-        mode: shards.mode(),
+        splits: write.splits.map(|split| SplitOptions { by: columns(&split.by), ..split }),
+        partition_by: columns(&write.partition_by),
         emit: args.output.emit.emit(),
         layout,
-        ordered: query.is_ordered() && arrangement.shuffle().is_none(),
+        ordered: query.is_ordered() && write.shuffle.is_none(),
         threads: Some(limits.threads),
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),
         recorded: query.recorded.clone(),
-        ..WriteOptions::new(out.clone())
+        ..write
     }
 }
 
@@ -112,7 +102,7 @@ impl WriteShards<'_> {
         }
         let task = session::task_context(context, commit.as_ref());
         let ended = {
-            let _progress = Progress::watch(self.printer, Arc::clone(&commit) as _);
+            let _progress = ShownProgress::of_plan(self.printer, Arc::clone(&commit) as _)?;
             tokio::select! {
                 written = collect(Arc::clone(&commit) as _, task) => Ok(written),
                 status = interrupt.received() => Err(status),

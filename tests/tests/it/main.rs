@@ -30,6 +30,7 @@ mod kinds;
 mod nulls;
 mod object_stores;
 mod object_tables;
+mod options;
 mod pages;
 mod peers;
 mod round_trip;

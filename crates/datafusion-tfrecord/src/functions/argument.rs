@@ -20,7 +20,7 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::error::{Error, ErrorKind};
-use crate::format::{parse_columns, parse_rules};
+use crate::options::{parse_columns, parse_rules};
 
 /// The first argument, and whether it is the same for all rows; then it has one element.
 pub(super) fn values(args: &ScalarFunctionArgs) -> Result<(ArrayRef, bool)> {

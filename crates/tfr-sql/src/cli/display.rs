@@ -2,8 +2,8 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
-/// What is said, and how.
-#[derive(Debug, Args)]
+/// The display options of the command.
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Display")]
 #[group(skip)]
 pub struct Display {
@@ -25,9 +25,10 @@ pub struct Display {
 }
 
 /// Whether to do something that depends on the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum When {
     /// When standard error is a terminal.
+    #[default]
     Auto,
     /// Whatever standard error is.
     Always,

@@ -2,11 +2,13 @@
 
 use arrow_tfrecord::NullPolicy;
 use clap::{Args, ValueEnum};
+use datafusion_tfrecord::WriteOptions;
 use datafusion_tfrecord::write::{Emit, Layout, SidecarKind, SnapshotNulls};
 use tfrecord_framing::Compression;
 use tfrecord_shards::SaveMode;
 
-use super::shards::{OF_SHARDS, ShardArgs};
+use super::declared::{Declared, Mapping};
+use super::shards::of_shards;
 use super::{Given, Misuse};
 
 /// What is to lie beside the shards.
@@ -55,7 +57,7 @@ enum LayoutName {
 }
 
 /// Options of shards that say something of a saved dataset, too.
-const OF_SNAPSHOTS: [&str; 4] = ["shards", "compression", "nulls", "layout"];
+const OF_SNAPSHOTS: [&str; 4] = ["shards", "compression", "null", "layout"];
 
 impl EmitArgs {
     /// What is to lie beside the shards.
@@ -64,10 +66,10 @@ impl EmitArgs {
     }
 
     /// What the set is, where nulls become this.
-    pub fn layout(&self, nulls: Option<NullPolicy>) -> Layout {
+    pub fn layout(&self, nulls: NullPolicy) -> Layout {
         match (self.layout, nulls) {
             (LayoutName::Shards, _) => Layout::Shards,
-            (LayoutName::Snapshot, Some(NullPolicy::Mask)) => Layout::Snapshot(SnapshotNulls::Mask),
+            (LayoutName::Snapshot, NullPolicy::Mask) => Layout::Snapshot(SnapshotNulls::Mask),
             (LayoutName::Snapshot, _) => Layout::Snapshot(SnapshotNulls::Refuse),
         }
     }
@@ -76,43 +78,45 @@ impl EmitArgs {
     pub(super) fn check_snapshot(
         &self,
         given: &Given,
-        shards: &ShardArgs,
-        nulls: Option<NullPolicy>,
+        write: &WriteOptions,
+        mapping: &Declared<Mapping>,
     ) -> Result<(), Misuse> {
         if self.layout == LayoutName::Shards {
             return Ok(());
         }
         let refuse = |what: &str| Err(Misuse::conflict(format!("{what} cannot be used with '--layout snapshot'")));
-        let of_records = OF_SHARDS.into_iter().filter(|option| !OF_SNAPSHOTS.contains(option));
+        let of_records = of_shards().into_iter().filter(|option| !OF_SNAPSHOTS.contains(option));
         let of_records: Vec<_> = of_records.chain(["dry_run"]).collect();
         if let Some(option) = given.first_of(&of_records) {
             return refuse(&format!("the argument '{option}' is for shards of records and"));
         }
-        if !shards.split_shards().is_empty() {
+        if !write.split_shards.is_empty() {
             return refuse("--shards NAME=N");
         }
-        if shards.compression == Compression::Zlib {
+        if write.compression == Compression::Zlib {
             return refuse("--compression zlib: tf.data.Dataset.load knows none or gzip; it");
         }
-        if shards.mode() == SaveMode::Append {
+        if write.mode == SaveMode::Append {
             return refuse("--mode append");
         }
-        match nulls {
-            None | Some(NullPolicy::Error | NullPolicy::Mask) => Ok(()),
-            Some(other) => refuse(&format!("--null {other}: a tensor has no null; error and mask can be, it")),
+        match mapping.options().nulls {
+            NullPolicy::Error | NullPolicy::Mask => Ok(()),
+            _ if !mapping.has("null") => Ok(()),
+            other => refuse(&format!("--null {other}: a tensor has no null; error and mask can be, it")),
         }
     }
 
-    pub(super) fn check(&self, compression: Compression, is_partitioned: bool) -> Result<(), Misuse> {
+    pub(super) fn check(&self, write: &WriteOptions) -> Result<(), Misuse> {
         let of_plain_files = [SidecarKind::Tfds, SidecarKind::Index];
         if let Some(kind) = self.emit.iter().find(|kind| of_plain_files.contains(kind))
-            && compression != Compression::None
+            && write.compression != Compression::None
         {
             return Err(Misuse::conflict(format!(
-                "--emit {kind} cannot be used with --compression {compression}: its readers take no compressed shards"
+                "--emit {kind} cannot be used with --compression {}: its readers take no compressed shards",
+                write.compression
             )));
         }
-        if is_partitioned && self.emit.contains(&SidecarKind::Tfds) {
+        if !write.partition_by.is_empty() && self.emit.contains(&SidecarKind::Tfds) {
             return Err(Misuse::conflict(
                 "--emit tfds cannot be used with --partition-by: TensorFlow Datasets looks for shards in one directory",
             ));

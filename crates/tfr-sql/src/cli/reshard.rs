@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
+use super::declared::{Declared, Moving};
 use super::display::ReportFormat;
-use super::shards::ShardArgs;
 use super::stores::StoreArgs;
-use super::{Misuse, values};
+use super::{Misuse, shards, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct ReshardArgs {
     pub out: PathBuf,
 
     #[command(flatten)]
-    pub shards: ShardArgs,
+    pub shards: Declared<Moving>,
 
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Resources", value_parser = values::count)]
@@ -49,6 +49,6 @@ pub struct ReshardArgs {
 
 impl ReshardArgs {
     pub(super) fn check(&self) -> Result<(), Misuse> {
-        self.shards.check_tool()
+        shards::check_tool(&self.shards)
     }
 }

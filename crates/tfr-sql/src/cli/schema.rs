@@ -1,11 +1,12 @@
-//! `schema`: the columns of a table, and how many records are looked at to tell them.
+//! `schema`: the columns of a table.
 
 use clap::Args;
 use tfr_files::LocationText;
 use tfrecord_sidecars::SchemaForm;
 
+use super::declared::{Declared, Inference};
 use super::stores::StoreArgs;
-use super::values::{self, Sample};
+use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,25 +14,6 @@ Examples:
   tfr-sql schema 'shards/train-*' --as python > features.py
   tfr-sql schema shards/ --as pbtxt --infer-files all --infer-records all
   tfr-sql schema copied.tfrecord --as ddl --option null=mask --option 'map=price: string'";
-
-/// How types are told from records.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Reading")]
-#[group(skip)]
-pub struct InferenceArgs {
-    /// TFRecord files that tell the columns of a table: N or all [default: 256]
-    ///
-    /// Where neither a manifest nor a schema.pbtxt tells them. Of more files a sample is looked into, evenly spaced.
-    /// --table has this as the key infer_files.
-    #[arg(long, value_name = "N", value_parser = values::sample, hide_short_help = true)]
-    pub infer_files: Option<Sample>,
-
-    /// Records of each that are looked at for it: N or all [default: 1000]
-    ///
-    /// --table has this as the key infer_records.
-    #[arg(long, value_name = "N", value_parser = values::sample, hide_short_help = true)]
-    pub infer_records: Option<Sample>,
-}
 
 /// `schema`.
 #[derive(Debug, Args)]
@@ -56,7 +38,7 @@ pub struct SchemaArgs {
     pub options: Vec<(String, String)>,
 
     #[command(flatten)]
-    pub inference: InferenceArgs,
+    pub inference: Declared<Inference>,
 
     #[command(flatten)]
     pub stores: StoreArgs,

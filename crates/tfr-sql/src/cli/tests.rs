@@ -1,7 +1,6 @@
 use clap::CommandFactory as _;
 use tfrecord_shards::Sharding;
 
-use super::query::TABLE_HELP;
 use super::{Cli, QueryArgs, TableFormat, TableTarget, Target, Tool, values};
 
 fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
@@ -15,18 +14,6 @@ fn query(arguments: &[&str]) -> QueryArgs {
 #[test]
 fn the_command_line_is_consistent() {
     Cli::command().debug_assert();
-}
-
-#[test]
-fn sizes_have_units_or_are_bytes() {
-    let size = |text| values::size(text).map(std::num::NonZeroU64::get);
-    assert_eq!(size("128MiB"), Ok(128 << 20));
-    assert_eq!(size("1.5 KiB"), Ok(1536));
-    assert_eq!(size("4GB"), Ok(4_000_000_000));
-    assert_eq!(size("77"), Ok(77));
-    for bad in ["", "0", "0MiB", "-1", "12 parsecs", "MiB"] {
-        assert!(size(bad).is_err(), "{bad}");
-    }
 }
 
 #[test]
@@ -49,13 +36,16 @@ fn a_rule_names_a_column_or_a_part_of_one() {
 #[test]
 fn sequences_are_listed_or_repeated() {
     let arguments = ["--out", "x", "--sequence", r#"a,"b, c""#, "--sequence", "d"];
-    assert_eq!(query(&arguments).mapping.sequences().collect::<Vec<_>>(), ["a", "b, c", "d"]);
+    assert_eq!(
+        query(&arguments).mapping.declared.options().sequences.into_iter().collect::<Vec<_>>(),
+        ["a", "b, c", "d"]
+    );
     assert!(parse(&["SELECT 1", "--out", "x", "--sequence", "a,,b"]).is_err());
 }
 
 #[test]
 fn shards_are_counted_sized_or_filled() {
-    let sharding = |arguments: &[&str]| query(&[&["--out", "x"], arguments].concat()).output.shards.sharding();
+    let sharding = |arguments: &[&str]| query(&[&["--out", "x"], arguments].concat()).output.writing.options().sharding;
     assert_eq!(sharding(&[]), Sharding::default());
     assert_eq!(sharding(&["--shards", "16"]), Sharding::Count(16.try_into().unwrap()));
     assert_eq!(sharding(&["--shard-size", "1MiB"]), Sharding::Bytes(1 << 20));
@@ -64,25 +54,17 @@ fn shards_are_counted_sized_or_filled() {
 
 #[test]
 fn samples_are_counted_or_all() {
-    let sample = |text: &str| query(&["--infer-files", text]).inference.infer_files.unwrap().limit();
+    let sample = |text: &str| query(&["--infer-files", text]).inference.options().infer_files;
     assert_eq!((sample("7"), sample("all")), (Some(7), None));
-    assert!(values::sample("0").is_err() && values::sample("many").is_err());
+    assert!(parse(&["SELECT 1", "--infer-files", "0"]).is_err());
 }
 
 #[test]
 fn a_prefix_is_the_start_of_a_visible_file_name() {
-    assert!(values::prefix("train").is_ok());
+    let prefix = |text: &str| parse(&["SELECT 1", "--out", "x", "--prefix", text]);
+    assert!(prefix("train").is_ok());
     for bad in ["", "a/b", ".train", "_train", "tra\nin", &"x".repeat(240)] {
-        assert!(values::prefix(bad).is_err(), "{bad}");
-    }
-}
-
-#[test]
-fn every_key_of_a_table_is_in_the_help() {
-    let error = "t=a.csv,no_such_key=1".parse::<tfr_formats::TableSpec>().unwrap_err().to_string();
-    let (_, known) = error.split_once("known are ").unwrap();
-    for key in known.split([',', ' ']).filter(|key| !key.is_empty() && *key != "and") {
-        assert!(TABLE_HELP.contains(&format!("\n  {key} ")), "{key}");
+        assert!(prefix(bad).is_err(), "{bad}");
     }
 }
 

@@ -1,31 +1,19 @@
 //! From the text of an option to its value.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
+use datafusion_tfrecord::options::values;
 use datafusion_tfrecord::write::WriteTarget;
-use datafusion_tfrecord::{parse_columns, parse_split_shards};
 use tfr_formats::InputOptions;
-use tfrecord_framing::Level;
-use tfrecord_shards::check_prefix;
 use url::Url;
-
-use crate::error::shards_hint;
-
-/// Parses `128MiB`, `1.5GB` or a plain number of bytes.
-pub fn size(text: &str) -> Result<NonZeroU64, String> {
-    let size: ByteSize = text.parse().map_err(|_| "expected a size such as 512KiB, 128MiB or 4GB".to_owned())?;
-    NonZeroU64::new(size.as_u64()).ok_or_else(|| "expected a size above zero".to_owned())
-}
 
 /// Least memory that a query starts with.
 const MIN_MEMORY: u64 = 8 << 20;
 
 pub fn memory(text: &str) -> Result<NonZeroU64, String> {
-    let size = size(text)?;
+    let size = values::bytes(text).map_err(|expected| format!("expected {expected}"))?;
     match size.get() < MIN_MEMORY {
         true => Err("expected 8MiB or more: rows are sorted and written some thousands at a time".to_owned()),
         false => Ok(size),
@@ -33,47 +21,7 @@ pub fn memory(text: &str) -> Result<NonZeroU64, String> {
 }
 
 pub fn count(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
-}
-
-/// Numbers of shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShardCounts {
-    /// Of the set, or of each of its splits.
-    Each(NonZeroUsize),
-    /// Of these splits.
-    Splits(BTreeMap<String, NonZeroUsize>),
-}
-
-/// Parses `16` or `train=256,val=16`.
-pub fn shard_counts(text: &str) -> Result<ShardCounts, String> {
-    if !text.contains('=') {
-        let count = text.parse().map_err(|_| "expected a whole number, 1 or more, or train=256,val=16")?;
-        return Ok(ShardCounts::Each(count));
-    }
-    parse_split_shards(text).map(ShardCounts::Splits).map_err(|expected| format!("expected {expected}"))
-}
-
-/// How many of something to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample(Option<NonZeroUsize>);
-
-impl Sample {
-    /// At most this many; all of them if `None`.
-    pub fn limit(self) -> Option<usize> {
-        self.0.map(NonZeroUsize::get)
-    }
-}
-
-/// Parses a count or `all`.
-pub fn sample(text: &str) -> Result<Sample, String> {
-    match text {
-        "all" => Ok(Sample(None)),
-        _ => text
-            .parse()
-            .map(|count| Sample(Some(count)))
-            .map_err(|_| "expected a whole number, 1 or more, or all".to_owned()),
-    }
+    values::count(text).map_err(|expected| format!("expected {expected}"))
 }
 
 /// Parses an option of a table: `key=value`.
@@ -119,25 +67,4 @@ pub fn is_remote(text: &str) -> bool {
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
             && scheme != "file"
     })
-}
-
-/// Shard names must be single names that readers' globs see and file systems take.
-pub fn prefix(text: &str) -> Result<String, String> {
-    check_prefix(text)
-        .map_err(|error| shards_hint(&error).map_or_else(|| error.to_string(), |hint| format!("{error}; {hint}")))?;
-    Ok(text.to_owned())
-}
-
-pub fn level(text: &str) -> Result<Level, String> {
-    let number: u32 = text.parse().map_err(|_| "expected a number from 0 to 9".to_owned())?;
-    Level::try_from(number).map_err(|_| "expected a number from 0 to 9".to_owned())
-}
-
-/// Names of columns.
-#[derive(Clone, Debug)]
-pub struct Columns(pub Vec<String>);
-
-/// Parses names with commas between.
-pub fn columns(text: &str) -> Result<Columns, String> {
-    parse_columns(text).map(Columns).map_err(|expected| format!("expected {expected}"))
 }

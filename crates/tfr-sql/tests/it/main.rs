@@ -6,6 +6,7 @@ mod arrangement;
 mod dry_run;
 mod feature_names;
 mod help;
+mod library;
 mod limits;
 mod mapping;
 mod memory;

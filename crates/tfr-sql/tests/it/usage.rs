@@ -96,7 +96,7 @@ fn compression_has_tensorflows_names() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'zstd' for '--compression <NAME>': unknown compression "zstd", expected none, gzip or zlib
+    error: invalid value 'zstd' for '--compression <NAME>': expected none, gzip or zlib
 
     For more information, try '--help'.
     "##);
@@ -333,14 +333,14 @@ fn options_of_splits_and_shuffles_need_them() {
     assert_told!(tell(&["--split", "train=90,val=10"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': the fractions of the splits add up to 100, expected 1
+    error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 100, expected 1
 
     For more information, try '--help'.
     "##);
     assert_told!(tell(&["--split", "train=0.9,train-small=0.1"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'train=0.9,train-small=0.1' for '--split <NAME=F,…>': split "train-small": expected a name of up to 64 bytes: letters, digits and underscores, with a letter or a digit first
+    error: invalid value 'train=0.9,train-small=0.1' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: split "train-small": expected a name of up to 64 bytes: letters, digits and underscores, with a letter or a digit first
 
     For more information, try '--help'.
     "##);

@@ -3,54 +3,10 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};
+use arrow_tfrecord::{Choice, ColumnRule};
 
 /// The shuffle that is done when none is asked for by its seed: equal commands are to have equal results.
 pub const DEFAULT_SEED: u64 = 0;
-
-/// Sets the option `key` of a mapping from its text, or tells that there is none of this name.
-///
-/// | key | value |
-/// |---|---|
-/// | `map` | `column: rule`, or several with commas: see [`parse_rules`] |
-/// | `null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` |
-/// | `record_type` | `example`, `sequence-example`, `bytes` |
-/// | `sequence` | names of columns, with commas between; in double quotes if they hold one |
-/// | `separator` | what stands between the name of a column and that of its part |
-/// | `vocabulary` | `column: cat, dog`: the values of columns that are ranks, or of parts of them; several with semicolons |
-///
-/// # Errors
-/// What is expected instead.
-pub fn set_mapping_option(options: &mut MappingOptions, key: &str, value: &str) -> Result<bool, String> {
-    match key {
-        "map" => {
-            for (column, rule) in parse_rules(value)? {
-                *options = std::mem::take(options).with_rule(column, rule);
-            }
-        }
-        "null" => options.nulls = value.trim().parse().map_err(|_| words(arrow_tfrecord::NullPolicy::ALL))?,
-        "record_type" => {
-            options.record_type = value.trim().parse().map_err(|_| words(arrow_tfrecord::RecordType::ALL))?
-        }
-        "sequence" => options.sequences.extend(parse_columns(value)?),
-        "vocabulary" => {
-            for (column, values) in parse_vocabularies(value)? {
-                *options = std::mem::take(options).with_vocabulary(column, values);
-            }
-        }
-        "separator" if value.is_empty() => return Err("a character or more".to_owned()),
-        "separator" => value.clone_into(&mut options.separator),
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-fn words<T: ToString>(all: &[T]) -> String {
-    match all.iter().map(T::to_string).collect::<Vec<_>>().as_slice() {
-        [before @ .., last] => format!("{} or {last}", before.join(", ")),
-        [] => String::new(),
-    }
-}
 
 /// Reads what is said of one column: `column: rule`, as [`ColumnRule`] has it; `"column": rule`, in which a quote is
 /// doubled, for a name with a colon.
@@ -68,7 +24,7 @@ pub fn parse_rule(text: &str) -> Result<(String, ColumnRule), String> {
 /// The value of `null=default=` goes on to a semicolon, commas included.
 ///
 /// ```
-/// let rules = datafusion_tfrecord::parse_rules("price: bits, null=mask, city: null=default=a, b; day: string")?;
+/// let rules = datafusion_tfrecord::options::parse_rules("price: bits, null=mask, city: null=default=a, b; day: string")?;
 /// let rules: Vec<_> = rules.into_iter().map(|(column, rule)| format!("{column}: {rule}")).collect();
 /// assert_eq!(rules, ["price: bits, null=mask", "city: null=default=a, b", "day: string"]);
 /// # Ok::<_, String>(())
@@ -133,7 +89,7 @@ pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, 
 }
 
 /// Reads the values of columns that are ranks, in the order of their ranks: `label: cat, dog; "a: b": "x, y", z`.
-fn parse_vocabularies(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
+pub(super) fn parse_vocabularies(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     let expected = || {
         "'column: value, value; ...', with values in double quotes if they hold a comma, a semicolon or a quote"
             .to_owned()
@@ -263,30 +219,6 @@ mod tests {
         for text in ["label", ": a", r#"label: "a" b"#, r#"label: "a"#] {
             assert!(read(text).is_err(), "{text}");
         }
-        let mut options = MappingOptions::default();
-        assert!(set_mapping_option(&mut options, "vocabulary", "label: dog, cat")?);
-        assert_eq!(options, MappingOptions::default().with_vocabulary("label", values(&["dog", "cat"])));
-        Ok(())
-    }
-
-    #[test]
-    fn options_are_told_by_their_values() -> Result<(), String> {
-        let mut options = MappingOptions::default();
-        for (key, value) in
-            [("null", "mask"), ("record_type", "sequence-example"), ("sequence", "a, b"), ("separator", ".")]
-        {
-            assert!(set_mapping_option(&mut options, key, value)?);
-        }
-        let expected = MappingOptions::default()
-            .with_nulls(arrow_tfrecord::NullPolicy::Mask)
-            .with_record_type(arrow_tfrecord::RecordType::SequenceExample)
-            .with_sequence("a")
-            .with_sequence("b")
-            .with_separator(".");
-        assert_eq!(options, expected);
-        let expected = set_mapping_option(&mut options, "record_type", "row");
-        assert_eq!(expected, Err("example, sequence-example or bytes".to_owned()));
-        assert!(!set_mapping_option(&mut options, "crc", "skip")?);
         Ok(())
     }
 }

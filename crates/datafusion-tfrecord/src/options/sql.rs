@@ -1,0 +1,166 @@
+//! `STORED AS TFRECORD OPTIONS (...)`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::slice;
+
+use arrow_tfrecord::MappingOptions;
+use datafusion_common::Result;
+
+use super::{MAPPING, OptionText, READING, STRICT, WRITING, set_option};
+use crate::error::ErrorKind;
+use crate::read::ReadOptions;
+use crate::write::WriteOptions;
+
+/// What our options start with. The engine puts the second in front of options that are written without a point.
+const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
+
+/// The engine's own option, which it has read by itself.
+const ENGINES: &str = "execution.keep_partition_by_columns";
+
+/// How to write, all but the target, and how to read. Which of the two is to be done is not known yet.
+pub(crate) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, ReadOptions)> {
+    let mut write = WriteOptions::new(PathBuf::new());
+    let mut read = ReadOptions::default();
+    let mut mapping = MappingOptions::default();
+    let mut given = Vec::new();
+    // In one order, whatever the map's, so that the same mistake is found first every time.
+    for (option, value) in options.iter().collect::<BTreeMap<_, _>>() {
+        let key = PREFIXES.iter().find_map(|prefix| option.strip_prefix(prefix)).unwrap_or(option);
+        if key == ENGINES {
+            continue;
+        }
+        // An option that both have may have a value that only one of them has.
+        let tried: Vec<_> = [
+            set_option(&WRITING, &mut write, key, value),
+            set_option(&MAPPING, &mut mapping, key, value),
+            set_option(slice::from_ref(&STRICT), &mut mapping, key, value),
+            set_option(&READING, &mut read, key, value),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if tried.is_empty() {
+            let known = known().map(|text| format!("tfrecord.{}", text.key)).collect();
+            return Err(ErrorKind::UnknownOption { option: option.clone(), known }.into());
+        }
+        if let Err(expected) = tried
+            .into_iter()
+            .reduce(|first, next| first.or_else(|expected| next.map_err(|_| expected)))
+            .unwrap_or(Ok(()))
+        {
+            return Err(invalid(option, value, expected).into());
+        }
+        given.push(Given { option, key, value });
+    }
+    check(&given)?;
+    if given.iter().any(|given| MAPPING.iter().any(|option| option.text.is_named(given.key))) {
+        read.mapping = Some(MappingOptions { strict: false, ..mapping.clone() });
+    }
+    write.mapping = mapping;
+    Ok((write, read))
+}
+
+/// All options, each key once.
+fn known() -> impl Iterator<Item = OptionText> {
+    let texts = WRITING.iter().map(|option| option.text).chain(MAPPING.iter().map(|option| option.text));
+    let reading = READING.iter().map(|option| option.text);
+    let reading = reading.filter(|text| WRITING.iter().all(|option| option.text.key != text.key));
+    texts.chain([STRICT.text]).chain(reading)
+}
+
+/// An option as it was written.
+struct Given<'a> {
+    option: &'a str,
+    key: &'a str,
+    value: &'a str,
+}
+
+/// Refuses options that exclude each other, or that need another one.
+fn check(given: &[Given<'_>]) -> Result<()> {
+    let text = |key: &str| known().find(|text| text.is_named(key));
+    let excludes = |one: &str, other: &str| text(one).is_some_and(|text| text.excludes.contains(&other));
+    for (at, option) in given.iter().enumerate() {
+        let excluded =
+            given[..at].iter().find(|other| excludes(other.key, option.key) || excludes(option.key, other.key));
+        if let Some(first) = excluded {
+            let (first, second) = (first.option.to_owned(), option.option.to_owned());
+            return Err(ErrorKind::ConflictingOptions { first, second }.into());
+        }
+        let needs = text(option.key).map_or("", |text| text.needs);
+        let is_on = |other: &Given<'_>| other.key == needs && !other.value.trim().eq_ignore_ascii_case("false");
+        if !needs.is_empty() && !given.iter().any(is_on) {
+            return Err(invalid(option.option, option.value, format!("'tfrecord.{needs}' beside it")).into());
+        }
+    }
+    Ok(())
+}
+
+fn invalid(option: &str, found: &str, expected: String) -> ErrorKind {
+    ErrorKind::InvalidOption { option: option.to_owned(), found: found.to_owned(), expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use tfrecord_framing::Compression;
+    use tfrecord_shards::{SaveMode, Sharding};
+
+    use super::super::DEFAULT_SEED;
+    use super::*;
+
+    fn parsed(options: &[(&str, &str)]) -> Result<WriteOptions> {
+        let options = options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect();
+        parse(&options).map(|(write, _)| write)
+    }
+
+    fn message(options: &[(&str, &str)]) -> String {
+        parsed(options).map_or_else(|error| error.to_string(), |options| format!("accepted: {options:?}"))
+    }
+
+    #[test]
+    fn options_are_found_with_and_without_prefix() -> Result<()> {
+        let options = parsed(&[("format.shards", "4"), ("tfrecord.compression", "gzip"), ("tfrecord.level", "9")])?;
+        assert_eq!(options.sharding, Sharding::Count(NonZeroUsize::MIN.saturating_add(3)));
+        assert_eq!((options.compression, options.level.get()), (Compression::Gzip, 9));
+        Ok(())
+    }
+
+    #[test]
+    fn rows_are_arranged() -> Result<()> {
+        let options = parsed(&[
+            ("tfrecord.shuffle", "true"),
+            ("tfrecord.split", "train=0.9, val=0.1"),
+            ("tfrecord.split_by", "user, day"),
+            ("tfrecord.shards", "train=9, val=1"),
+            ("tfrecord.partition_by", "day"),
+            ("tfrecord.mode", "append"),
+        ])?;
+        assert_eq!((options.shuffle, options.mode), (Some(DEFAULT_SEED), SaveMode::Append));
+        let splits = options.splits.map(|split| (split.splits.to_string(), split.by));
+        assert_eq!(splits, Some(("train=0.9,val=0.1".to_owned(), vec!["user".to_owned(), "day".to_owned()])));
+        let shards: Vec<_> = options.split_shards.values().map(|shards| shards.get()).collect();
+        assert_eq!((shards, options.partition_by), (vec![9, 1], vec!["day".to_owned()]));
+        assert_eq!(parsed(&[("tfrecord.shuffle", "true"), ("tfrecord.seed", "7")])?.shuffle, Some(7));
+        assert_eq!(parsed(&[("tfrecord.shuffle", "false")])?.shuffle, None);
+        Ok(())
+    }
+
+    #[test]
+    fn mistakes_tell_what_would_be_right() {
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a whole number, 1 or more, or train=256,val=16"#);
+        insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
+        insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
+        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, append or ignore"##);
+        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @r##"External error: option tfrecord.split_by: found "user", expected 'tfrecord.split' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @r##"External error: option tfrecord.split: found "a=0.5,b=0.6", expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 1.1, expected 1"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"External error: options tfrecord.prefix and tfrecord.split exclude each other");
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "train=0")]), @r##"External error: option tfrecord.shards: found "train=0", expected a number of shards for each split, 1 or more: train=256,val=16"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.hosts", "2")]), @"External error: options tfrecord.hosts and tfrecord.shards exclude each other");
+        insta::assert_snapshot!(message(&[("tfrecord.shards", "4"), ("tfrecord.shard_rows", "9")]), @"External error: options tfrecord.shard_rows and tfrecord.shards exclude each other");
+    }
+}

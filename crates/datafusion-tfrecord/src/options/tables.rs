@@ -1,0 +1,187 @@
+//! The options of TFRecord: how shards are written, what columns become, and how records are read.
+
+use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
+use tfrecord_framing::{Compression, CrcPolicy, Level};
+use tfrecord_shards::{SaveMode, Sharding, Splits, check_prefix};
+
+use super::OptionDeclaration;
+use super::rules::{DEFAULT_SEED, parse_columns, parse_rules, parse_split_shards, parse_vocabularies};
+use super::values::{boolean, bytes, count, number_or_all, one_of, set, words};
+use crate::read::ReadOptions;
+use crate::write::{SplitOptions, WriteOptions};
+
+type Writing = OptionDeclaration<WriteOptions>;
+type Mapping = OptionDeclaration<MappingOptions>;
+type Reading = OptionDeclaration<ReadOptions>;
+
+/// How shards are written. `split` has to be set before `split_by`.
+pub static WRITING: [Writing; 15] = [
+    Writing::new("shards", "N", |write, value| {
+        if value.contains('=') {
+            write.split_shards = parse_split_shards(value)?;
+        } else {
+            let shards = count(value).map_err(|expected| format!("{expected}, or train=256,val=16"))?;
+            write.sharding = Sharding::Count(shards);
+        }
+        Ok(())
+    })
+    .help("write exactly N [shards](writing-shards.md#number-and-size-of-shards), balanced by rows", "")
+    .excludes(&["shard_size", "shard_rows", "hosts"]),
+    Writing::new("shard_size", "SIZE", |write, value| {
+        set(&mut write.sharding, bytes(value).map(|bytes| Sharding::Bytes(bytes.get())))
+    })
+    .help("close a shard at this many bytes of records", "`128MiB`")
+    .excludes(&["shard_rows", "hosts"]),
+    Writing::new("shard_rows", "N", |write, value| {
+        set(&mut write.sharding, count(value).map(|rows| Sharding::Rows(rows.get() as u64)))
+    })
+    .help("close a shard at this many rows", "")
+    .excludes(&["hosts"]),
+    Writing::new("hosts", "N", |write, value| set(&mut write.sharding, count(value).map(Sharding::Hosts)))
+        .help("cut shards for N hosts that read them: 10 a host, none under 100 MiB", ""),
+    Writing::new("prefix", "PREFIX", |write, value| {
+        check_prefix(value).map_err(|_| {
+            "a short start of a file name without slashes and control characters, whose first character is a letter or a digit"
+        })?;
+        value.clone_into(&mut write.prefix);
+        Ok(())
+    })
+    .help("start the names of shards with this: `PREFIX-00003-of-00016.tfrecord`", "`part`"),
+    Writing::new("compression", "NAME", |write, value| {
+        set(&mut write.compression, value.trim().parse().map_err(|_| "none, gzip or zlib".to_owned()))
+    })
+    .help("compress shards: `none`, `gzip` or `zlib`", "`none`"),
+    Writing::new("level", "LEVEL", |write, value| {
+        let level = value.trim().parse::<u32>().ok().and_then(|level| Level::try_from(level).ok());
+        write.level = level.ok_or("a number from 0 to 9")?;
+        Ok(())
+    })
+    .help("compress this hard, 0 to 9", "6"),
+    Writing::new("mode", "MODE", |write, value| {
+        use SaveMode::{Append, Error, Ignore, Overwrite};
+        let modes = [("error", Error), ("overwrite", Overwrite), ("append", Append), ("ignore", Ignore)];
+        set(&mut write.mode, one_of(value, &modes))
+    })
+    .help(
+        "if [output exists](writing-shards.md#an-output-that-already-exists): `error`, \
+                 `overwrite`, `append` or `ignore`",
+        "`error`",
+    ),
+    Writing::new("shuffle", "", |write, value| {
+        // The seed may have been set before.
+        write.shuffle = boolean(value)?.then(|| write.shuffle.unwrap_or(DEFAULT_SEED));
+        Ok(())
+    })
+    .help("write all rows in a [uniform random order](shuffle-and-splits.md#shuffle)", ""),
+    Writing::new("seed", "S", |write, value| {
+        set(&mut write.shuffle, value.trim().parse().map_err(|_| "a number from 0 to 2^64 - 1".to_owned()).map(Some))
+    })
+    .help("shuffle in the order of this number", "0")
+    .needs("shuffle"),
+    Writing::new("split", "NAME=F,…", |write, value| {
+        let splits = value.parse::<Splits>();
+        let splits = splits.map_err(|error| format!("splits such as train=0.9,val=0.1: {error}"))?;
+        write.splits = Some(SplitOptions { splits, by: Vec::new() });
+        Ok(())
+    })
+    .help("divide the rows into [splits](shuffle-and-splits.md#split-by-a-key): `train=0.9,val=0.1`", "")
+    .excludes(&["prefix"]),
+    Writing::new("split_by", "COL,…", |write, value| {
+        let by = parse_columns(value)?;
+        if let Some(splits) = &mut write.splits {
+            splits.by = by;
+        }
+        Ok(())
+    })
+    .help("split by the key of these columns", "the whole record")
+    .needs("split"),
+    Writing::new("partition_by", "COL,…", |write, value| set(&mut write.partition_by, parse_columns(value))).help(
+        "write a [directory](shuffle-and-splits.md#partition-directories) for each value of \
+                 these columns: `dt=2026-01-01/`",
+        "",
+    ),
+    // It may also stand with PARTITIONED BY, so that it needs no other option.
+    Writing::new("keep_partition_columns", "", |write, value| set(&mut write.keep_partition_columns, boolean(value)))
+        .help("keep the columns of partition directories in the records, too", ""),
+    Writing::new("expected_rows", "N", |write, value| {
+        set(&mut write.expected_rows, value.trim().parse().map_err(|_| "a number of rows".to_owned()).map(Some))
+    })
+    .help("the number of rows, if it is known: a sorted query with a number of shards needs it", ""),
+];
+
+/// What columns become in records, both for the writer and for a reader of records that no manifest describes.
+pub static MAPPING: [Mapping; 6] = [
+    Mapping::new("map", "COL: RULE", |mapping, value| {
+        for (column, rule) in parse_rules(value)? {
+            *mapping = std::mem::take(mapping).with_rule(column, rule);
+        }
+        Ok(())
+    })
+    .help("[how a column is written](mapping.md#choose-another-conversion)", "")
+    .repeats(),
+    Mapping::new("null", "POLICY", |mapping, value| {
+        set(&mut mapping.nulls, value.trim().parse().map_err(|_| words(NullPolicy::ALL)))
+    })
+    .help("[null values](mapping.md#nulls): `absent`, `unset`, `empty`, `error`, `mask` or `drop`", "`absent`"),
+    Mapping::new("record_type", "TYPE", |mapping, value| {
+        set(&mut mapping.record_type, value.trim().parse().map_err(|_| words(RecordType::ALL)))
+    })
+    .help("[what a record is](mapping.md#record-types): `example`, `sequence-example` or `bytes`", "`example`"),
+    Mapping::new("sequence", "COL,…", |mapping, value| {
+        mapping.sequences.extend(parse_columns(value)?);
+        Ok(())
+    })
+    .help("more lists whose elements are steps of a sequence example", "")
+    .repeats(),
+    Mapping::new("separator", "TEXT", |mapping, value| match value {
+        "" => Err("a character or more".to_owned()),
+        _ => {
+            value.clone_into(&mut mapping.separator);
+            Ok(())
+        }
+    })
+    .help("text between the name of a column and of its part", "`/`"),
+    Mapping::new("vocabulary", "COL: VALUE,…", |mapping, value| {
+        for (column, values) in parse_vocabularies(value)? {
+            *mapping = std::mem::take(mapping).with_vocabulary(column, values);
+        }
+        Ok(())
+    })
+    .help("the values of a column that is written as ranks, in their order: `label: cat, dog`", "")
+    .repeats(),
+];
+
+/// The option of the mapping that only a writer has.
+pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mut mapping.strict, boolean(value)))
+    .help(
+        "refuse columns that would lose information, and [other doubtful \
+                 input](messages.md#warnings)",
+        "",
+    );
+
+/// How records are read.
+pub static READING: [Reading; 5] = [
+    Reading::new("compression", "NAME", |read, value| {
+        let [none, gzip, zlib] = [Compression::None, Compression::Gzip, Compression::Zlib].map(Some);
+        read.compression = match value {
+            // The engine's word for it.
+            "uncompressed" => none,
+            _ => one_of(value, &[("auto", None), ("none", none), ("gzip", gzip), ("zlib", zlib)])?,
+        };
+        Ok(())
+    })
+    .help("`auto`, `none`, `gzip` or `zlib`", "`auto`"),
+    Reading::new("crc", "CHECK", |read, value| {
+        set(&mut read.crc, one_of(value, &[("verify", CrcPolicy::Verify), ("skip", CrcPolicy::Skip)]))
+    })
+    .help("`verify`, or `skip` checksums", "`verify`"),
+    Reading::new("infer_files", "N", |read, value| set(&mut read.infer_files, number_or_all(value, 1))).help(
+        "number of TFRecord files, or `all`, [that determine the \
+                 columns](reading-tfrecord.md#where-the-columns-come-from) of shards without a schema",
+        "256",
+    ),
+    Reading::new("infer_records", "N", |read, value| set(&mut read.infer_records, number_or_all(value, 1)))
+        .help("number of records of each of these files, or `all`", "1000"),
+    Reading::new("fixed_size_lists", "", |read, value| set(&mut read.fixed_size_lists, boolean(value)))
+        .help("make a feature that always has the same number of values a list of that size", "`false`"),
+];

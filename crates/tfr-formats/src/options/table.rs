@@ -1,0 +1,348 @@
+//! The options of inputs, each once.
+
+use std::sync::Arc;
+
+use arrow_tfrecord::MappingOptions;
+use datafusion_tfrecord::ReadOptions;
+use datafusion_tfrecord::options::values::{boolean, bytes, number_or_all, one_of, set};
+use datafusion_tfrecord::options::{MAPPING, OptionDeclaration, OptionText, READING};
+
+use super::InputOptions;
+use super::values::{
+    byte, calendar, character, columns, compression, delimiter, encoding, lines, optional_byte, optional_character,
+    timestamp_unit,
+};
+use crate::csv::{MAX_RECORD_LIMIT, Types};
+use crate::hive_text::OnError;
+use crate::input_format::InputFormat::{self, Arrow, Avro, Csv, HiveText, Json, LibSvm, Orc, Parquet, TfRecord};
+use crate::libsvm::IndexBase;
+use crate::names::NameMatching;
+
+/// An option of inputs, and the formats that have it.
+#[derive(Clone, Copy, Debug)]
+pub struct InputOption {
+    /// The formats that have it.
+    pub formats: &'static [InputFormat],
+    declared: Declared,
+}
+
+/// What the option is set on.
+#[derive(Clone, Copy, Debug)]
+enum Declared {
+    Input(&'static OptionDeclaration<InputOptions>),
+    Reading(&'static OptionDeclaration<ReadOptions>),
+    Mapping(&'static OptionDeclaration<MappingOptions>),
+}
+
+impl InputOption {
+    /// Its name and its help.
+    pub fn text(&self) -> OptionText {
+        match self.declared {
+            Declared::Input(option) => option.text,
+            Declared::Reading(option) => option.text,
+            Declared::Mapping(option) => OptionText { default: "as in the manifest", ..option.text },
+        }
+    }
+
+    pub(super) fn set(&self, options: &mut InputOptions, value: &str) -> Result<(), String> {
+        match self.declared {
+            Declared::Input(option) => (option.set)(options, value),
+            Declared::Reading(option) => (option.set)(&mut options.tfrecord, value),
+            Declared::Mapping(option) => (option.set)(options.tfrecord.mapping.get_or_insert_default(), value),
+        }
+    }
+}
+
+/// Returns the options of inputs, those of the same formats next to each other. No format has two options of one name.
+pub fn input_options() -> impl Iterator<Item = InputOption> {
+    let own = OWN.iter().flat_map(|(formats, options)| {
+        options.iter().map(|option| InputOption { formats, declared: Declared::Input(option) })
+    });
+    let mapping = MAPPING.iter().map(Declared::Mapping);
+    let tfrecord = mapping.chain(READING.iter().map(Declared::Reading));
+    own.chain(tfrecord.map(|declared| InputOption { formats: &[TfRecord], declared }))
+}
+
+/// The option of `--table` alone, whose value is a location.
+pub const PATH: OptionText =
+    OptionDeclaration::<()>::new("path", "URL", |(), _| Ok(())).help("one more location", "").repeats().text;
+
+type Input = OptionDeclaration<InputOptions>;
+
+static OWN: [(&[InputFormat], &[Input]); 12] = [
+    (
+        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm],
+        &[
+            Input::new("format", "FORMAT", |options, value| {
+                if value.eq_ignore_ascii_case("tsv") {
+                    options.csv.delimiter.get_or_insert(b'\t');
+                }
+                let names: Vec<_> = InputFormat::NAMES.iter().map(|(name, _)| *name).collect();
+                let format = InputFormat::parse(value);
+                options.format = Some(format.ok_or_else(|| format!("one of {}", names.join(", ")))?);
+                Ok(())
+            })
+            .help(
+                "`parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, \
+                 `hive-text` or `libsvm`",
+                "detected",
+            ),
+            Input::new("partitions", "COLUMNS", |options, value| {
+                set(&mut options.partitions, columns(value).map(|columns| Some(Arc::new(columns.schema()))))
+            })
+            .help(
+                "types of the columns in the path, as Hive declares them: `dt DATE`",
+                "`BIGINT` for whole numbers, else text",
+            ),
+            Input::new("bare_files", "", |options, value| set(&mut options.bare_files, boolean(value))).help(
+                "`true` reads the files of a [table \
+                 format](limits.md#directories-that-belong-to-a-table-format) as they are, \
+                 deleted rows too, with a warning",
+                "`false`",
+            ),
+        ],
+    ),
+    (
+        &[Csv],
+        &[
+            Input::new("delimiter", "CHAR", |options, value| {
+                set(&mut options.csv.delimiter, character(value).map(Some))
+            })
+            .help("between cells: one character, `tab` or `\\x01`", "`,`"),
+            Input::new("quote", "CHAR", |options, value| set(&mut options.csv.quote, optional_character(value)))
+                .help("around cells: one character, or `none`", "`\"`"),
+            Input::new("escape", "CHAR", |options, value| set(&mut options.csv.escape, optional_character(value)))
+                .help("removes the meaning of the next character inside quotes", ""),
+            Input::new("comment", "CHAR", |options, value| set(&mut options.csv.comment, optional_character(value)))
+                .help("starts a line that is skipped", ""),
+            Input::new("terminator", "CHAR", |options, value| {
+                set(&mut options.csv.terminator, character(value).map(Some))
+            })
+            .help("ends a record: one character", "any line end")
+            .excludes(&["comment"]),
+            Input::new("header", "", |options, value| set(&mut options.csv.header, boolean(value)))
+                .help("whether the first record names the columns", "`true`")
+                .aliases(&["has_header"]),
+            Input::new("null", "TEXT", |options, value| {
+                options.csv.nulls.get_or_insert_default().push(value.to_owned());
+                Ok(())
+            })
+            .help("a cell with this text is null", "an empty cell without quotes")
+            .aliases(&["null_value"])
+            .repeats(),
+            Input::new("skip_lines", "N", |options, value| set(&mut options.csv.skip_lines, lines(value)))
+                .help("lines before the header of each file", "0"),
+            Input::new("short_rows", "WORD", |options, value| {
+                set(&mut options.csv.short_rows, one_of(value, &[("null", true), ("error", false)]))
+            })
+            .help("`null`, or `error`, for records that lack cells at their end", "`error`"),
+            Input::new("trim", "", |options, value| set(&mut options.csv.trim, boolean(value)))
+                .help("`true` removes blanks around cells", "`false`"),
+            Input::new("record_limit", "SIZE", |options, value| {
+                let limit = bytes(value).ok().and_then(|limit| usize::try_from(limit.get()).ok());
+                let limit = limit.filter(|limit| *limit <= MAX_RECORD_LIMIT);
+                options.csv.record_limit = limit.ok_or("a size up to 256MiB, such as 64MiB")?;
+                Ok(())
+            })
+            .help("the longest record, up to `256MiB`", "`16MiB`"),
+        ],
+    ),
+    (
+        &[Csv, Json],
+        &[
+            Input::new("types", "WORD", |options, value| {
+                let types = one_of(value, &[("infer", Types::Infer), ("string", Types::String)])?;
+                (options.csv.types, options.json.types) = (types, types);
+                Ok(())
+            })
+            .help("`infer`, or `string` for the text as it is", "`infer`"),
+            Input::new("infer_rows", "N", |options, value| {
+                let rows = number_or_all(value, 0)?.unwrap_or(usize::MAX);
+                (options.csv.infer_rows, options.json.infer_rows) = (rows, rows);
+                Ok(())
+            })
+            .help("records of each file that decide the types, or `all`", "CSV 1000, JSON 10000"),
+            Input::new("newlines_in_values", "", |options, value| {
+                let newlines = boolean(value)?;
+                (options.csv.newlines_in_values, options.json.newlines_in_values) = (newlines, Some(newlines));
+                Ok(())
+            })
+            .help("`false` lets all cores read parts of one file", "CSV `true`, JSON as the first objects show"),
+        ],
+    ),
+    (
+        &[Csv, Json, HiveText, LibSvm],
+        &[
+            Input::new("encoding", "NAME", |options, value| {
+                let encoding = encoding(value)?;
+                (options.csv.encoding, options.json.encoding) = (encoding, encoding);
+                (options.hive_text.encoding, options.libsvm.encoding) = (encoding, encoding);
+                Ok(())
+            })
+            .help(
+                "`utf-8`, `utf-16`, `utf-32`, `latin1`, `windows-1252`, `shift_jis`, `gbk` or \
+                 another encoding of the web",
+                "`utf-8`",
+            )
+            .aliases(&["serialization.encoding"]),
+            Input::new("compression", "NAME", |options, value| {
+                let compression = compression(value)?;
+                (options.csv.compression, options.json.compression) = (compression, compression);
+                (options.hive_text.compression, options.libsvm.compression) = (compression, compression);
+                Ok(())
+            })
+            .help("`auto`, `none`, `gzip`, `bzip2`, `xz`, `zstd` or `zlib`", "`auto`"),
+        ],
+    ),
+    (
+        &[HiveText],
+        &[
+            Input::new("delimiter", "TEXT", |options, value| set(&mut options.hive_text.delimiter, delimiter(value)))
+                .help("between cells: `\\t`, `\\001`, `\\x01`, or one or several characters", "`\\001`")
+                .aliases(&["field.delim", "serialization.format"]),
+            Input::new("collection_delimiter", "CHAR", |options, value| {
+                set(&mut options.hive_text.collection_delimiter, byte(value))
+            })
+            .help("between elements, entries and fields", "`\\002`")
+            // Hive itself misspelled the property for years.
+            .aliases(&["collection.delim", "colelction.delim"]),
+            Input::new("map_key_delimiter", "CHAR", |options, value| {
+                set(&mut options.hive_text.map_key_delimiter, byte(value))
+            })
+            .help("between a key and its value", "`\\003`")
+            .aliases(&["mapkey.delim"]),
+            Input::new("escape", "CHAR", |options, value| set(&mut options.hive_text.escape, optional_byte(value)))
+                .help("removes the meaning of the next character", "")
+                .aliases(&["escape.delim"]),
+            Input::new("null", "TEXT", |options, value| {
+                value.clone_into(&mut options.hive_text.null);
+                Ok(())
+            })
+            .help("the text that means null", "`\\N`")
+            .aliases(&["null_value", "serialization.null.format"]),
+            Input::new("skip_header", "N", |options, value| set(&mut options.hive_text.skip_header, lines(value)))
+                .help("lines at the start of each file that are not rows", "0")
+                .aliases(&["skip.header.line.count"]),
+            Input::new("skip_footer", "N", |options, value| {
+                let footer = lines(value)?;
+                if footer > MAX_FOOTER {
+                    return Err(format!("a number of lines, at most {MAX_FOOTER}"));
+                }
+                options.hive_text.skip_footer = footer;
+                Ok(())
+            })
+            .help("lines at the end of each file that are not rows", "0")
+            .aliases(&["skip.footer.line.count"]),
+            // Hive itself accepts nothing else.
+            Input::new("line.delim", "CHAR", |_, value| match value {
+                "\n" | "\\n" | "\\012" | "\\x0a" | "10" => Ok(()),
+                _ => Err("\\n: lines end with LF, CR or CR LF".to_owned()),
+            }),
+            Input::new("schema", "COLUMNS", |options, value| {
+                set(&mut options.hive_text.columns, columns(value).map(Some))
+            })
+            .help(
+                "the columns as Hive declares them: `id BIGINT, tags ARRAY<STRING>`",
+                "texts `_col0`, `_col1` and so on",
+            ),
+            Input::new("on_error", "WORD", |options, value| {
+                set(
+                    &mut options.hive_text.on_error,
+                    one_of(value, &[("null", OnError::Null), ("error", OnError::Error)]),
+                )
+            })
+            .help("`null`, with a warning, or `error`, for cells that do not fit", "`null`"),
+        ],
+    ),
+    (
+        &[Parquet, Orc, Avro, Arrow, Csv, Json],
+        &[Input::new("names", "WORD", |options, value| {
+            set(
+                &mut options.names,
+                one_of(value, &[("exact", NameMatching::Exact), ("insensitive", NameMatching::Insensitive)]),
+            )
+        })
+        .help(
+            "`insensitive`: the case of column names does not matter; the table has them in \
+                 lower case, or as declared",
+            "`exact`",
+        )],
+    ),
+    (
+        &[Parquet, Orc, Avro, Arrow],
+        &[Input::new("types", "COLUMNS", |options, value| {
+            set(&mut options.types, columns(value).map(|columns| Some(Arc::new(columns.schema()))))
+        })
+        .help("types of some columns, as Hive declares them: `x DOUBLE`", "one that holds the values of all files")],
+    ),
+    (
+        &[Parquet, Orc, Avro],
+        &[Input::new("calendar", "WORD", |options, value| set(&mut options.calendar, calendar(value))).help(
+            "of [old dates](calendars.md) in files that do not record theirs: `proleptic`, \
+                 `hybrid` or `hybrid:ZONE`",
+            "`auto`",
+        )],
+    ),
+    (
+        &[Parquet, Orc],
+        &[Input::new("timestamps", "UNIT", |options, value| {
+            let unit = timestamp_unit(value)?;
+            (options.parquet.timestamps, options.orc.timestamps) = (unit, unit);
+            Ok(())
+        })
+        .help(
+            "`ns`, `us` or `auto`, which is `us` where values are beyond `ns` \
+                 ([INT96](types.md#parquet), [ORC](types.md#orc))",
+            "`auto`",
+        )],
+    ),
+    (
+        &[Parquet],
+        &[Input::new("binary", "COL,…", |options, value| {
+            options.parquet.binary.extend(value.split(',').map(|column| column.trim().to_owned()));
+            Ok(())
+        })
+        .help("columns whose text is read as bytes: `a, b`", "")
+        .repeats()],
+    ),
+    (
+        &[LibSvm],
+        &[
+            Input::new("index_base", "BASE", |options, value| {
+                let bases = [("0", IndexBase::Zero), ("1", IndexBase::One), ("as-written", IndexBase::AsWritten)];
+                options.libsvm.index_base = one_of(value, &bases)?;
+                Ok(())
+            })
+            .help("the number of the first feature: `0`, `1` or `as-written`", "`as-written`"),
+            Input::new("features", "N", |options, value| {
+                let count = value.parse().ok().filter(|count| (1..=MAX_FEATURES).contains(count));
+                let expected = || format!("the number of features, at most {MAX_FEATURES}");
+                options.libsvm.features = Some(count.ok_or_else(expected)?);
+                Ok(())
+            })
+            .help("one list of that many values (at most 16777216), instead of indices and values", ""),
+            Input::new("multilabel", "", |options, value| set(&mut options.libsvm.multilabel, boolean(value)))
+                .help("whether lines have several labels, or none", "`false`"),
+            Input::new("qid", "", |options, value| set(&mut options.libsvm.qid, boolean(value).map(Some)))
+                .help("whether lines have queries", "as the first lines show"),
+        ],
+    ),
+    (
+        &[TfRecord],
+        &[Input::new("schema", "URL", |options, value| {
+            options.tfrecord.schema_file = Some(value.into());
+            Ok(())
+        })
+        .help(
+            "a `schema.pbtxt` with the columns",
+            "as in the manifest, in a sidecar, or [as the records \
+                 are](reading-tfrecord.md#where-the-columns-come-from)",
+        )],
+    ),
+];
+
+/// Hive holds no more lines back (`hive.file.max.footer`).
+const MAX_FOOTER: usize = 100;
+
+/// A row of all of them has 128 MiB.
+const MAX_FEATURES: usize = 1 << 24;

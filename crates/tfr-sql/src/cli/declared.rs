@@ -1,0 +1,248 @@
+//! [`Declared`]: options that the libraries declare, as arguments.
+
+use std::fmt;
+
+use arrow_tfrecord::MappingOptions;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use datafusion_tfrecord::options::{MAPPING, OptionDeclaration, OptionText, READING, STRICT, WRITING, plain};
+use datafusion_tfrecord::{ReadOptions, WriteOptions};
+
+/// Some declared options, and where help lists them.
+pub trait Table {
+    /// What they are set on.
+    type Options: 'static;
+
+    /// The heading in help.
+    const HEADING: &'static str;
+
+    /// The options, in the order in which they are set and listed.
+    fn options() -> Vec<&'static OptionDeclaration<Self::Options>>;
+
+    /// What they are set on, before any is set.
+    fn unset() -> Self::Options;
+
+    /// The ids of their arguments.
+    fn ids() -> impl Iterator<Item = &'static str> {
+        Self::options().into_iter().map(|option| option.text.key)
+    }
+}
+
+/// How a query writes shards.
+pub enum Writing {}
+
+/// How a tool writes the records of other shards.
+pub enum Moving {}
+
+/// What columns become.
+pub enum Mapping {}
+
+/// How the columns of shards are determined.
+pub enum Inference {}
+
+impl Table for Writing {
+    type Options = WriteOptions;
+    const HEADING: &'static str = "Output";
+
+    fn options() -> Vec<&'static OptionDeclaration<WriteOptions>> {
+        // The command counts rows itself.
+        WRITING.iter().filter(|option| option.text.key != "expected_rows").collect()
+    }
+
+    fn unset() -> WriteOptions {
+        WriteOptions::new(std::path::PathBuf::new())
+    }
+}
+
+impl Table for Moving {
+    type Options = WriteOptions;
+    const HEADING: &'static str = Writing::HEADING;
+
+    fn options() -> Vec<&'static OptionDeclaration<WriteOptions>> {
+        const KEYS: [&str; 8] =
+            ["shards", "shard_size", "shard_rows", "hosts", "prefix", "compression", "level", "mode"];
+        WRITING.iter().filter(|option| KEYS.contains(&option.text.key)).collect()
+    }
+
+    fn unset() -> WriteOptions {
+        Writing::unset()
+    }
+}
+
+impl Table for Mapping {
+    type Options = MappingOptions;
+    const HEADING: &'static str = "Mapping";
+
+    fn options() -> Vec<&'static OptionDeclaration<MappingOptions>> {
+        // One --map has the rule of one column, which may have commas and semicolons. A vocabulary is in --map-file.
+        let declared = MAPPING.iter().filter(|option| !matches!(option.text.key, "map" | "vocabulary"));
+        declared.chain([&STRICT]).collect()
+    }
+
+    fn unset() -> MappingOptions {
+        MappingOptions::default()
+    }
+}
+
+impl Table for Inference {
+    type Options = ReadOptions;
+    const HEADING: &'static str = "Reading";
+
+    fn options() -> Vec<&'static OptionDeclaration<ReadOptions>> {
+        READING.iter().filter(|option| option.text.key.starts_with("infer_")).collect()
+    }
+
+    fn unset() -> ReadOptions {
+        ReadOptions::default()
+    }
+}
+
+/// The options of a table that were given.
+pub struct Declared<T: Table>(Vec<(&'static OptionDeclaration<T::Options>, String)>);
+
+impl<T: Table> Declared<T> {
+    /// Sets them.
+    pub fn apply(&self, options: &mut T::Options) {
+        for (option, value) in &self.0 {
+            // It was parsed before.
+            let _ = (option.set)(options, value);
+        }
+    }
+
+    /// Returns the options with the defaults of those that were not given.
+    pub fn options(&self) -> T::Options {
+        let mut options = T::unset();
+        self.apply(&mut options);
+        options
+    }
+
+    /// Whether an option was given.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(option, _)| option.text.key == key)
+    }
+}
+
+impl<T: Table> fmt::Debug for Declared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(option, value)| (option.text.key, value))).finish()
+    }
+}
+
+impl<T: Table> FromArgMatches for Declared<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        for option in T::options() {
+            let key = option.text.key;
+            if option.text.value.is_empty() {
+                given.extend(matches.get_flag(key).then(|| (option, "true".to_owned())));
+            } else {
+                let values = matches.get_many::<String>(key).into_iter().flatten();
+                given.extend(values.map(|value| (option, value.clone())));
+            }
+        }
+        Ok(Self(given))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: Table> Args for Declared<T> {
+    fn augment_args(command: Command) -> Command {
+        let ids: Vec<_> = T::ids().collect();
+        command.args(T::options().into_iter().map(|option| argument::<T>(option, &ids)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The argument of an option, where those with `ids` are arguments too.
+fn argument<T: Table>(option: &'static OptionDeclaration<T::Options>, ids: &[&'static str]) -> Arg {
+    let OptionText { key, value, help, default, needs, excludes, repeats, .. } = option.text;
+    let mut help = capitalized(&plain(help));
+    if !default.is_empty() {
+        help += &format!(" [default: {}]", plain(default));
+    }
+    let mut argument = Arg::new(key).long(key.replace('_', "-")).help_heading(T::HEADING).help(help.clone());
+    if let Some((_, more)) = MORE.iter().find(|(of, _)| *of == key) {
+        argument = argument.long_help(format!("{help}\n\n{more}"));
+    }
+    argument = match value {
+        "" => argument.action(ArgAction::SetTrue),
+        _ => {
+            let set = option.set;
+            let parse = move |text: &str| match set(&mut T::unset(), text) {
+                Ok(()) => Ok(text.to_owned()),
+                Err(expected) => Err(format!("expected {expected}")),
+            };
+            let action = if repeats { ArgAction::Append } else { ArgAction::Set };
+            argument.value_name(value).value_parser(parse).action(action)
+        }
+    };
+    if !needs.is_empty() {
+        argument = argument.requires(needs);
+    }
+    let excluded = excludes.iter().copied().filter(|id| ids.contains(id));
+    argument.conflicts_with_all(excluded.collect::<Vec<_>>()).hide_short_help(RARE.contains(&key))
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
+}
+
+/// Options that the short help leaves out.
+const RARE: [&str; 8] =
+    ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
+
+/// What the long help adds, in the words of the command.
+const MORE: [(&str, &str); 10] = [
+    ("hosts", "The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard."),
+    (
+        "mode",
+        "overwrite replaces what is there, once the new output is complete. append adds shards to the set that is there, if \
+         columns, mapping and compression are the same. ignore does nothing if anything is there, and says so. A directory \
+         that holds anything but an output of tfr-sql is never written to.",
+    ),
+    (
+        "shuffle",
+        "Every order is as likely as any other. The same rows and seed give the same shards, byte for byte, in whichever \
+         order, files and threads the rows come. What does not fit into --memory-limit waits in --temp-dir.",
+    ),
+    (
+        "split",
+        "By the hash of each row's key, so that no key is in two splits, and rows that are added later move none of the \
+         others. Without --split-by the whole record is the key. Shards start with the name of their split, and --shards is \
+         for each: --shards 16, or --shards train=256,val=16. In a query, tf_split('train=0.9,val=0.1', user_id) returns the \
+         same.",
+    ),
+    (
+        "partition_by",
+        "As Hive, Spark and Impala do. The columns are left out of the records, and found again in the paths when the set is \
+         read. Shards are cut in each directory for itself.",
+    ),
+    (
+        "null",
+        "absent: no feature; unset: a feature without a kind; empty: one without values; mask: further features say where \
+         nulls are, by name is_null; drop: as absent, and nulls inside lists are left out. A null inside a list has to be \
+         masked, dropped or given a value.",
+    ),
+    (
+        "record_type",
+        "In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each \
+         value of which is a record.",
+    ),
+    (
+        "sequence",
+        "Put commas between names: frames,audio. Lists of lists and of structs are sequences without being named.",
+    ),
+    (
+        "infer_files",
+        "Where neither a manifest nor a schema.pbtxt records them. Of more files a sample is read, evenly spaced. --table has \
+         this as the key infer_files.",
+    ),
+    ("infer_records", "--table has this as the key infer_records."),
+];

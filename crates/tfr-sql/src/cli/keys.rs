@@ -1,0 +1,60 @@
+//! The help of `--table`: the keys of inputs, from their declarations.
+
+use datafusion_tfrecord::options::{OptionText, plain};
+use tfr_formats::{InputFormat, PATH, input_options};
+
+const BEFORE: &str = "\
+Register an input under a name: NAME=URL[,key=value…]; repeatable
+
+The URL is a path, a pattern of paths, or - for standard input, which is kept in --temp-dir meanwhile; s3://, gs://, az://, \
+abfss://, hdfs:// and https:// lead elsewhere. A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. \
+The keys, which CREATE EXTERNAL TABLE takes as OPTIONS too, but for path and format; Hive text has them also under Hive's \
+names, such as field.delim:
+";
+
+/// Where help on a key begins, and where it ends, on a terminal of 100 columns.
+const COLUMNS: [usize; 2] = [24, 90];
+
+/// The long help of `--table`.
+pub(super) fn table_help() -> String {
+    let mut help = BEFORE.to_owned();
+    add(&mut help, &PATH);
+    let mut formats: &[InputFormat] = &[];
+    for option in input_options().filter(|option| option.text().is_listed()) {
+        // The first ones are of every format, as is the path.
+        if formats != option.formats && !formats.is_empty() {
+            let names: Vec<_> = option.formats.iter().map(|format| format.name()).collect();
+            help += &format!("\nfor {}:", names.join(", "));
+        }
+        formats = option.formats;
+        add(&mut help, &option.text());
+    }
+    help
+}
+
+/// Adds a key and its help, in lines of words.
+fn add(help: &mut String, text: &OptionText) {
+    let [begin, end] = COLUMNS;
+    let mut line = format!("  {:1$}", text.key, begin - 2);
+    let mut words = plain(text.help);
+    words.push_str(if text.repeats { "; repeatable" } else { "" });
+    if text.value.is_empty() && !["true", "false"].iter().any(|value| words.contains(value)) {
+        words += ": true or false";
+    }
+    if !text.default.is_empty() {
+        words += &format!(" [default: {}]", plain(text.default));
+    }
+    for word in words.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > end {
+            help.push('\n');
+            help.push_str(line.trim_end());
+            line = " ".repeat(begin);
+        }
+        if !line.ends_with(' ') {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    help.push('\n');
+    help.push_str(line.trim_end());
+}

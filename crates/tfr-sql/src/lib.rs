@@ -1,0 +1,97 @@
+//! `tfr-sql` as a library: the rows of a SQL query as TFRecord shards, as a table, or as text; and a toolbox for TFRecord
+//! files.
+//!
+//! [`run`] does what the command does with the same arguments. A caller has its own [`Interrupt`] to stop it and its own
+//! [`Listener`] for rows, messages and progress; the command has [`watch_signals`] and [`Terminal`].
+
+mod cli;
+mod describe;
+mod dry_run;
+mod error;
+mod exit;
+mod feature_names;
+mod index;
+mod inputs;
+mod interrupt;
+mod listener;
+mod map_file;
+mod mapping;
+mod names;
+mod origin;
+mod printer;
+mod progress;
+mod query;
+mod recorded;
+mod records;
+mod report;
+mod reshard;
+mod row_format;
+mod rows;
+mod run;
+mod salvage;
+mod schema;
+mod secrets;
+mod session;
+mod spill;
+mod stats;
+mod stdin;
+mod stored;
+mod table;
+mod terminal;
+mod tool;
+mod toolbox;
+mod used;
+mod verify;
+mod write;
+
+use std::ffi::OsString;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+use crate::cli::Cli;
+use crate::error::{Error, Explanation};
+use crate::printer::Printer;
+
+pub use cli::{Display, When};
+pub use exit::ExitStatus;
+pub use interrupt::{Interrupt, watch_signals};
+pub use listener::{Event, Listener, Progress};
+pub use secrets::Secrets;
+pub use terminal::Terminal;
+
+/// Runs a query or a tool of the toolbox. Returns once it has ended and cleaned up.
+///
+/// `arguments` are those of the command, beginning with its name. `interrupt` is called once the query text has been read,
+/// which cannot be interrupted when it comes from standard input. Errors, also a panic, are events of `listener`.
+///
+/// Queries are planned by recursion on the calling thread: deep ones need a large stack. `--shards N` opens N files at once,
+/// which the process's limit must allow.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    interrupt: impl FnOnce() -> io::Result<Interrupt>,
+    listener: Arc<dyn Listener>,
+) -> ExitStatus {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let printer = Printer::new(listener, Secrets::in_arguments(&arguments));
+    let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
+    let done = panic::catch_unwind(AssertUnwindSafe(|| {
+        let cli = match Cli::parse_from_arguments(arguments) {
+            Ok(cli) => cli,
+            Err(error) => return Ok(printer.usage(&error)),
+        };
+        printer.begin(&cli.display);
+        match cli.tool {
+            None => run::query(&cli.query, &printer, interrupt),
+            Some(tool) => toolbox::run(tool, &printer, interrupt),
+        }
+    }));
+    match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {
+        Ok(status) => status,
+        Err(error) if error.is_closed_pipe() => ExitStatus::Done,
+        Err(error) => {
+            printer.error(Explanation::of(&error));
+            if error.is_usage() { ExitStatus::Usage } else { ExitStatus::Failed }
+        }
+    }
+}
