@@ -181,7 +181,8 @@ fn place(entry: &Entry) -> Option<String> {
 /// lengths. `verify` prints a line for each damage.
 #[test]
 fn no_file_takes_more_than_its_size() {
-    const KIBIBYTES: u32 = 400_000;
+    // Not where the first arena of the allocator just fits and leaves no room for the stack of a thread.
+    const KIBIBYTES: u32 = 380_000;
 
     let Some(corpus) = Corpus::find() else { return };
     for entry in entries(&corpus) {
