@@ -16,7 +16,7 @@ use tfr_files::memory::ReadBounds;
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
 
 use crate::csv::CsvFormat;
-use crate::detect::{by_name, detect, text_of};
+use crate::detect::{detect, text_of};
 use crate::error::{ErrorKind, Result};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
