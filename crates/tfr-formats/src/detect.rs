@@ -45,7 +45,7 @@ pub async fn detect(
 ) -> Result<InputFormat> {
     let head = head(store, file, name).await?;
     let content = Content::of(&head);
-    let named = by_name(name);
+    let named = InputFormat::of_file_name(name);
     if head.is_empty() && asked.or(named).is_some_and(|format| !format.is_text() && format != InputFormat::TfRecord) {
         return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
     }
@@ -118,31 +118,6 @@ async fn unread(
     }
 }
 
-/// The format that the ending of a name stands for.
-pub(crate) fn by_name(name: &str) -> Option<InputFormat> {
-    let name = name.rsplit('/').next()?.to_ascii_lowercase();
-    let mut parts = name
-        .rsplit('.')
-        .filter(|part| !matches!(*part, "gz" | "gzip" | "zlib" | "bz2" | "xz" | "zst" | "zstd" | "deflate"));
-    let last = parts.next()?;
-    // A name without an ending.
-    parts.next()?;
-    // `mnist.tfrecord-00000-of-00001`
-    if last.starts_with("tfrecord") {
-        return Some(InputFormat::TfRecord);
-    }
-    match last {
-        "parquet" | "parq" | "pqt" => Some(InputFormat::Parquet),
-        "csv" | "tsv" | "tab" => Some(InputFormat::Csv),
-        "orc" => Some(InputFormat::Orc),
-        "avro" => Some(InputFormat::Avro),
-        "json" | "jsonl" | "ndjson" => Some(InputFormat::Json),
-        "arrow" | "arrows" | "feather" | "ipc" => Some(InputFormat::Arrow),
-        "libsvm" | "svm" | "svmlight" => Some(InputFormat::LibSvm),
-        _ => None,
-    }
-}
-
 /// How a text is written, by its first bytes; `None` if they do not tell, or are no text.
 pub(crate) async fn text_of(
     store: &Arc<dyn ObjectStore>,
@@ -164,13 +139,13 @@ mod tests {
 
     #[test]
     fn endings() {
-        assert_eq!(by_name("x/part-0.PARQUET"), Some(InputFormat::Parquet));
-        assert_eq!(by_name("x.parquet/000000_0"), None);
-        assert_eq!(by_name("a.tsv"), Some(InputFormat::Csv));
+        assert_eq!(InputFormat::of_file_name("x/part-0.PARQUET"), Some(InputFormat::Parquet));
+        assert_eq!(InputFormat::of_file_name("x.parquet/000000_0"), None);
+        assert_eq!(InputFormat::of_file_name("a.tsv"), Some(InputFormat::Csv));
         for name in ["x/a.tfrecord", "a.TFRecords", "a.tfrecord.gz", "train.tfrecord-00003-of-00016", "a.tfrecord.zlib"]
         {
-            assert_eq!(by_name(name), Some(InputFormat::TfRecord), "{name}");
+            assert_eq!(InputFormat::of_file_name(name), Some(InputFormat::TfRecord), "{name}");
         }
-        assert_eq!(by_name("x.tfrecord/tfrecord"), None);
+        assert_eq!(InputFormat::of_file_name("x.tfrecord/tfrecord"), None);
     }
 }

@@ -66,6 +66,31 @@ impl InputFormat {
         }
     }
 
+    /// Returns the format that a file has by the ending of its name.
+    pub(crate) fn of_file_name(name: &str) -> Option<Self> {
+        let name = name.rsplit('/').next()?.to_ascii_lowercase();
+        let mut parts = name
+            .rsplit('.')
+            .filter(|part| !matches!(*part, "gz" | "gzip" | "zlib" | "bz2" | "xz" | "zst" | "zstd" | "deflate"));
+        let last = parts.next()?;
+        // A name without an ending.
+        parts.next()?;
+        // `mnist.tfrecord-00000-of-00001`
+        if last.starts_with("tfrecord") {
+            return Some(Self::TfRecord);
+        }
+        match last {
+            "parquet" | "parq" | "pqt" => Some(Self::Parquet),
+            "csv" | "tsv" | "tab" => Some(Self::Csv),
+            "orc" => Some(Self::Orc),
+            "avro" => Some(Self::Avro),
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            "arrow" | "arrows" | "feather" | "ipc" => Some(Self::Arrow),
+            "libsvm" | "svm" | "svmlight" => Some(Self::LibSvm),
+            _ => None,
+        }
+    }
+
     /// Whether its files are text, which may be compressed and in one of several encodings.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Self::Csv | Self::Json | Self::HiveText | Self::LibSvm)

@@ -16,7 +16,7 @@ use tfr_files::memory::ReadBounds;
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
 
 use crate::csv::CsvFormat;
-use crate::detect::{by_name, detect, text_of};
+use crate::detect::{detect, text_of};
 use crate::error::{ErrorKind, Result};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
@@ -223,21 +223,23 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     let found =
         match detect(listing.store(), file, &name, options.format, options.csv.encoding == Encoding::Utf8).await? {
             // What only looks so was to be read in another way.
-            InputFormat::LibSvm if by_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
+            InputFormat::LibSvm
+                if InputFormat::of_file_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() =>
+            {
                 InputFormat::Csv
             }
             found => found,
         };
     let format = match options.format {
         // Of a name that tells, no option says otherwise.
-        None if found.is_text() && by_name(&name).is_none() => options.text_format(found),
+        None if found.is_text() && InputFormat::of_file_name(&name).is_none() => options.text_format(found),
         _ => found,
     };
     if format.is_text()
         && options.format.is_none()
         && let Some((file, found)) = other_text(session, listing, format, format == found).await?
     {
-        let (by_name, found, format) = (by_name(&file).is_some(), found.name(), format.name());
+        let (by_name, found, format) = (InputFormat::of_file_name(&file).is_some(), found.name(), format.name());
         return Err(ErrorKind::SeveralFormats { file, found, by_name, first: name, format }.into());
     }
     match options.foreign_to(format) {
@@ -258,11 +260,11 @@ async fn other_text(
 ) -> Result<Option<(String, InputFormat)>> {
     use InputFormat::{Csv, HiveText, Json, LibSvm};
     let files = || listing.files().iter().zip(listing.file_names());
-    let named = files().filter_map(|(_, name)| Some((by_name(&name)?, name)));
+    let named = files().filter_map(|(_, name)| Some((InputFormat::of_file_name(&name)?, name)));
     if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
         return Ok(Some((name, found)));
     }
-    let unnamed = &files().filter(|(_, name)| telling && by_name(name).is_none()).collect::<Vec<_>>();
+    let unnamed = &files().filter(|(_, name)| telling && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
     let count = unnamed.len().min(TEXTS_LOOKED_AT);
     // The first and the last one are among them.
     let spaced = (0..count).map(|look| look * (unnamed.len() - 1) / (count - 1).max(1));

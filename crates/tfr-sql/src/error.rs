@@ -242,38 +242,6 @@ pub enum Error {
         /// What is wrong with it. Part of the text, so no source.
         error: tfrecord_sidecars::Error,
     },
-    /// A table's target is taken.
-    #[error("{}: is there already", path.display())]
-    OutputExists {
-        /// The target.
-        path: PathBuf,
-    },
-    /// A file where a directory was asked for, or the other way round.
-    #[error("{}: expected {expected}, found {found}", path.display())]
-    OtherKind {
-        /// The target.
-        path: PathBuf,
-        /// What it was to be.
-        expected: &'static str,
-        /// What is there.
-        found: &'static str,
-    },
-    /// A directory that is not to be replaced.
-    #[error("{}: not replaced, for it holds what tfr-sql did not put there: {}", path.display(), files.join(", "))]
-    ForeignFiles {
-        /// The target.
-        path: PathBuf,
-        /// Some of what it holds.
-        files: Vec<String>,
-    },
-    /// What is where a table goes cannot be looked at.
-    #[error("{}: cannot be inspected", path.display())]
-    Inspect {
-        /// The target.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
     /// Columns that cells of CSV cannot hold.
     #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(told)))]
     NestedInCsv {
@@ -311,22 +279,6 @@ pub enum Error {
         path: PathBuf,
         /// The disk, or a type that the format does not have.
         source: Box<dyn StdError + Send + Sync>,
-    },
-    /// A table is complete, but could not be put where readers look.
-    #[error("{}: cannot be put in place", path.display())]
-    Publish {
-        /// The target.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A table is where readers look, but what was left to do has failed: to make its name durable.
-    #[error("{}: the table is there and whole, but finishing up failed", path.display())]
-    AfterPublish {
-        /// The target.
-        path: PathBuf,
-        /// What failed.
-        source: tfrecord_shards::Error,
     },
     /// The rows of a table that cannot be shown in the format asked for.
     #[error("cannot print the rows")]
@@ -383,12 +335,6 @@ impl Error {
             }
             Self::UnsupportedFormat(_) => {
                 Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
-            }
-            Self::OutputExists { .. } => {
-                Some("choose another name, or replace what is there with --mode overwrite".to_owned())
-            }
-            Self::OtherKind { .. } | Self::ForeignFiles { .. } => {
-                Some("choose another name, or move what is there away".to_owned())
             }
             Self::NestedInCsv { columns, .. } => Some(match columns.as_slice() {
                 [column] if one_of_union(column).is_some() => {

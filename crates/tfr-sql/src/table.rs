@@ -4,7 +4,6 @@
 //! [`TableCommit`] keeps the files where nobody looks until the last one is on disk, the [`TableUpload`] until it can be
 //! uploaded.
 
-mod commit;
 mod dictionaries;
 mod file;
 mod parquet;
@@ -28,7 +27,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::write::{local_inputs, spread};
 use futures::StreamExt as _;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tfrecord_shards::{RunId, SaveMode};
+use tfrecord_shards::{ErrorKind, RunId, SaveMode, TableCommit};
 use tokio::sync::mpsc;
 
 use crate::cli::{TableFormat, TableTarget};
@@ -41,7 +40,6 @@ use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, TableReport};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
-use commit::TableCommit;
 use file::{FileStats, TableFile};
 use types::FileTypes;
 use upload::TableUpload;
@@ -79,18 +77,19 @@ impl WriteTable<'_> {
         let kept =
             || Report::new(Outcome::Ignored(IgnoredReport::new(&self.target.path, Vec::new())), self.started.elapsed());
         let begun = match &self.target.store {
-            None => TableCommit::begin(self.target, self.mode, &inputs, |leftover| {
+            None => TableCommit::begin(self.target.files(), self.mode, RunId::new(), &inputs, |leftover| {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
             })
-            .map(|commit| Place::Here(commit.into())),
+            .map(|commit| Place::Here(commit.into()))
+            .map_err(Error::from),
             Some(location) => tokio::select! {
                 begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(upload.into())),
                 status = interrupt.received() => return Ok(Err(status)),
             },
         };
         let place = match begun {
-            Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
+            Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
             begun => begun?,
         };
         let ended = {
@@ -111,7 +110,8 @@ impl WriteTable<'_> {
         let published = place.run().to_string();
         let publication = match place {
             Place::Here(commit) => {
-                SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)?.map(Ok)
+                let published = SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)?;
+                published.map(Ok).map_err(Error::from)
             }
             Place::Store(upload) => upload.publish(interrupt).await,
         };
@@ -119,7 +119,7 @@ impl WriteTable<'_> {
             Ok(Ok(())) => {}
             Ok(Err(status)) => return Ok(Err(status)),
             // Another run was quicker.
-            Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
+            Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
             Err(error) => return Err(error),
         }
         let table = TableReport {
@@ -245,6 +245,11 @@ impl Place {
             Self::Store(upload) => upload.run(),
         }
     }
+}
+
+/// Whether a table was not written because its target exists.
+fn is_there_already(error: &Error) -> bool {
+    matches!(error, Error::Shards(error) if matches!(error.kind(), ErrorKind::AlreadyThere { .. }))
 }
 
 /// How columns are encoded, by all files of a table.

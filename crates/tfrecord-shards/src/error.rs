@@ -142,8 +142,24 @@ pub enum ErrorKind {
         /// Up to three things in it.
         found: Vec<String>,
     },
-    /// The target holds files that no manifest of ours lists.
-    #[error("{}: not replaced, for it holds what no set of ours lists: {}", path.display(), some(files))]
+    /// The target of a table exists, and is not to be replaced.
+    #[error("{}: is there already", path.display())]
+    AlreadyThere {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The target of a table is a file instead of a directory, or the other way round.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    OtherKind {
+        /// The target.
+        path: PathBuf,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The target contains files that were not written by an earlier run.
+    #[error("{}: not replaced, because it contains files written by other tools: {}", path.display(), some(files))]
     ForeignFiles {
         /// The target.
         path: PathBuf,
@@ -175,7 +191,7 @@ pub enum ErrorKind {
     },
 
     /// The set is there, but what was left to do has failed: to make its name durable, or to remove what it replaced.
-    #[error("{}: the set is there and whole, but finishing up failed", path.display())]
+    #[error("{}: written completely, but finishing up failed", path.display())]
     AfterCommit {
         /// The set.
         path: PathBuf,

@@ -19,6 +19,7 @@
 //! | other shards of the same records, which are not decoded | [`reshard`] |
 //! | files beside the shards that are of the set | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
 //! | an index that tells where each record is | [`index`](fn@index) |
+//! | to write a table in another format so that it appears whole | [`TableCommit`] |
 //! | to see what killed runs have left, and to remove it | [`leftovers`], [`remove_leftovers`] |
 //!
 //! ```
@@ -60,8 +61,8 @@ pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use commit::local::Capabilities;
 pub use commit::local::{LocalCommit, Removal, ShardFile};
 pub use commit::put_sidecars::put_sidecars;
-pub use commit::table_staging::TableStaging;
-pub use commit::target::{Preflight, check, guarded, preflight};
+pub use commit::table::{TableCommit, TableFiles};
+pub use commit::target::{Preflight, check, preflight};
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};
 pub use error::{Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
 pub use set::difference::{FormDifference, ShardFigures};
@@ -71,7 +72,7 @@ pub use set::manifest::{
     AppendedRun, Disagreement, Manifest, OFFSET_INTERVAL, RecordOffset, SNAPSHOT_RUN, SetDescription, SetLayout,
     ShardEntry, SplitDescription, Totals,
 };
-pub use set::names::{ObjectNames, ParseRunIdError, ParseShardNameError, RunId, ShardName, is_table_part};
+pub use set::names::{ObjectNames, ParseRunIdError, ParseShardNameError, RunId, ShardName};
 pub use set::schema::{FieldDescription, SchemaDescription};
 pub use set::sidecar::{IndexName, Sidecar, SidecarEntry, StagedIndex};
 pub use set::{MANIFEST_NAME, SUCCESS_NAME};

@@ -413,7 +413,10 @@ async fn targets_are_refused_before_any_upload() -> Result<()> {
     store.put(&Path::from("trainer/x"), PutPayload::from_static(b"another prefix")).await?;
     for (mode, expected) in [
         (SaveMode::Error, "memory:///train/: not empty, it holds notes.txt"),
-        (SaveMode::Overwrite, "memory:///train/: not replaced, for it holds what no set of ours lists: notes.txt"),
+        (
+            SaveMode::Overwrite,
+            "memory:///train/: not replaced, because it contains files written by other tools: notes.txt",
+        ),
     ] {
         let error = upload(&store, &partitions(&[10]), to_store(count(1), mode)?).await.expect_err("refused");
         assert!(error.to_string().contains(expected), "{error}");

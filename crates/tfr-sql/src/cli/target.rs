@@ -5,6 +5,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use datafusion_tfrecord::write::WriteTarget;
 use tfr_files::Location;
+use tfrecord_shards::TableFiles;
 
 use super::Misuse;
 
@@ -165,6 +166,12 @@ impl Target {
 }
 
 impl TableTarget {
+    /// Its files, in the local file system.
+    pub fn files(&self) -> TableFiles {
+        let path = self.path.clone();
+        if self.is_directory { TableFiles::Directory { path, suffix: self.suffix() } } else { TableFiles::File(path) }
+    }
+
     /// The table that a path is by its name.
     pub fn of(path: &Path) -> Option<Self> {
         match Target::of_path(path) {

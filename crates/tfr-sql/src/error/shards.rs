@@ -52,6 +52,8 @@ pub fn hint(error: &Error) -> Option<String> {
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
         ErrorKind::NotEmpty { .. } => "choose another directory, or replace what is there with --mode overwrite",
+        ErrorKind::AlreadyThere { .. } => "choose another name, or replace what is there with --mode overwrite",
+        ErrorKind::OtherKind { .. } => "choose another name, or move what is there away",
         ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
         ErrorKind::Overlap { .. } => "choose a directory beside the input",
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",

@@ -22,7 +22,7 @@ use datafusion_tfrecord::ErrorKind;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tfr_files::Location;
 use tfr_files::stores::UploadStores;
-use tfrecord_shards::{RunId, SaveMode};
+use tfrecord_shards::{ErrorKind as ShardsErrorKind, RunId, SaveMode};
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};
@@ -70,10 +70,13 @@ impl TableUpload {
         let before = match store.head(&key).await {
             Ok(found) => Some(found),
             Err(object_store::Error::NotFound { .. }) => None,
-            Err(error) => return Err(Error::Inspect { path: shown, source: io::Error::other(error) }),
+            Err(error) => {
+                let source = io::Error::other(error);
+                return Err(shards_error(ShardsErrorKind::Io { action: "inspect", path: shown, source }));
+            }
         };
         if before.is_some() && mode != SaveMode::Overwrite {
-            return Err(Error::OutputExists { path: shown });
+            return Err(shards_error(ShardsErrorKind::AlreadyThere { path: shown }));
         }
         Ok(Self { store, uploads, key, mode, run: RunId::new(), shown, file, before })
     }
@@ -134,7 +137,7 @@ impl TableUpload {
     async fn complete(&self, id: &MultipartId, parts: Vec<PartId>, len: u64) -> Result<()> {
         // No upload is completed on a condition, so this is as late as can be.
         if self.mode != SaveMode::Overwrite && self.store.head(&self.key).await.is_ok() {
-            return Err(Error::OutputExists { path: self.shown.clone() });
+            return Err(shards_error(ShardsErrorKind::AlreadyThere { path: self.shown.clone() }));
         }
         let Err(error) = self.uploads.complete_multipart(&self.key, id, parts).await else { return Ok(()) };
         // If only the answer got lost, the store knows nothing of the upload when it is asked again.
@@ -155,7 +158,9 @@ impl TableUpload {
         let found = async { self.store.get(&self.key).await?.bytes().await };
         match (found.await, error) {
             (Ok(found), _) if found == content => Ok(()),
-            (_, object_store::Error::AlreadyExists { .. }) => Err(Error::OutputExists { path: self.shown.clone() }),
+            (_, object_store::Error::AlreadyExists { .. }) => {
+                Err(shards_error(ShardsErrorKind::AlreadyThere { path: self.shown.clone() }))
+            }
             (_, error) => Err(self.failed(error)),
         }
     }
@@ -174,6 +179,11 @@ impl TableUpload {
     }
 
     fn failed(&self, source: object_store::Error) -> Error {
-        Error::Publish { path: self.shown.clone(), source: io::Error::other(source) }
+        let (path, source) = (self.shown.clone(), io::Error::other(source));
+        shards_error(ShardsErrorKind::Io { action: "publish", path, source })
     }
+}
+
+fn shards_error(kind: ShardsErrorKind) -> Error {
+    tfrecord_shards::Error::from(kind).into()
 }

@@ -370,7 +370,7 @@ fn a_directory_with_other_files_is_not_replaced() {
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
     exit 1
     -- stderr
-    error: x.csv/: not replaced, for it holds what tfr-sql did not put there: notes.txt
+    error: x.csv/: not replaced, because it contains files written by other tools: notes.txt
 
     hint: choose another name, or move what is there away
     "##);

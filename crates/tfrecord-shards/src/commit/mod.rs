@@ -10,7 +10,7 @@ pub(crate) mod put_sidecars;
 pub(crate) mod staging;
 pub(crate) mod staging_names;
 pub(crate) mod step;
-pub(crate) mod table_staging;
+pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod uncached;
 

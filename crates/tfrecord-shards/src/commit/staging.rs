@@ -16,6 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::commit::directory_scan::{Ours, Survey};
+use rustix::io::Errno;
+
 use crate::commit::publication::Leftover;
 use crate::commit::staging_names::{
     PREFIX, REPLACED_NAME, is_shard_name, path_beside, path_inside, run_beside, run_inside,
@@ -314,4 +316,9 @@ pub(crate) fn remove_empty(dir: &Path, directories: &[String]) {
         // Something else is in it, or somebody was quicker.
         let _unremoved = fs::remove_dir(dir.join(directory));
     }
+}
+
+/// Whether a kernel or a file system does not support a flag of `renameat2`.
+pub(crate) fn is_unsupported(error: Errno) -> bool {
+    matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
 }

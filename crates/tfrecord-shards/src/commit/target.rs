@@ -78,7 +78,7 @@ pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> R
 ///
 /// # Errors
 /// [`ErrorKind::Protected`], [`ErrorKind::Overlap`], and when a path cannot be resolved.
-pub fn guarded(out: impl AsRef<Path>, inputs: &[PathBuf]) -> Result<PathBuf> {
+pub(crate) fn guarded(out: impl AsRef<Path>, inputs: &[PathBuf]) -> Result<PathBuf> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
     Ok(out)

@@ -100,9 +100,9 @@ fn every_kind_says_where_and_what() {
     /: the root of the file system is never written to
     data/shards: expected a directory, found a file
     data/shards: not empty, it holds a, b/, c
-    data/shards: not replaced, for it holds what no set of ours lists: a, b/, c
+    data/shards: not replaced, because it contains files written by other tools: a, b/, c
     data/shards: overlaps with input data
-    data/shards: the set is there and whole, but finishing up failed
+    data/shards: written completely, but finishing up failed
     data/shards: run nightly7 is writing here
     s3://bucket/train/: another run has written here meanwhile
     prefix "a/b" cannot start the name of a shard

@@ -227,7 +227,7 @@ impl From<RunId> for String {
 
 /// Whether a file of this name, in a directory that is a table in another format, is one that tfr-sql writes there:
 /// `part-00000-of-00004.parquet`, or the mark of success.
-pub fn is_table_part(name: &str) -> bool {
+pub(crate) fn is_table_part(name: &str) -> bool {
     let parse = || {
         let (index, rest) = name.strip_prefix("part-")?.split_once("-of-")?;
         let (total, suffix) = rest.split_once('.')?;

@@ -60,7 +60,7 @@ fn each_kind_has_its_way_out() {
       hint: name a directory for the set alone
     data/shards: not empty, it holds a, b/
       hint: choose another directory, or replace what is there with --mode overwrite
-    data/shards: not replaced, for it holds what no set of ours lists: a, b/
+    data/shards: not replaced, because it contains files written by other tools: a, b/
       hint: choose another directory, or move these files away
     data/shards: overlaps with input data/shards
       hint: choose a directory beside the input

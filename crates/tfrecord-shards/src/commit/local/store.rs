@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::StagedSet;
 use crate::commit::publication::{SaveMode, Staging, Store};
+use crate::commit::staging::is_unsupported;
 use crate::commit::staging::lock_set;
 use crate::commit::staging::remove_empty;
 use crate::commit::step::{Outcome, Place, Spot, Step};
@@ -105,7 +106,7 @@ impl StagedSet {
         }
         match renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(Outcome::Done),
-            Err(error) if is_unknown(error) => Ok(Outcome::Unsupported),
+            Err(error) if is_unsupported(error) => Ok(Outcome::Unsupported),
             Err(error) => Err(error).at("replace", &self.out),
         }
     }
@@ -227,17 +228,12 @@ fn warn_unremoved(dir: &Path, removed: Result<()>) {
 /// Renames a file to where nothing is.
 fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(error) if is_unknown(error) => match to.symlink_metadata() {
+        Err(error) if is_unsupported(error) => match to.symlink_metadata() {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(from, to),
         },
         renamed => Ok(renamed?),
     }
-}
-
-/// What kernels and file systems answer that do not know a way to rename.
-fn is_unknown(error: Errno) -> bool {
-    matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
 }
 
 fn sync(dir: &Path) -> Result<()> {

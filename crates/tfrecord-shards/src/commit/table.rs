@@ -1,0 +1,295 @@
+//! [`TableCommit`]: a table in another format on its way to a local file or directory.
+//!
+//! As with shard sets, files are staged in `.tfr-<run>-<name>` next to the target, a directory that is locked while the run lives,
+//! until one rename or exchange makes them visible. There is no manifest: what an earlier run wrote is known by its names.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::commit::leftovers::{leftovers, remove_leftovers};
+use crate::commit::publication::{Leftover, SaveMode};
+use crate::commit::staging::{self, MadeDirectories, is_unsupported};
+use crate::commit::staging_names;
+use crate::commit::target::{NAMES_SHOWN, guarded, resolve};
+use crate::error::{AtPath, Error, ErrorKind, Result};
+use crate::set::SUCCESS_NAME;
+use crate::set::names::{RunId, is_table_part};
+
+/// The files of a table, and where they go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableFiles {
+    /// One file.
+    File(PathBuf),
+    /// A directory of files `part-00003-of-00016.parquet`, and an empty `_SUCCESS`.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the names of the files end in, without a leading dot: `parquet`, `csv.gz`.
+        suffix: String,
+    },
+}
+
+impl TableFiles {
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Directory { path, .. } => path,
+        }
+    }
+}
+
+/// A table on its way to where readers look. What is staged is removed when this is dropped, and so are the parents that were made
+/// for it, if nothing is in them.
+///
+/// [`leftovers`] and [`remove_leftovers`] find the staging directory if the run is killed.
+///
+/// ```
+/// use std::fs;
+/// use tfrecord_shards::{RunId, SaveMode, TableCommit, TableFiles};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let out = dir.path().join("table.csv");
+/// let commit = TableCommit::begin(TableFiles::File(out.clone()), SaveMode::Error, RunId::new(), &[], |_leftover| {})?;
+/// let (staged, _shown) = commit.file(0, 1);
+/// fs::write(staged, "id\n1\n")?;
+/// assert!(!out.exists());
+/// commit.publish()?;
+/// assert_eq!(fs::read_to_string(out)?, "id\n1\n");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TableCommit {
+    files: TableFiles,
+    mode: SaveMode,
+    run: RunId,
+    /// The target's path without links.
+    out: PathBuf,
+    /// The staging directory.
+    dir: PathBuf,
+    /// Where the old table is moved if directories cannot be exchanged.
+    replaced: PathBuf,
+    made: MadeDirectories,
+    /// The lock that shows that this run lives.
+    _lock: File,
+}
+
+impl TableCommit {
+    /// Checks that the target may be written to, and makes the staging directory. `inputs` are what the rows come from.
+    /// `found` is called with what earlier runs have left behind, and what others are writing, also if the target is refused.
+    ///
+    /// # Errors
+    /// If the target is protected or overlaps an input, contains something that `mode` does not replace
+    /// ([`ErrorKind::AlreadyThere`], [`ErrorKind::ForeignFiles`]) or is of another kind ([`ErrorKind::OtherKind`]), or if nothing
+    /// can be written there. Nothing is left behind then.
+    pub fn begin(
+        files: TableFiles,
+        mode: SaveMode,
+        run: RunId,
+        inputs: &[PathBuf],
+        found: impl FnMut(Leftover),
+    ) -> Result<Self> {
+        const ACTION: &str = "make staging directory";
+        let out = guarded(files.path(), inputs)?;
+        leftovers(&out)?.into_iter().for_each(found);
+        inspect(&out, &files, mode)?;
+        let (out, missing) = resolve(&out)?;
+        let (Some(parent), Some(name)) = (out.parent(), out.file_name()) else {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput)).at(ACTION, &out);
+        };
+        let mut made = MadeDirectories::default();
+        for parent in missing {
+            made.create(&parent)?;
+        }
+        let dir = staging_names::path_beside(parent, name, &run);
+        let replaced = staging_names::replaced_beside(parent, name, &run);
+        let lock = staging::create(&dir).at(ACTION, &dir)?;
+        Ok(Self { files, mode, run, out, dir, replaced, made, _lock: lock })
+    }
+
+    /// The run that writes the table.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The path at which file `index` of `total` is to be created, and its final path, for messages.
+    pub fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
+        match &self.files {
+            TableFiles::File(path) => (self.staged_file(), path.clone()),
+            TableFiles::Directory { path, suffix } => {
+                let name = format!("part-{index:05}-of-{total:05}.{suffix}");
+                (self.dir.join(&name), path.join(name))
+            }
+        }
+    }
+
+    fn staged_file(&self) -> PathBuf {
+        self.dir.join(self.out.file_name().unwrap_or_default())
+    }
+
+    /// Makes the table visible. All its files are closed and synced before.
+    ///
+    /// # Errors
+    /// If the target has changed meanwhile, or the file system fails. The target is as before then. Only
+    /// [`ErrorKind::AfterCommit`] is reported for a table that is there although something failed.
+    pub fn publish(self) -> Result<()> {
+        match &self.files {
+            TableFiles::File(_) => self.publish_file()?,
+            TableFiles::Directory { .. } => self.publish_directory()?,
+        }
+        // The table is there, whatever fails from here on.
+        let synced = self.sync_names();
+        if let Err(error) = self.remove_files().and_then(|()| self.remove_leftovers()) {
+            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            log::warn!(
+                "{}: written, but not all that it replaces is gone: {error}{source}",
+                self.files.path().display()
+            );
+        }
+        synced.map_err(|source| {
+            ErrorKind::AfterCommit { path: self.files.path().to_owned(), source: Box::new(source) }.into()
+        })
+    }
+
+    fn publish_file(&self) -> Result<()> {
+        let staged = self.staged_file();
+        if self.mode == SaveMode::Overwrite {
+            keep_permissions(&self.out, &staged)
+                .and_then(|()| fs::rename(&staged, &self.out))
+                .or_else(|error| self.failed(error))?;
+            return Ok(());
+        }
+        // Somebody may have made it since it was inspected.
+        match renameat_with(CWD, &staged, CWD, &self.out, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) => Err(self.refused()),
+            Err(error) if is_unsupported(error) => {
+                inspect(&self.out, &self.files, self.mode)?;
+                fs::rename(&staged, &self.out).or_else(|error| self.failed(error))
+            }
+            renamed => renamed.or_else(|error| self.failed(error.into())),
+        }
+    }
+
+    fn publish_directory(&self) -> Result<()> {
+        let prepared = File::create_new(self.dir.join(SUCCESS_NAME))
+            .and_then(|file| file.sync_all())
+            .and_then(|()| File::open(&self.dir)?.sync_all());
+        prepared.or_else(|error| self.failed(error))?;
+        let replaces = inspect(&self.out, &self.files, self.mode)?;
+        keep_permissions(&self.out, &self.dir).or_else(|error| self.failed(error))?;
+        if !replaces {
+            return match fs::rename(&self.dir, &self.out) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(self.refused()),
+                renamed => renamed.or_else(|error| self.failed(error)),
+            };
+        }
+        // After the exchange the staging directory contains the old table.
+        match renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
+            Err(error) if is_unsupported(error) => self.replace_by_two_renames().or_else(|error| self.failed(error)),
+            exchanged => exchanged.or_else(|error| self.failed(error.into())),
+        }
+    }
+
+    fn replace_by_two_renames(&self) -> io::Result<()> {
+        fs::rename(&self.out, &self.replaced)?;
+        if let Err(error) = fs::rename(&self.dir, &self.out) {
+            fs::rename(&self.replaced, &self.out)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn failed<T>(&self, source: io::Error) -> Result<T> {
+        Err(source).at("publish", self.files.path())
+    }
+
+    fn refused(&self) -> Error {
+        ErrorKind::AlreadyThere { path: self.files.path().to_owned() }.into()
+    }
+
+    /// Makes durable the name of the target and those of its parents that were made.
+    fn sync_names(&self) -> Result<()> {
+        let parents = self.made.paths().iter().chain([&self.out]).filter_map(|path| path.parent());
+        parents.into_iter().try_for_each(|dir| File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir))
+    }
+
+    /// Removes what killed runs have left, if the table replaces the old one.
+    fn remove_leftovers(&self) -> Result<()> {
+        match self.mode {
+            SaveMode::Overwrite => remove_leftovers(&self.out).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of tables in the staging directory and in the old table that was moved aside, then both directories if
+    /// nothing else is in them.
+    fn remove_files(&self) -> Result<()> {
+        let name = || self.out.file_name().and_then(OsStr::to_str).map(str::to_owned);
+        // An empty one is removed without being listed, so also if no more files can be opened.
+        for dir in [&self.dir, &self.replaced].into_iter().filter(|dir| fs::remove_dir(dir).is_err() && dir.exists()) {
+            staging::remove_files(dir, name())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TableCommit {
+    fn drop(&mut self) {
+        // Nobody is left to report to; the next run reports what could not be removed.
+        let _unremoved = self.remove_files();
+    }
+}
+
+/// Inspects the target, and returns whether it contains something that will be replaced.
+fn inspect(out: &Path, target: &TableFiles, mode: SaveMode) -> Result<bool> {
+    const ACTION: &str = "inspect";
+    let path = || target.path().to_owned();
+    let metadata = match fs::metadata(out) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        metadata => metadata.at(ACTION, target.path())?,
+    };
+    let found = match metadata.file_type() {
+        found if found.is_dir() => "a directory",
+        found if found.is_file() => "a file",
+        _ => "something else",
+    };
+    let expected = if matches!(target, TableFiles::Directory { .. }) { "a directory" } else { "a file" };
+    if found != expected {
+        return Err(ErrorKind::OtherKind { path: path(), expected, found }.into());
+    }
+    if metadata.is_dir() {
+        let names = names_in(out).at(ACTION, target.path())?;
+        if names.is_empty() {
+            return Ok(false);
+        }
+        let mut files: Vec<_> = names.into_iter().filter(|name| !is_table_part(name)).collect();
+        if mode == SaveMode::Overwrite && !files.is_empty() {
+            files.truncate(NAMES_SHOWN);
+            return Err(ErrorKind::ForeignFiles { path: path(), files }.into());
+        }
+    }
+    match mode {
+        SaveMode::Overwrite => Ok(true),
+        _ => Err(ErrorKind::AlreadyThere { path: path() }.into()),
+    }
+}
+
+fn names_in(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<_> = entries.collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Gives the new file or directory the permissions of the old one.
+fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
+    match fs::metadata(old) {
+        Ok(old) => fs::set_permissions(new, old.permissions()),
+        Err(_) => Ok(()),
+    }
+}
