@@ -62,7 +62,7 @@ fn expected(set: &str, runs: u64) -> Value {
             "day": i % 3,
             "score": i as f64 / 8.0,
             "ratio": i as f64 / 4.0,
-            "name": (i % 4 != 0).then(|| format!("item {i}")),
+            "name": (!i.is_multiple_of(4)).then(|| format!("item {i}")),
             "seen": seen,
             "price": i as f64,
             "pair": [i, i + 1],

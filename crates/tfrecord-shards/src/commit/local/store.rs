@@ -9,7 +9,6 @@ use std::sync::PoisonError;
 use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use super::StagedSet;
 use crate::commit::publication::{SaveMode, Staging, Store};
