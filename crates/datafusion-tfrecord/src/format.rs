@@ -1,4 +1,4 @@
-//! [`TfRecordFormat`]: TFRecord as a file format of the engine.
+//! [`TfRecordFormat`]: TFRecord as a file format of DataFusion.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::read::{RecordFiles, RecordForm};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
 use tfr_files::{FileNames, FileReader, GuardedSource, ReaderFormat};
 
-/// What names of the format end with, and its word in SQL.
+/// The file extension, which is also the format's name in SQL.
 const EXTENSION: &str = "tfrecord";
 
 /// Makes TFRecord known to a session under `STORED AS TFRECORD`.
@@ -118,22 +118,22 @@ impl GetExt for TfRecordFormatFactory {
     }
 }
 
-/// TFRecord as a file format of the engine: reads files, writes sets of shards.
+/// The TFRecord file format of DataFusion: reads files and writes shard sets.
 #[derive(Debug)]
 pub struct TfRecordFormat {
-    /// How sets are written: all but the target.
+    /// Write options, except the target.
     write: WriteOptions,
-    /// How they are read.
+    /// Read options.
     records: RecordFiles,
 }
 
 impl TfRecordFormat {
-    /// The format that reads such files.
+    /// Creates the format for these files.
     pub(crate) fn of_files(records: RecordFiles) -> Self {
         Self { write: WriteOptions::new(PathBuf::new()), records }
     }
 
-    /// How rows stand in the files that are read, and what told their columns.
+    /// Returns the record format of the files that are read, and the source of their columns.
     pub fn form(&self) -> &RecordForm {
         &self.records.form
     }
@@ -161,7 +161,7 @@ impl FileFormat for TfRecordFormat {
         match self.write.compression {
             Compression::None => Some(FileCompressionType::UNCOMPRESSED),
             Compression::Gzip => Some(FileCompressionType::GZIP),
-            // Not one of the engine's.
+            // Not supported by the engine.
             Compression::Zlib => None,
         }
     }
@@ -234,8 +234,8 @@ impl FileFormat for TfRecordFormat {
     }
 }
 
-/// Whether the query sorts its rows: nothing after the sort mixes them again. That the rows happen to come in some order,
-/// as the engine often knows, is no wish to keep it.
+/// Whether the query sorts its rows and nothing after the sort reorders them. An order that the engine merely infers
+/// does not count: the user did not ask for it.
 fn is_sorted(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
         return true;
