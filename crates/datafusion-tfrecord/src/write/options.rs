@@ -40,7 +40,7 @@ pub struct WriteOptions {
     /// The number of shards of individual splits. Takes precedence over [`sharding`](Self::sharding).
     pub split_shards: BTreeMap<String, NonZeroUsize>,
     /// Shuffles all rows with this seed. Equal rows and an equal seed give equal shards, whatever the order, files
-    /// and partitions of the rows. Cannot be combined with [`ordered`](Self::ordered).
+    /// and partitions of the rows. Overrides [`ordered`](Self::ordered).
     pub shuffle: Option<u64>,
     /// Divides the rows into splits. Shard names then start with the split's name.
     pub splits: Option<SplitOptions>,

@@ -32,7 +32,7 @@ enum Message {
         /// The memory of the whole batch, reserved while one of its slices waits here.
         reservation: Arc<MemoryReservation>,
     },
-    /// The input has ended. If the channel closes without this message, the input has failed.
+    /// The input has ended. A channel that closes without this message has lost its input.
     End,
     Failed(Arc<DataFusionError>),
 }
