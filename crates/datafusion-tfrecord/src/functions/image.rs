@@ -1,4 +1,4 @@
-//! `image_info` and `try_image_info`: what the header of an image says.
+//! `image_info` and `try_image_info`: read the header of an image.
 
 use std::fmt;
 use std::io::Cursor;
@@ -19,7 +19,8 @@ use super::argument::bytes;
 use super::error::ErrorKind;
 use super::{SECTION, result};
 
-/// What a decoder may allocate to read a header, whatever the header says: a colour profile, or a row of pixels.
+/// Maximum bytes that a decoder may allocate to read a header, whatever the header contains: a colour profile, or a
+/// row of pixels.
 const MAX_ALLOC: u64 = 64 << 20;
 
 /// `image_info(bytes)` and `try_image_info(bytes)`.
@@ -37,7 +38,7 @@ impl Default for ImageInfo {
 }
 
 impl ImageInfo {
-    /// The function for which what is no image is null.
+    /// Creates the function that returns null for invalid images.
     pub(super) fn or_null() -> Self {
         Self { or_null: true, ..Self::default() }
     }
@@ -81,7 +82,7 @@ static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     std::iter::once(Field::new("format", DataType::Utf8, false)).chain(sizes).collect()
 });
 
-/// What the header of an image says.
+/// The contents of an image header.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     format: &'static str,
@@ -90,7 +91,7 @@ struct Header {
     channels: u32,
 }
 
-/// Why bytes are no image.
+/// Why bytes are not a valid image.
 #[derive(Debug)]
 enum Flaw {
     Format,
@@ -110,7 +111,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Reads the header of an image, and no pixels.
+/// Reads the header of an image, but no pixels.
 fn header(bytes: &[u8]) -> Result<Header, Flaw> {
     let format = image::guess_format(bytes).map_err(|_| Flaw::Format)?;
     let name = match format {
@@ -137,22 +138,22 @@ fn header(bytes: &[u8]) -> Result<Header, Flaw> {
     Ok(Header { format: name, width, height, channels: channels(format, bytes, color) })
 }
 
-/// Where a PNG image says how its pixels are coloured: behind the signature, the length and the name of the first chunk,
-/// width, height and bits of a sample (PNG specification, 11.2.1).
+/// Offset of a PNG image's colour type: after the signature, the length and name of the first chunk, width, height
+/// and bits per sample (PNG specification, 11.2.1).
 const PNG_COLOR_TYPE: usize = 25;
 
-/// Where a BMP image says how many bits a pixel has: behind a header of 14 bytes, length, width, height and planes.
+/// Offset of a BMP image's bits per pixel: after a header of 14 bytes, length, width, height and planes.
 const BMP_BITS: usize = 28;
 
-/// How many values `tf.io.decode_image` makes of a pixel. The decoder makes some more of it.
+/// Returns the number of values per pixel that `tf.io.decode_image` returns. The decoder sometimes returns more.
 fn channels(format: ImageFormat, bytes: &[u8], decoded: ColorType) -> u32 {
     let decoded = decoded.channel_count().into();
     match (format, bytes.get(PNG_COLOR_TYPE), bytes.get(BMP_BITS)) {
         (ImageFormat::Gif, ..) => 3,
-        // One colour that is transparent makes no channel of transparency, but in palettes.
+        // A single transparent colour adds no alpha channel, except in palettes.
         (ImageFormat::Png, Some(0), _) => 1,
         (ImageFormat::Png, Some(2), _) => 3,
-        // Palettes are not looked up, and transparency is there even if it has no meaning.
+        // Palettes are not looked up, and an alpha channel counts even if it is unused.
         (ImageFormat::Bmp, _, Some(8)) => 1,
         (ImageFormat::Bmp, _, Some(32)) => 4,
         _ => decoded,
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// A header may say anything. What it says takes no memory: the pixels would be 2^64 bytes.
+    /// A header may contain any size. It must not allocate memory: the pixels would be 2^64 bytes.
     #[test]
     fn sizes_beyond_all_memory() {
         let most = i32::MAX.to_le_bytes();
@@ -259,7 +260,7 @@ mod tests {
         let mut gif = encoded(&DynamicImage::new_rgba8(1, 1), ImageFormat::Gif);
         gif[6..10].fill(0xff);
         assert_eq!(header(&gif).unwrap().width, 0xffff);
-        // 2147483647 x 2147483647 of RGBA, 16 bits a sample; the last four bytes are the checksum.
+        // 2147483647 x 2147483647 of RGBA, 16 bits per sample; the last four bytes are the checksum.
         let ihdr = b"\x00\x00\x00\x0dIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x10\x06\x00\x00\x00\x44\x59\xd7\x25";
         let png = [b"\x89PNG\r\n\x1a\n", ihdr.as_slice(), b"\x00\x00\x00\x00IDAT\x35\xaf\x06\x1e"].concat();
         assert!(header(&png).is_err_and(|flaw| flaw.to_string().contains("damaged PNG image")));
