@@ -93,14 +93,14 @@ struct Header {
 
 /// Why bytes are not a valid image.
 #[derive(Debug)]
-enum Flaw {
+enum Defect {
     Format,
     Empty,
     Damaged(&'static str, image::ImageError),
     Panic(&'static str),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format => f.write_str("no JPEG, PNG, GIF, BMP, WebP or TIFF image"),
@@ -112,8 +112,8 @@ impl fmt::Display for Flaw {
 }
 
 /// Reads the header of an image, but no pixels.
-fn header(bytes: &[u8]) -> Result<Header, Flaw> {
-    let format = image::guess_format(bytes).map_err(|_| Flaw::Format)?;
+fn header(bytes: &[u8]) -> Result<Header, Defect> {
+    let format = image::guess_format(bytes).map_err(|_| Defect::Format)?;
     let name = match format {
         ImageFormat::Jpeg => "JPEG",
         ImageFormat::Png => "PNG",
@@ -121,7 +121,7 @@ fn header(bytes: &[u8]) -> Result<Header, Flaw> {
         ImageFormat::Bmp => "BMP",
         ImageFormat::WebP => "WEBP",
         ImageFormat::Tiff => "TIFF",
-        _ => return Err(Flaw::Format),
+        _ => return Err(Defect::Format),
     };
     let read = || {
         let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -130,10 +130,10 @@ fn header(bytes: &[u8]) -> Result<Header, Flaw> {
         reader.limits(limits);
         reader.into_decoder().map(|decoder| (decoder.dimensions(), decoder.color_type()))
     };
-    let read = catch_unwind(AssertUnwindSafe(read)).map_err(|_| Flaw::Panic(name))?;
-    let ((width, height), color) = read.map_err(|error| Flaw::Damaged(name, error))?;
+    let read = catch_unwind(AssertUnwindSafe(read)).map_err(|_| Defect::Panic(name))?;
+    let ((width, height), color) = read.map_err(|error| Defect::Damaged(name, error))?;
     if width == 0 || height == 0 {
-        return Err(Flaw::Empty);
+        return Err(Defect::Empty);
     }
     Ok(Header { format: name, width, height, channels: channels(format, bytes, color) })
 }
@@ -256,14 +256,14 @@ mod tests {
         let mut bmp = encoded(&DynamicImage::new_rgba8(1, 1), ImageFormat::Bmp);
         bmp[18..22].copy_from_slice(&most);
         bmp[22..26].copy_from_slice(&most);
-        assert!(header(&bmp).is_err_and(|flaw| flaw.to_string().contains("damaged BMP image")));
+        assert!(header(&bmp).is_err_and(|defect| defect.to_string().contains("damaged BMP image")));
         let mut gif = encoded(&DynamicImage::new_rgba8(1, 1), ImageFormat::Gif);
         gif[6..10].fill(0xff);
         assert_eq!(header(&gif).unwrap().width, 0xffff);
         // 2147483647 x 2147483647 of RGBA, 16 bits per sample; the last four bytes are the checksum.
         let ihdr = b"\x00\x00\x00\x0dIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x10\x06\x00\x00\x00\x44\x59\xd7\x25";
         let png = [b"\x89PNG\r\n\x1a\n", ihdr.as_slice(), b"\x00\x00\x00\x00IDAT\x35\xaf\x06\x1e"].concat();
-        assert!(header(&png).is_err_and(|flaw| flaw.to_string().contains("damaged PNG image")));
+        assert!(header(&png).is_err_and(|defect| defect.to_string().contains("damaged PNG image")));
     }
 
     #[test]
@@ -276,8 +276,8 @@ mod tests {
             (b"GIF89a\0\0", "a damaged GIF image"),
             (&png[..30], "a damaged PNG image"),
         ] {
-            let flaw = header(bytes).unwrap_err().to_string();
-            assert!(flaw.starts_with(reason), "{flaw}");
+            let defect = header(bytes).unwrap_err().to_string();
+            assert!(defect.starts_with(reason), "{defect}");
         }
     }
 }

@@ -19,31 +19,31 @@ use super::sets::TableFiles;
 use super::similar::{listed, similar};
 use crate::error::ErrorKind;
 
-/// Determines the record format of the declared `columns` in the files `untold`, which have no manifest: from the
+/// Determines the record format of the declared `columns` in the files `unspecified`, which have no manifest: from the
 /// options given in `said`, then from the first records.
 pub(super) async fn form(
     session: &dyn Session,
     files: &TableFiles,
-    untold: &[usize],
+    unspecified: &[usize],
     columns: &SchemaRef,
     said: MappingOptions,
     options: &ReadOptions,
 ) -> Result<MappingOptions> {
     let listing = &files.listing;
-    let looked_at: Vec<_> = untold.iter().map(|file| listing.files()[*file].clone()).collect();
+    let looked_at: Vec<_> = unspecified.iter().map(|file| listing.files()[*file].clone()).collect();
     let is_all = looked_at.len() == listing.files().len();
     let mut wanted = Wanted {
         columns,
         said,
         names: FeatureNames::default(),
         lacking: Lacking::Warned,
-        tells_type: is_all,
+        infers_type: is_all,
         unseen: None,
     };
     let Looked { looked_into, .. } =
         look(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
     let form = wanted.form();
-    let form = wanted.with_masks_there(form);
+    let form = wanted.with_existing_masks(form);
     let (Some(file), Some(mapping)) = (looked_at.first(), wanted.mapping(&form)) else { return Ok(form) };
     wanted.check(&mapping, &form, &listing.names().name(&file.location), looked_into)?;
     Ok(form)
@@ -65,7 +65,7 @@ pub(super) struct Wanted<'a> {
     names: FeatureNames,
     lacking: Lacking,
     /// Whether the records determine their own type, because no manifest specifies it.
-    tells_type: bool,
+    infers_type: bool,
     /// Features whose values were not found yet. They depend on the record format, so the record type and the number
     /// of feature lists used for the lookup are stored with them.
     unseen: Option<((RecordType, usize), Vec<FeatureMapping>)>,
@@ -101,7 +101,7 @@ impl<'a> Wanted<'a> {
         is_as_written: bool,
     ) -> Self {
         let lacking = Lacking::Written { mapping: Box::new(written), is_as_written };
-        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, tells_type: false, unseen: None }
+        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, infers_type: false, unseen: None }
     }
 
     /// Returns the record format from the options and the feature names: records with feature lists are sequences,
@@ -111,7 +111,7 @@ impl<'a> Wanted<'a> {
         if matches!(self.lacking, Lacking::Written { .. }) {
             return form;
         }
-        if self.tells_type && form.record_type == RecordType::Example {
+        if self.infers_type && form.record_type == RecordType::Example {
             form.record_type = self.names.record_type();
         }
         if form.record_type == RecordType::SequenceExample {
@@ -126,7 +126,7 @@ impl<'a> Wanted<'a> {
 
     /// Returns the record format with the masks that exist, if all parts were specified as masked. A part that is
     /// never null has no mask, and a declaration does not specify whether it was nullable.
-    fn with_masks_there(&self, mut form: MappingOptions) -> MappingOptions {
+    fn with_existing_masks(&self, mut form: MappingOptions) -> MappingOptions {
         let Some(mapping) = self.mapping(&form) else { return form };
         for column in mapping.columns() {
             let of_role = |role| column.features.iter().filter(move |feature| feature.role == role);
@@ -228,9 +228,9 @@ impl<'a> Wanted<'a> {
         }
         // Fields that are in the manifest but not declared are read, too.
         if !is_written {
-            self.tell_of_fields(mapping, form, &claimed);
+            self.warn_of_fields(mapping, form, &claimed);
         }
-        self.tell_of_masks(form, &claimed);
+        self.warn_of_masks(form, &claimed);
         Ok(())
     }
 
@@ -292,7 +292,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Warns of structs that have undeclared fields in the records: a struct is null if only those fields are set.
-    fn tell_of_fields(&self, mapping: &Mapping, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+    fn warn_of_fields(&self, mapping: &Mapping, form: &MappingOptions, claimed: &BTreeSet<&str>) {
         for (field, column) in self.columns.fields().iter().zip(mapping.columns()) {
             let is_masked = column.features.iter().any(|feature| feature.role == FeatureRole::Mask);
             if !matches!(field.data_type(), DataType::Struct(_)) || !field.is_nullable() || is_masked {
@@ -315,7 +315,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Warns of nested columns whose nulls are read as values.
-    fn tell_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+    fn warn_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
         let names = || self.names.features().iter().chain(self.names.feature_lists()).map(AsRef::<str>::as_ref);
         for field in self.columns.fields().iter().filter(|field| field.data_type().is_nested()) {
             let (name, separator) = (field.name(), &form.separator);

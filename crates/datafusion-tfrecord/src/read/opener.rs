@@ -41,7 +41,7 @@ pub(super) struct RecordOpener {
 
 /// A part of a file: whole records, or everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct FilePart {
     /// The range of bytes in the file.
     pub(super) bytes: Range<u64>,
     /// Position of the first record.
@@ -80,12 +80,12 @@ impl FileOpener for RecordOpener {
 
 impl RecordOpener {
     /// Returns the records that begin in a file's range, if any.
-    async fn part(&self, file: &PartitionedFile) -> Result<Option<Part>> {
+    async fn part(&self, file: &PartitionedFile) -> Result<Option<FilePart>> {
         let meta = &file.object_meta;
         let known = file.extension::<KnownFile>().cloned().unwrap_or_default();
         let compression = self.compression.or(known.compression);
         let (from, to) = file.range();
-        let whole = Part { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
+        let whole = FilePart { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
         let is_whole = from == 0 && to >= meta.size;
         if is_whole {
             return Ok(Some(whole));
@@ -107,7 +107,7 @@ impl RecordOpener {
             Some((bytes, start, end)) if !bytes.is_empty() => {
                 // A compressed file is only split if its manifest specifies the compression.
                 let compression = Some(compression.unwrap_or_default());
-                Some(Part { bytes, start, end: end.or(known.end), compression })
+                Some(FilePart { bytes, start, end: end.or(known.end), compression })
             }
             Some(_) => None,
             // A file that cannot be split is read by the partition that has its start.
@@ -115,7 +115,7 @@ impl RecordOpener {
         })
     }
 
-    fn decoder(&self, part: &Part) -> Result<Decoder> {
+    fn decoder(&self, part: &FilePart) -> Result<Decoder> {
         let framing = part.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc).with_position(part.start);
         self.reader.clone().build_decoder_over(framing).map_err(encode_error)

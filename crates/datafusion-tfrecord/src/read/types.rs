@@ -120,19 +120,19 @@ pub(super) async fn settle(
         return Ok(Types { schema, mapping, decoded: None, inferred: !is_all, origin });
     }
     let columns = in_files(&schema, in_path);
-    let untold: Vec<_> = written.untold(files).collect();
-    if untold.is_empty() {
+    let unspecified: Vec<_> = written.unspecified(files).collect();
+    if unspecified.is_empty() {
         written.check_names(columns.fields(), &given)?;
     }
     written.check_units(&schema, &given)?;
     let mut mapping = over(written.mapping(&schema), &given);
-    if !untold.is_empty() {
-        mapping = declared::form(session, files, &untold, &columns, mapping, options).await?;
+    if !unspecified.is_empty() {
+        mapping = declared::form(session, files, &unspecified, &columns, mapping, options).await?;
     }
     if files.sets.iter().any(|set| set.manifest.layout == SetLayout::Shards) {
         manifest_check::check(session, files, &columns, &mapping, options).await?;
     }
-    let decoded = written.decoded(columns.fields(), !untold.is_empty());
+    let decoded = written.decoded(columns.fields(), !unspecified.is_empty());
     Ok(Types { schema, mapping, decoded, inferred: false, origin })
 }
 

@@ -25,11 +25,11 @@ pub(super) struct Written {
     sets: Vec<(Path, SchemaRef)>,
     names: FileNames,
     /// How each column was written.
-    columns: BTreeMap<String, Form>,
+    columns: BTreeMap<String, WrittenForm>,
 }
 
 /// How a column was written.
-struct Form {
+struct WrittenForm {
     /// The column, merged over all sets. Nullable if a set lacks it.
     field: FieldRef,
     /// Number of sets that have it.
@@ -38,7 +38,7 @@ struct Form {
     options: MappingOptions,
 }
 
-impl Form {
+impl WrittenForm {
     fn new(field: &FieldRef, options: &MappingOptions) -> Self {
         let name = field.name();
         let mut options = options.clone();
@@ -78,7 +78,7 @@ impl Written {
             let Some(schema) = set.manifest.arrow_schema().map_err(unreadable)? else { continue };
             let mapping = set.manifest.mapping_options().map_err(unreadable)?;
             for field in schema.fields() {
-                let form = Form::new(field, &mapping);
+                let form = WrittenForm::new(field, &mapping);
                 match (columns.entry(field.name().clone()), &first) {
                     (Entry::Vacant(entry), _) => {
                         entry.insert(form);
@@ -127,7 +127,7 @@ impl Written {
     }
 
     /// Returns the files whose columns no manifest specifies.
-    pub(super) fn untold<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
+    pub(super) fn unspecified<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
         let told: Vec<_> =
             files.sets.iter().map(|set| self.sets.iter().any(|(directory, _)| *directory == set.directory)).collect();
         let listed = files.listed.iter().enumerate();
@@ -137,7 +137,7 @@ impl Written {
     /// Rejects a mix of files with and without manifests that specify types: their values could not be distinguished.
     pub(super) fn check_files(&self, files: &TableFiles) -> Result<()> {
         let Some((first, _)) = self.sets.first() else { return Ok(()) };
-        let Some(stray) = self.untold(files).next() else { return Ok(()) };
+        let Some(stray) = self.unspecified(files).next() else { return Ok(()) };
         let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
         let stray = &files.listing.files()[stray].location;
         let beside = stray.parent().filter(tells);
@@ -227,7 +227,7 @@ impl Written {
         };
         let everywhere = as_read(self.options.nulls.into());
         for field in schema.fields() {
-            let Some(Form { field: written, options, .. }) = self.columns.get(field.name()) else { continue };
+            let Some(WrittenForm { field: written, options, .. }) = self.columns.get(field.name()) else { continue };
             mapping.sequences.extend(options.sequences.iter().cloned());
             for (key, rule) in &options.column_nulls {
                 if let Some(said) = self.options.column_nulls.get(key) {

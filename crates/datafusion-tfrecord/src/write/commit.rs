@@ -41,7 +41,7 @@ use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
 use super::target::WriteTarget;
-use super::upload::{BegunUploads, Place, UploadSet};
+use super::upload::{BegunUploads, UploadSet, UploadTarget};
 use crate::error::shards_error;
 use tfr_files::Findings;
 
@@ -132,7 +132,7 @@ impl TfRecordCommitExec {
     /// The target is one that a run would reject before it reads a row.
     pub async fn inspect_target(&self, context: &TaskContext) -> Result<()> {
         if let WriteTarget::Store(location) = &self.options.out {
-            let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+            let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
             place.inspect(self.options.mode).await?;
         }
         Ok(())

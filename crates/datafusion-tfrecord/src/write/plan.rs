@@ -32,7 +32,7 @@ use super::options::{Layout, WriteOptions};
 use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
 use super::target::WriteTarget;
-use super::upload::Place;
+use super::upload::UploadTarget;
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
 use tfr_files::{GuardedSource, Location};
 
@@ -76,7 +76,7 @@ pub fn plan_write(
         }
         WriteTarget::Store(out) => {
             // The target's contents are inspected when the plan runs.
-            Place::find(out, session.runtime_env(), session.config())?;
+            UploadTarget::find(out, session.runtime_env(), session.config())?;
             refuse_overlap(out, &input, &options.inputs)?;
         }
     }

@@ -205,7 +205,7 @@ impl UnitWriter {
             dealt.extend(runs(shards, start, self.encoder.records_per_row()));
             first_row += batch.num_rows() as u64;
         }
-        self.buffers.book(capacity_before, buffer.capacity());
+        self.buffers.reserve(capacity_before, buffer.capacity());
         self.size.note(&buffer);
         Ok(EncodedUnit { rows_before: unit.rows_before, rows: first_row - unit.rows_before, buffer, dealt })
     }
@@ -250,7 +250,7 @@ impl UnitWriter {
             self.encoder.observe(&bound, &rows, first_row).map_err(error)?;
             first_row += batch.num_rows() as u64;
         }
-        self.buffers.book(capacity_before, buffer.capacity());
+        self.buffers.reserve(capacity_before, buffer.capacity());
         self.size.note(&buffer);
         let pieces = held.unwrap_or_default();
         Ok(Rest { shards, rows: first_row - unit.rows_before, buffer, pieces, appended: 0 })
@@ -292,7 +292,7 @@ impl UnitWriter {
         let Shards { open, placement, records } = shards;
         for piece in pieces {
             if !open.is_open(piece.shard) {
-                self.buffers.book_shard(self.shard_bytes);
+                self.buffers.reserve_shard(self.shard_bytes);
                 open.open(piece.shard).map_err(shards_error)?;
             }
         }
@@ -400,13 +400,13 @@ impl Buffers {
 
     /// Reserves the growth of a buffer. Infallible: buffers are few and bounded, and without them there is no
     /// progress. Operators that can spill make room.
-    fn book(&self, before: usize, now: usize) {
+    fn reserve(&self, before: usize, now: usize) {
         self.reservation.grow(now.saturating_sub(before));
     }
 
     /// Reserves what an open shard buffers until there is enough to write or to compress. Infallible: planning
     /// ensures that the shards open at the same time take only a part of the memory.
-    fn book_shard(&self, bytes: usize) {
+    fn reserve_shard(&self, bytes: usize) {
         self.reservation.grow(bytes);
     }
 

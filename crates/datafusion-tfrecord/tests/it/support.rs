@@ -61,7 +61,7 @@ pub(crate) async fn memory_is_given_back(pool: &dyn MemoryPool) {
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(60), given_back).await;
-    assert!(waited.is_ok(), "{} bytes are still booked", pool.reserved());
+    assert!(waited.is_ok(), "{} bytes are still reserved", pool.reserved());
 }
 
 /// A partition that yields its rows in batches of varying length and is not always ready, in a pattern determined by

@@ -456,7 +456,7 @@ async fn what_a_set_replaces_is_gone() -> Result<()> {
     assert_eq!(names[1], format!("part-{}-00000-00001.tfrecord", manifest.run));
     assert_eq!(store.keys().await?.len(), 4, "{:?}", store.keys().await?);
     assert_eq!(ids(&store.files()).await?, Some((0..40).collect()));
-    // Again, with names that identify a run replaced.
+    // Again, replacing files whose names contain a run.
     upload(&store, &vec![vec![1]], to_store(count(1), SaveMode::Overwrite)?).await?;
     assert_eq!(ids(&store.files()).await?, Some(vec![1]));
     assert_eq!(store.keys().await?.len(), 3);

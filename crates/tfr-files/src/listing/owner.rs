@@ -11,7 +11,7 @@ use object_store::path::Path;
 
 use crate::error::{ErrorKind, Result};
 use crate::listing::location::Segment;
-use crate::listing::table_format::{Owner, Sign, TELLING, TableFormat, signs};
+use crate::listing::table_format::{MARKER_NAMES, Owner, Sign, TableFormat, signs};
 use crate::listing::walk::{REQUESTS, Walk};
 
 /// Number of directories above the named one to inspect: partitions of a table are rarely nested deeper.
@@ -180,7 +180,7 @@ async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
     let prefix = (!directory.as_ref().is_empty()).then_some(directory);
     match walk.store.list_with_delimiter(prefix).await {
         Ok(listed) => Ok(names(&listed)),
-        Err(error) if says_nothing(walk, &error) => {
+        Err(error) if is_listing_denied(walk, &error) => {
             log::debug!("{}: not searched for a table: {error}", walk.location.file_names().name(directory));
             Ok(Names::default())
         }
@@ -190,7 +190,7 @@ async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
 
 /// Whether a failed listing is not a failure of the store: a user who may read a directory may lack permission to
 /// list the one above it. Stores other than the big clouds have no specific error for this.
-fn says_nothing(walk: &Walk<'_>, error: &object_store::Error) -> bool {
+fn is_listing_denied(walk: &Walk<'_>, error: &object_store::Error) -> bool {
     use object_store::Error::{NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated};
     !walk.is_flat
         || matches!(
@@ -206,7 +206,7 @@ fn says_nothing(walk: &Walk<'_>, error: &object_store::Error) -> bool {
 /// Probes a local directory for the names that indicate a table, and returns the signs.
 fn ask(directory: &Path) -> Vec<Sign> {
     let mut names = Names::default();
-    for name in TELLING {
+    for name in MARKER_NAMES {
         match std::fs::metadata(format!("/{directory}/{name}")) {
             Ok(metadata) if metadata.is_dir() => names.directories.push((*name).to_owned()),
             Ok(_) => names.files.push((*name).to_owned()),

@@ -106,7 +106,7 @@ pub(crate) enum Sign {
 
 /// Directories and files whose name alone identifies the table around them. A directory that must not be listed is
 /// probed for these.
-pub(crate) const TELLING: &[&str] = &[
+pub(crate) const MARKER_NAMES: &[&str] = &[
     "_delta_log",
     "metadata",
     ".hoodie",

@@ -20,7 +20,7 @@ fn is_special_file(path: &Path) -> bool {
 }
 
 /// Whether a local directory is a symbolic link to one of its parents. Following two of these is practically endless.
-fn leads_back(path: &Path) -> bool {
+fn is_link_to_parent(path: &Path) -> bool {
     let path = std::path::PathBuf::from(format!("/{path}"));
     let is_on_the_way = |target: std::path::PathBuf| {
         let mut way = path.ancestors().skip(1).filter_map(|above| above.canonicalize().ok());
@@ -366,7 +366,7 @@ impl<'a> Walk<'a> {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,
-            None if self.is_local() && leads_back(path) => SkipReason::Loop,
+            None if self.is_local() && is_link_to_parent(path) => SkipReason::Loop,
             _ => return true,
         };
         let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };

@@ -85,7 +85,7 @@ impl Fill {
         let _timer = self.metrics.elapsed_compute.timer();
         let arrangement = &self.sorting.arrangement;
         let rows = unit.batches.iter().map(RecordBatch::num_rows).sum();
-        let (mut records, booked) = self.sorting.inputs.buffer(|| self.size.buffer(rows));
+        let (mut records, reserved) = self.sorting.inputs.buffer(|| self.size.buffer(rows));
         let mut groups = Vec::new();
         for rows in &unit.batches {
             let start = records.len();
@@ -100,7 +100,7 @@ impl Fill {
         }
         self.size.note(&records);
         self.sort_metrics.rows_encoded.add(records.len());
-        self.sorting.inputs.book(booked, &records);
+        self.sorting.inputs.reserve(reserved, &records);
         let group = |record| groups.get(record).copied().unwrap_or(0);
         let keys = match arrangement.order {
             RecordOrder::Shuffled { seed } => {
@@ -108,13 +108,13 @@ impl Fill {
                 (0..records.len()).map(key).collect()
             }
             RecordOrder::Kept => {
-                let first = kept_key(self.place.partition, unit.rows_before, records.len())?;
+                let first = input_order_key(self.place.partition, unit.rows_before, records.len())?;
                 (first..).zip(0..records.len()).map(|(key, record)| SortKey::new(group(record), key)).collect()
             }
             RecordOrder::Dealt { .. } => {
                 let mut keys = Vec::with_capacity(records.len());
                 for &DealtRows { shard, round, in_turn, rows } in dealt {
-                    let first = dealt_key(round, self.place.partition, in_turn)?;
+                    let first = round_robin_key(round, self.place.partition, in_turn)?;
                     keys.extend((first..).take(rows).map(|key| SortKey::new(shard, key)));
                 }
                 keys
@@ -141,7 +141,7 @@ const ROW_BITS: u32 = u64::BITS - PARTITION_BITS;
 const IN_TURN_BITS: u32 = ShardDeal::MAX_BLOCK.ilog2();
 
 /// Returns the key of the first of `rows` rows in input order: by partition, then row.
-fn kept_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
+fn input_order_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
     let behind = first.saturating_add(rows as u64);
     if partition >> PARTITION_BITS > 0 || behind >> ROW_BITS > 0 {
         return resources_err!(
@@ -153,7 +153,7 @@ fn kept_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
 }
 
 /// Returns the key of rows assigned round-robin: by round, then partition, then position in the partition's block.
-fn dealt_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
+fn round_robin_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
     const ROUND_BITS: u32 = ROW_BITS - IN_TURN_BITS;
     if partition >> PARTITION_BITS > 0 || round >> ROUND_BITS > 0 || in_turn >> IN_TURN_BITS > 0 {
         return resources_err!(

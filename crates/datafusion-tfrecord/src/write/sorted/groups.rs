@@ -16,10 +16,10 @@ use crate::error::shards_error;
 /// The groups of a run that are determined by columns, numbered in the order they are first seen. That order depends
 /// on timing, so the numbers must not affect the output.
 #[derive(Debug, Default)]
-pub(super) struct Groups(RwLock<Known>);
+pub(super) struct Groups(RwLock<GroupNumbers>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct GroupNumbers {
     /// Numbers by encoded group key.
     numbers: HashMap<Box<[u8]>, u32>,
     groups: Vec<ShardGroup>,
@@ -49,7 +49,7 @@ impl Groups {
         let (mut key, mut last) = (Vec::new(), Vec::new());
         for row in 0..rows.num_rows() {
             let split = split_of.as_ref().and_then(|splits| splits.get(row).copied());
-            tell(&mut key, &texts, row, split);
+            write_group_key(&mut key, &texts, row, split);
             // Rows of one group are often adjacent.
             let number = match numbers.last() {
                 Some(&number) if key == last => number,
@@ -102,7 +102,7 @@ impl SplitRule {
 }
 
 /// Appends the group key of a row to `key`. Keys of different groups differ.
-fn tell(key: &mut Vec<u8>, texts: &[StringArray], row: usize, split: Option<usize>) {
+fn write_group_key(key: &mut Vec<u8>, texts: &[StringArray], row: usize, split: Option<usize>) {
     key.clear();
     for text in texts {
         if text.is_valid(row) {

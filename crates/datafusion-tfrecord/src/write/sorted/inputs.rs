@@ -33,7 +33,7 @@ pub(super) struct Inputs {
     /// Number of rows pushed.
     pushed: AtomicU64,
     /// Whether a part of the memory suffices; set once enough is taken to decide.
-    part_will_do: OnceLock<bool>,
+    part_suffices: OnceLock<bool>,
     /// Maximum memory for copies of equal records.
     copy_bytes: usize,
     /// Minimum size of a spilled run.
@@ -51,7 +51,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Approximate memory of the sorter per record, in addition to the record.
-    const BESIDE: u64 = 16;
+    const RECORD_OVERHEAD: u64 = 16;
 
     /// With less, runs would be short.
     const LEAST_ENOUGH: usize = 64 << 20;
@@ -76,7 +76,7 @@ impl Room {
         let memory = self.memory as u64;
         match self.rows {
             Some(rows) => {
-                let mean = some.bytes().len() as u64 / (some.len() as u64).max(1) + Self::BESIDE;
+                let mean = some.bytes().len() as u64 / (some.len() as u64).max(1) + Self::RECORD_OVERHEAD;
                 rows.saturating_mul(mean) > memory
             }
             None => taken as u64 > memory / 2,
@@ -114,7 +114,7 @@ impl Inputs {
             reservation,
             room,
             pushed: AtomicU64::new(0),
-            part_will_do: OnceLock::new(),
+            part_suffices: OnceLock::new(),
             copy_bytes,
             least_run: chunk_bytes / 2,
         }
@@ -124,20 +124,20 @@ impl Inputs {
     pub(super) fn buffer(&self, new: impl FnOnce() -> RecordBuffer) -> (RecordBuffer, usize) {
         match self.free().pop() {
             Some(buffer) => {
-                let booked = buffer.capacity();
-                (buffer, booked)
+                let reserved = buffer.capacity();
+                (buffer, reserved)
             }
             None => (new(), 0),
         }
     }
 
-    /// Updates the reservation for records in progress; `booked` bytes were reserved for their buffer before.
+    /// Updates the reservation for records in progress; `reserved` bytes were reserved for their buffer before.
     /// Infallible: there are few, and without them there is no progress.
-    pub(super) fn book(&self, booked: usize, records: &RecordBuffer) {
-        self.reservation.grow(records.capacity().saturating_sub(booked));
+    pub(super) fn reserve(&self, reserved: usize, records: &RecordBuffer) {
+        self.reservation.grow(records.capacity().saturating_sub(reserved));
     }
 
-    /// Adds records that are already [reserved](Self::book), and makes room for them if memory is short.
+    /// Adds records that are already [reserved](Self::reserve), and makes room for them if memory is short.
     pub(super) fn push(&self, keys: &[SortKey], mut records: RecordBuffer) -> Result<()> {
         let sorter = self.sorter()?;
         if self.room.is_short(self.reservation.size(), &records) {
@@ -170,7 +170,7 @@ impl Inputs {
     fn is_enough(&self) -> bool {
         let taken = self.reservation.size();
         let far_too_short = || self.room.is_far_too_short(taken, self.pushed.load(Ordering::Relaxed));
-        taken > self.room.enough() && *self.part_will_do.get_or_init(far_too_short)
+        taken > self.room.enough() && *self.part_suffices.get_or_init(far_too_short)
     }
 
     /// Ends the inputs and returns the sorted records with their memory reservation. Apart from the records, it
@@ -185,7 +185,7 @@ impl Inputs {
             }
             self.drop_free()?;
         }
-        let booked = self.reservation.size();
+        let reserved = self.reservation.size();
         let inputs = mem::take(&mut *self.at_hand());
         // Most of the sorting of each input is single-threaded.
         inputs.into_par_iter().try_for_each(SorterInput::finish).map_err(shards_error)?;
@@ -197,7 +197,7 @@ impl Inputs {
         metrics.spilled_bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
         let rows: u64 = sorted.groups().iter().map(|group| group.rows).sum();
         log::info!("sorted {rows} records; {runs} runs of altogether {bytes} bytes went to temporary files");
-        Ok((sorted, self.reservation.split(booked)))
+        Ok((sorted, self.reservation.split(reserved)))
     }
 
     /// Spills the largest free input, if it is large enough. Its memory is reused, and stays reserved.
@@ -243,10 +243,10 @@ impl Inputs {
 
     fn drop_one_free(&self) -> bool {
         let Some(buffer) = self.free().pop() else { return false };
-        let booked = buffer.capacity();
+        let reserved = buffer.capacity();
         // Drop the buffer before its reservation.
         drop(buffer);
-        self.reservation.shrink(booked);
+        self.reservation.shrink(reserved);
         true
     }
 

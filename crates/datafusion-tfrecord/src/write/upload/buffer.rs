@@ -58,7 +58,7 @@ impl PartBuffers {
 #[derive(Debug)]
 pub(super) struct Chunk {
     content: Content,
-    booked: Booked,
+    reserved: ReservedMemory,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,10 @@ enum Content {
 
 impl Chunk {
     pub(super) fn new(buffers: &Arc<PartBuffers>) -> Self {
-        Self { content: Content::Memory(Vec::new()), booked: Booked { buffers: Arc::clone(buffers), bytes: 0 } }
+        Self {
+            content: Content::Memory(Vec::new()),
+            reserved: ReservedMemory { buffers: Arc::clone(buffers), bytes: 0 },
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,10 +92,10 @@ impl Chunk {
                 let capacity = held.capacity();
                 if needed > capacity {
                     let wanted = (2 * capacity).clamp(FIRST_LEN, CHUNK_LEN).max(needed);
-                    if !self.booked.buffers.try_grow(wanted - capacity) {
+                    if !self.reserved.buffers.try_grow(wanted - capacity) {
                         return self.spill(bytes);
                     }
-                    self.booked.bytes += wanted - capacity;
+                    self.reserved.bytes += wanted - capacity;
                     held.reserve_exact(wanted - held.len());
                 }
                 held.extend_from_slice(bytes);
@@ -104,13 +107,13 @@ impl Chunk {
 
     /// Moves the buffered bytes to disk, and appends the bytes there.
     fn spill(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut slot = self.booked.buffers.spool.slot()?;
+        let mut slot = self.reserved.buffers.spool.slot()?;
         if let Content::Memory(held) = &self.content {
             slot.append(held)?;
         }
         slot.append(bytes)?;
         self.content = Content::Disk(slot);
-        self.booked.release();
+        self.reserved.release();
         Ok(bytes.len())
     }
 
@@ -120,34 +123,34 @@ impl Chunk {
     }
 
     /// Returns the bytes and their reservation.
-    pub(super) fn into_bytes(mut self) -> io::Result<(Bytes, Booked)> {
+    pub(super) fn into_bytes(mut self) -> io::Result<(Bytes, ReservedMemory)> {
         let bytes = match self.content {
             Content::Memory(bytes) => bytes,
             Content::Disk(slot) => {
                 // Infallible: only a bounded number of chunks is sent at a time.
-                self.booked.buffers.reservation.grow(slot.len());
-                self.booked.bytes += slot.len();
+                self.reserved.buffers.reservation.grow(slot.len());
+                self.reserved.bytes += slot.len();
                 slot.read()?
             }
         };
-        Ok((bytes.into(), self.booked))
+        Ok((bytes.into(), self.reserved))
     }
 }
 
 /// Memory that stays reserved until this is dropped.
 #[derive(Debug)]
-pub(super) struct Booked {
+pub(super) struct ReservedMemory {
     buffers: Arc<PartBuffers>,
     bytes: usize,
 }
 
-impl Booked {
+impl ReservedMemory {
     fn release(&mut self) {
         self.buffers.reservation.shrink(mem::take(&mut self.bytes));
     }
 }
 
-impl Drop for Booked {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.release();
     }
@@ -185,10 +188,10 @@ mod tests {
             }
             assert_eq!(chunks.each_ref().map(Chunk::is_on_disk), on_disk, "{memory}");
             for chunk in chunks {
-                let (bytes, booked) = chunk.into_bytes()?;
+                let (bytes, reserved) = chunk.into_bytes()?;
                 assert!(bytes == expected[..CHUNK_LEN]);
                 assert!(pool.reserved() >= CHUNK_LEN);
-                drop(booked);
+                drop(reserved);
             }
             assert_eq!(pool.reserved(), 0);
         }

@@ -5,9 +5,9 @@
 //! Started uploads are aborted when the last reference to the set is dropped, whatever the reason.
 
 mod buffer;
-mod place;
 mod shard;
 mod spool;
+mod target;
 
 use std::fmt;
 use std::io;
@@ -33,14 +33,14 @@ use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
 
 use self::buffer::PartBuffers;
-use self::place::{MOST_AT_ONCE, describe};
+use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::Running;
 use crate::error::shards_error;
 use tfr_files::Location;
 
-pub(crate) use self::place::Place;
 pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
+pub(crate) use self::target::UploadTarget;
 
 /// Index files, stored locally until they are uploaded.
 struct IndexFiles {
@@ -51,7 +51,7 @@ struct IndexFiles {
 
 /// A shard set that is being uploaded to an object store. Dropping it aborts incomplete uploads.
 pub(crate) struct UploadSet {
-    place: Place,
+    place: UploadTarget,
     mode: SaveMode,
     /// The existing set that shards are appended to.
     standing: Option<StoredManifest>,
@@ -83,7 +83,7 @@ impl UploadSet {
         context: &TaskContext,
         running: Running,
     ) -> Result<BegunUploads> {
-        let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+        let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
         let occupant = place.inspect(options.mode).await?;
         let is_vacant = occupant == Occupant::Vacant;
         let standing = match occupant {

@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::UploadSet;
-use super::buffer::{Booked, CHUNK_LEN, Chunk};
+use super::buffer::{CHUNK_LEN, Chunk, ReservedMemory};
 
 /// Maximum number of parts of an upload: the limit of S3 and of Google Cloud Storage.
 const MAX_PARTS: usize = 10_000;
@@ -118,7 +118,7 @@ impl ShardUpload {
     }
 }
 
-fn load(chunks: Vec<Chunk>) -> io::Result<Vec<(Bytes, Booked)>> {
+fn load(chunks: Vec<Chunk>) -> io::Result<Vec<(Bytes, ReservedMemory)>> {
     chunks.into_iter().map(Chunk::into_bytes).collect()
 }
 

@@ -1,4 +1,4 @@
-//! [`Place`]: a prefix of an object store, and the requests that a commit makes there.
+//! [`UploadTarget`]: a prefix of an object store, and the requests that a commit makes there.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,13 +27,13 @@ const ABORT_TRIES: usize = 2;
 
 /// The target prefix of a set in an object store.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct UploadTarget {
     store: Arc<dyn ObjectStore>,
     uploads: Arc<dyn MultipartStore>,
     location: Location,
 }
 
-impl Place {
+impl UploadTarget {
     /// Resolves a location with the stores of a session.
     ///
     /// # Errors
@@ -242,8 +242,8 @@ pub(super) fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for UploadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.location.to_string()).finish()
+        f.debug_tuple("UploadTarget").field(&self.location.to_string()).finish()
     }
 }
