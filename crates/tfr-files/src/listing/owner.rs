@@ -94,7 +94,7 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     let mut roots: Vec<(Path, TableFormat)> = Vec::new();
     let mut owners = Vec::new();
     for ((root, format), marker) in tables {
-        // A table may have the metadata of several formats, of which the first stands for all, and marks in its partitions.
+        // A table may have metadata of several formats and markers in its partitions; only the first is reported.
         let is_known =
             |(known, of): &(Path, TableFormat)| root == *known || format == *of && root.prefix_matches(known);
         if !roots.iter().any(is_known) && owns(&root, format) {
@@ -105,8 +105,8 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     Ok(owners)
 }
 
-/// The directories of the files that were found, with and without symbolic links; if there are none, the directories with
-/// signs.
+/// Returns the directories of the files that were found, with and without symbolic links. If there are no files,
+/// returns the directories with signs.
 fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
     let named = &walk.location.prefix;
     let place = |directory: Path| Place { directory, named: named.clone() };

@@ -1,4 +1,5 @@
-//! [`ShardUpload`]: one shard being uploaded to an object store. [`PartUploads`] sends the parts of a write partition's shards.
+//! Uploads shards to an object store: [`ShardUpload`] is one shard, and [`PartUploads`] sends the parts of a write
+//! partition's shards.
 //!
 //! ```text
 //! ShardWriter -> UploadSink -> Part -> PartUploads -> the store
