@@ -1,5 +1,4 @@
-//! [`Error`]: what is wrong with a write before any row is read, or with what came of it; and what is wrong with files
-//! that are read.
+//! [`Error`]: reports an invalid write before any row is read, a write that failed, or files that cannot be read.
 
 use std::fmt;
 use std::io;
@@ -11,8 +10,7 @@ use tfrecord_shards::Disagreement;
 
 use crate::read::similar::listed;
 
-/// What went wrong and, through [`Error::hint`], the way out. The engine carries it as
-/// [`DataFusionError::External`].
+/// An error, with a possible remedy in [`Error::hint`]. The engine carries it as [`DataFusionError::External`].
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`]. Errors of the mapping and of the shard set are those of [`arrow_tfrecord`] and
@@ -20,39 +18,39 @@ pub struct Error(Box<ErrorKind>);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Ranges of rows for a number of shards, without the number of rows.
+    /// Ranges of rows were requested for a number of shards, but the number of rows is unknown.
     #[error("an ordered query cannot be cut into {shards} shards: the number of its rows is not known beforehand")]
     UnknownRowCount {
-        /// Shards that were asked for.
+        /// Number of shards requested.
         shards: usize,
     },
-    /// Another number of rows than was counted beforehand.
+    /// The number of rows differs from the number counted beforehand.
     #[error("expected {expected} rows, found {found}: the input changed between counting and writing")]
     RowCount {
-        /// Rows that were counted.
+        /// Number of rows counted.
         expected: u64,
-        /// Rows that came.
+        /// Number of rows read.
         found: u64,
     },
-    /// An option that there is not.
+    /// Unknown option.
     #[error("unknown option {option:?}: the options are {}", known.join(", "))]
     UnknownOption {
-        /// The option as it was written.
+        /// The option as written.
         option: String,
-        /// The options that there are.
+        /// The available options.
         known: Vec<String>,
     },
-    /// An option with a value that it cannot have.
+    /// An option has an invalid value.
     #[error("option {option}: found {found:?}, expected {expected}")]
     InvalidOption {
         /// The option.
         option: String,
         /// Its value.
         found: String,
-        /// What it can be.
+        /// Accepted values.
         expected: String,
     },
-    /// Options that contradict each other.
+    /// Options that exclude each other.
     #[error("options {first} and {second} exclude each other")]
     ConflictingOptions {
         /// The first.
@@ -60,63 +58,63 @@ pub enum ErrorKind {
         /// The second.
         second: String,
     },
-    /// A target in an object store that the session does not have.
+    /// The target is in an object store that is not registered with the session.
     #[error("cannot write to {url}")]
     NoStore {
         /// The target.
         url: String,
-        /// What the session says.
+        /// The session's error.
         source: DataFusionError,
     },
-    /// A target in a store in which files would be seen before the set is whole.
+    /// The target's store would show files before the set is complete.
     #[error("cannot write to {url}: there, shards would be seen before the set is whole")]
     NoUploads {
         /// The target.
         url: String,
     },
-    /// An object store refused something.
+    /// An operation on an object store failed.
     #[error("{file}: cannot {action}")]
     Store {
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
-        /// To which file or prefix.
+        /// The file or prefix.
         file: String,
-        /// Why not.
+        /// The store's error.
         source: object_store::Error,
     },
-    /// Something that can be said in SQL but not be done.
+    /// SQL accepts this, but the format does not support it.
     #[error("{what} is not supported for TFRECORD")]
     Unsupported {
-        /// What was asked for.
+        /// The requested feature.
         what: &'static str,
-        /// What to do instead.
+        /// The alternative.
         instead: &'static str,
     },
-    /// Records of sequences in a table of the engine's own, which learns nothing of them but a schema.
+    /// The records are sequences, but the table was created by the engine, which learns only a schema from inference.
     #[error("the records are of type tf.train.SequenceExample, which the options have to say")]
     UnsaidSequences {
-        /// The columns with an element for each step.
+        /// The columns with one element per step.
         sequences: Vec<String>,
     },
-    /// A column to partition or to split by that there is not.
+    /// A column to partition or split by does not exist.
     #[error("no {role} column {column:?}: the columns are {}", listed(known))]
     NoColumn {
-        /// What it was to be for.
+        /// The column's role.
         role: &'static str,
         /// The column.
         column: String,
-        /// The columns that there are.
+        /// The available columns.
         known: Vec<String>,
     },
-    /// A column to partition or to split by that is named twice, or that there is twice.
+    /// A column to partition or split by is named twice, or occurs twice in the input.
     #[error("{role} column {column:?} is there twice")]
     ColumnTwice {
-        /// What it was to be for.
+        /// The column's role.
         role: &'static str,
         /// The column.
         column: String,
     },
-    /// A column whose values cannot name directories.
+    /// The values of a partition column cannot name directories.
     #[error("partition column {column:?}: values of type {data_type} cannot name directories")]
     PartitionType {
         /// The column.
@@ -124,99 +122,99 @@ pub enum ErrorKind {
         /// Its type.
         data_type: DataType,
     },
-    /// A column that cannot be a key of splits.
+    /// A column cannot be used as a split key.
     #[error("split column {column:?}")]
     SplitKeyType {
         /// The column.
         column: String,
-        /// Why not.
+        /// The reason.
         source: tfrecord_shards::KeyTypeError,
     },
-    /// A set whose columns are all in its directories.
+    /// Every column is a partition column, so that no column is left for the records.
     #[error("no column is left for the records: all are in the names of directories: {}", listed(columns))]
     NoColumnsLeft {
         /// The partition columns.
         columns: Vec<String>,
     },
-    /// A number of shards for a split that there is not.
+    /// A number of shards is given for an unknown split.
     #[error("shards for split {split:?}: {}", splits_named(known))]
     NoSplit {
         /// The split.
         split: String,
-        /// The splits that there are.
+        /// The available splits.
         known: Vec<String>,
     },
-    /// What would tell of rows that nobody has looked at.
+    /// The requested file would describe a whole set, but only the appended rows have been seen.
     #[error("{emit} cannot describe {out} by the rows that are added to it: {rows} are there already")]
     DescribesAppended {
-        /// What was asked for.
+        /// The requested option.
         emit: String,
         /// The set.
         out: String,
-        /// The rows that it has.
+        /// The number of rows already in the set.
         rows: u64,
     },
-    /// A saved dataset that there is not.
+    /// The options do not permit a saved dataset.
     #[error("a saved dataset of tf.data {problem}")]
     SnapshotOptions {
-        /// What it does instead.
+        /// The conflict.
         problem: &'static str,
     },
-    /// Sidecars of TensorFlow Datasets for shards in `key=value` directories.
+    /// TensorFlow Datasets does not read shards in `key=value` directories.
     #[error("not for TensorFlow Datasets: it looks for shards in one directory")]
     TfdsInDirectories,
-    /// Sidecars of TensorFlow Datasets for shards whose names do not have their number.
+    /// TensorFlow Datasets requires the number of shards in their names.
     #[error(
         "not for TensorFlow Datasets: it wants to see in the names of shards how many there are, which in an object store \
          must be known beforehand"
     )]
     TfdsUnnumbered,
-    /// A write node without its committer.
+    /// A write node was executed without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
-    /// A record that cannot be read as the columns of the table, or damage of a file.
+    /// A record cannot be read as the columns of the table, or the file is damaged.
     #[error("{file}: {error}")]
     Record {
         /// The file.
         file: String,
-        /// What is wrong, and where in the file. What is below it is the source of this error.
+        /// The error and its position in the file. Its own source becomes the source of this error.
         error: arrow_tfrecord::Error,
         /// Whether the types of the columns were inferred from some of the records.
         inferred: bool,
     },
-    /// A record that does not fit those before it, or damage, where records are to tell the columns.
+    /// During inference, a record conflicts with those before it, or the file is damaged.
     #[error("{file}: {error}")]
     Inference {
         /// The file.
         file: String,
-        /// What is wrong, and where in the file. What is below it is the source of this error.
+        /// The error and its position in the file. Its own source becomes the source of this error.
         error: arrow_tfrecord::Error,
     },
-    /// Columns that cannot be read from records.
+    /// Columns cannot be read from records.
     #[error("{error}")]
     Columns {
-        /// Which and why. What is below it is the source of this error.
+        /// The column and the reason. Its own source becomes the source of this error.
         error: arrow_tfrecord::Error,
     },
-    /// Sound records that end elsewhere than they should.
+    /// The records are valid but end at an unexpected position.
     #[error("{file}: the records end before {found}, expected {expected}")]
     End {
         /// The file.
         file: String,
-        /// Where they should, by the manifest or by what was found when the file was divided.
+        /// The expected end, from the manifest or from the scan that split the file.
         expected: Position,
-        /// Where they do.
+        /// The actual end.
         found: Position,
     },
-    /// A set of shards of which something is missing.
+    /// A shard set is incomplete.
     #[error("{directory}: the set of shards is not whole: {problem}")]
     IncompleteSet {
         /// Its directory.
         directory: String,
-        /// What is missing.
+        /// What is missing or differs.
         problem: Disagreement,
     },
-    /// Two sets of one table whose columns stand in different forms.
+    /// Two sets of one table store a column in different record formats.
     #[error("{second}: column {column:?} is not in the form that it has in {first}")]
     FormConflict {
         /// The column.
@@ -226,7 +224,7 @@ pub enum ErrorKind {
         /// The directory of the other.
         second: String,
     },
-    /// A file that belongs to no set of shards, in a table with files that do.
+    /// A file that belongs to no shard set, in a table with files that do.
     #[error("{file} is no shard of the set in {directory}, whose manifest tells the types of its columns")]
     StrayFile {
         /// The file.
@@ -234,31 +232,31 @@ pub enum ErrorKind {
         /// The directory of the set.
         directory: String,
     },
-    /// A column that is declared in another unit than the one in which it was written.
+    /// A column is declared in a different unit than it was written in.
     #[error("{directory}: column {column:?}: declared as {declared}, but it was written as {written}")]
     DeclaredUnit {
         /// The directory of the set.
         directory: String,
         /// The column.
         column: String,
-        /// The type that the manifest tells.
+        /// The type in the manifest.
         written: DataType,
         /// The declared type.
         declared: DataType,
     },
-    /// A declared column, or a field of a struct, that was not written.
+    /// A declared column, or a field of a struct, was not written.
     #[error("{directory}{}: no column {column:?} was written; there are {}", and_sets(*more), listed(known))]
     UnknownColumn {
         /// The directory of the set, or of the first.
         directory: String,
-        /// How many more sets there are.
+        /// Number of further sets.
         more: usize,
-        /// The column; of a field, the names of those around it before it, with points between.
+        /// The column. A field is preceded by the names of its parents, separated by dots.
         column: String,
-        /// What was written beside it.
+        /// The columns or fields that were written.
         known: Vec<String>,
     },
-    /// A column that the first records have in another place than where it is looked for, and not there.
+    /// The first records store a column in another place than the one it is read from.
     #[error("{file}: column {column:?}: {data_type} is read from {expected}, but the records have {found}")]
     ElsewhereInRecords {
         /// The file, or the first one.
@@ -267,45 +265,45 @@ pub enum ErrorKind {
         column: String,
         /// Its type.
         data_type: DataType,
-        /// The feature or feature list that it is looked for in.
+        /// The feature or feature list it is read from.
         expected: String,
-        /// What the records have.
+        /// The features that the records contain.
         found: String,
-        /// What to do: a sentence without a full stop.
+        /// The remedy: a sentence without a full stop.
         way_out: String,
     },
-    /// A manifest that cannot be read, beside files whose types nothing else tells.
+    /// The manifest cannot be read, and no other source specifies the types of the files.
     #[error("the manifest beside the files cannot be read, and the types of their columns stand in it")]
     UnreadableManifest {
-        /// What is wrong with it.
+        /// The reason.
         source: DataFusionError,
     },
-    /// A `schema.pbtxt` that is not text.
+    /// A `schema.pbtxt` is not text.
     #[error("{file}: not UTF-8")]
     SchemaText {
         /// The file.
         file: String,
-        /// Where it is not.
+        /// Position of the invalid bytes.
         source: std::str::Utf8Error,
     },
-    /// A `schema.pbtxt` that tells no columns.
+    /// A `schema.pbtxt` does not describe columns.
     #[error("{file}: not a schema of TensorFlow Metadata that can be read")]
     SchemaFile {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The reason.
         source: tfrecord_sidecars::Error,
     },
     /// A job of the run panicked.
     #[error("{message}")]
     Panic {
-        /// What it said.
+        /// The panic's message.
         message: String,
     },
 }
 
 impl Error {
-    /// What went wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
@@ -326,7 +324,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
-            // Its text is part of this one's.
+            // Its text is already part of this error's text.
             ErrorKind::Record { error, .. } | ErrorKind::Inference { error, .. } | ErrorKind::Columns { error } => {
                 error.source()
             }
@@ -341,7 +339,7 @@ impl From<ErrorKind> for Error {
     }
 }
 
-/// What a store refuses stays an I/O error: schedulers try those again.
+/// Errors of a store stay I/O errors: schedulers retry those.
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
         match error.kind() {
@@ -369,18 +367,17 @@ fn splits_named(known: &[String]) -> String {
     if known.is_empty() { "there are no splits".to_owned() } else { format!("the splits are {}", listed(known)) }
 }
 
-/// An error of the mapping or the encoder, for the engine.
+/// Converts an error of the mapping or the encoder.
 pub(crate) fn encode_error(error: arrow_tfrecord::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// An error of the files beside the shards, for the engine.
+/// Converts an error of the sidecar files.
 pub(crate) fn sidecar_error(error: tfrecord_sidecars::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// An error of the shard set, for the engine. What the file system refuses stays an I/O error: schedulers try those
-/// again.
+/// Converts an error of the shard set. Errors of the file system stay I/O errors: schedulers retry those.
 pub(crate) fn shards_error(error: tfrecord_shards::Error) -> DataFusionError {
     use tfrecord_shards::ErrorKind;
     let refused = match error.kind() {

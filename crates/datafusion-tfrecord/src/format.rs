@@ -1,4 +1,4 @@
-//! [`TfRecordFormat`]: TFRecord as a file format of the engine.
+//! [`TfRecordFormat`]: TFRecord as a file format of DataFusion.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ use crate::read::{RecordFiles, RecordForm};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
 use tfr_files::{FileNames, FileReader, GuardedSource, ReaderFormat};
 
-/// What names of the format end with, and its word in SQL.
+/// The file extension, which is also the format's name in SQL.
 const EXTENSION: &str = "tfrecord";
 
-/// Makes TFRecord known to a session under `STORED AS TFRECORD`.
+/// Registers TFRecord with a session, for `STORED AS TFRECORD`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,46 +57,45 @@ const EXTENSION: &str = "tfrecord";
 /// # }
 /// ```
 ///
-/// The target becomes a directory, here or in an object store. Options of `COPY`:
+/// The target is a directory, local or in an object store. Options of `COPY`:
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `tfrecord.shards` | exactly this many shards of each split, or of some: `train=256, val=16` | |
-/// | `tfrecord.shard_size` | at most this many framed bytes a shard: `64MiB`, `1000000` | `128MiB` |
-/// | `tfrecord.shard_rows` | at most this many rows a shard | |
-/// | `tfrecord.hosts` | shards for so many hosts that read: 10 a host, none under 100 MiB | |
+/// | `tfrecord.shards` | the exact number of shards of each split, or of individual splits: `train=256, val=16` | |
+/// | `tfrecord.shard_size` | maximum framed bytes per shard: `64MiB`, `1000000` | `128MiB` |
+/// | `tfrecord.shard_rows` | maximum rows per shard | |
+/// | `tfrecord.hosts` | number of reading hosts: 10 shards per host, of at least 100 MiB each | |
 /// | `tfrecord.shuffle` | `true` shuffles all rows | `false` |
-/// | `tfrecord.seed` | the shuffle that is done: a number | `0` |
-/// | `tfrecord.split` | splits and the fractions of keys that they get: `train=0.9, val=0.1` | |
-/// | `tfrecord.split_by` | the columns of the key: `user, day` | the whole record |
-/// | `tfrecord.partition_by` | columns whose values become directories; `PARTITIONED BY (day)` says the same | |
-/// | `tfrecord.keep_partition_columns` | `true` keeps these columns in the records, too | `false` |
-/// | `tfrecord.prefix` | what names start with, unless there are splits | `part` |
+/// | `tfrecord.seed` | seed of the shuffle | `0` |
+/// | `tfrecord.split` | splits and their fractions of the keys: `train=0.9, val=0.1` | |
+/// | `tfrecord.split_by` | the key columns: `user, day` | the whole record |
+/// | `tfrecord.partition_by` | columns whose values become directories; same as `PARTITIONED BY (day)` | |
+/// | `tfrecord.keep_partition_columns` | `true` keeps the partition columns in the records | `false` |
+/// | `tfrecord.prefix` | prefix of file names, unless there are splits | `part` |
 /// | `tfrecord.compression` | `none`, `gzip`, `zlib` | `none` |
 /// | `tfrecord.level` | 0 to 9 | `6` |
 /// | `tfrecord.mode` | `error`, `overwrite`, `append`, `ignore` | `error` |
 /// | `tfrecord.record_type` | `example`, `sequence-example`, `bytes` | `example` |
 /// | `tfrecord.null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` | `absent` |
-/// | `tfrecord.map` | rules for some columns or parts of them: `price: string, id: wrap, null=mask` | |
-/// | `tfrecord.sequence` | lists whose elements are steps of a sequence: `a, b` | |
-/// | `tfrecord.separator` | what stands between the name of a column and that of its part | `/` |
-/// | `tfrecord.vocabulary` | the values of columns that are written as ranks: `label: cat, dog; "a, b": x, "y, z"` | |
-/// | `tfrecord.strict` | `true` refuses columns that would lose information | `false` |
+/// | `tfrecord.map` | rules for columns or parts of them: `price: string, id: wrap, null=mask` | |
+/// | `tfrecord.sequence` | list columns whose elements are the steps of a sequence: `a, b` | |
+/// | `tfrecord.separator` | separator between the name of a column and that of its part | `/` |
+/// | `tfrecord.vocabulary` | the values of columns that are written as integers, in order: `label: cat, dog; "a, b": x, "y, z"` | |
+/// | `tfrecord.strict` | `true` rejects columns that would lose information | `false` |
 /// | `tfrecord.expected_rows` | the number of rows, for an ordered query with `tfrecord.shards` | |
 ///
-/// Options of `CREATE EXTERNAL TABLE`, beside `tfrecord.record_type`, `null`, `map`, `sequence`, `separator` and `vocabulary`,
-/// which say how the records were written:
+/// Options of `CREATE EXTERNAL TABLE`, in addition to `tfrecord.record_type`, `null`, `map`, `sequence`, `separator` and
+/// `vocabulary`, which specify how the records were written:
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `tfrecord.compression` | `auto`, `none`, `gzip`, `zlib` | told from the content |
-/// | `tfrecord.crc` | `verify`, `skip`: whether checksums are checked | `verify` |
-/// | `tfrecord.infer_files` | how many files tell the columns, or `all` | `256` |
-/// | `tfrecord.infer_records` | how many records of each file tell the columns, or `all` | `1000` |
-/// | `tfrecord.fixed_size_lists` | `true` infers lists of one length as such | `false` |
+/// | `tfrecord.compression` | `auto`, `none`, `gzip`, `zlib` | detected from the content |
+/// | `tfrecord.crc` | whether to verify checksums: `verify`, `skip` | `verify` |
+/// | `tfrecord.infer_files` | number of files to infer the columns from, or `all` | `256` |
+/// | `tfrecord.infer_records` | number of records of each of these files, or `all` | `1000` |
+/// | `tfrecord.fixed_size_lists` | `true` infers lists of equal length as fixed-size lists | `false` |
 ///
-/// A table that is opened by [`read::open`](crate::read::open()) knows manifests, too; the engine's own listing does
-/// not.
+/// Manifests are used by [`read::open`](crate::read::open()), but not by the engine's own listing.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TfRecordFormatFactory;
 
@@ -118,22 +117,22 @@ impl GetExt for TfRecordFormatFactory {
     }
 }
 
-/// TFRecord as a file format of the engine: reads files, writes sets of shards.
+/// The TFRecord file format of DataFusion: reads files and writes shard sets.
 #[derive(Debug)]
 pub struct TfRecordFormat {
-    /// How sets are written: all but the target.
+    /// Write options, except the target.
     write: WriteOptions,
-    /// How they are read.
+    /// Read options.
     records: RecordFiles,
 }
 
 impl TfRecordFormat {
-    /// The format that reads such files.
+    /// Creates the format for these files.
     pub(crate) fn of_files(records: RecordFiles) -> Self {
         Self { write: WriteOptions::new(PathBuf::new()), records }
     }
 
-    /// How rows stand in the files that are read, and what told their columns.
+    /// Returns the record format of the files that are read, and the source of their columns.
     pub fn form(&self) -> &RecordForm {
         &self.records.form
     }
@@ -161,7 +160,7 @@ impl FileFormat for TfRecordFormat {
         match self.write.compression {
             Compression::None => Some(FileCompressionType::UNCOMPRESSED),
             Compression::Gzip => Some(FileCompressionType::GZIP),
-            // Not one of the engine's.
+            // Not supported by the engine.
             Compression::Zlib => None,
         }
     }
@@ -234,8 +233,8 @@ impl FileFormat for TfRecordFormat {
     }
 }
 
-/// Whether the query sorts its rows: nothing after the sort mixes them again. That the rows happen to come in some order,
-/// as the engine often knows, is no wish to keep it.
+/// Whether the query sorts its rows and nothing after the sort reorders them. An order that the engine merely infers
+/// does not count: the user did not ask for it.
 fn is_sorted(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
         return true;

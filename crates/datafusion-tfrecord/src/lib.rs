@@ -1,22 +1,23 @@
-//! TFRecord for Apache DataFusion: files of `tf.train.Example` are tables, and query results become shards of them, all
-//! of them or none.
+//! TFRecord support for Apache DataFusion: read files of `tf.train.Example` records as tables, and write query
+//! results as TFRecord shards. A write publishes either all shards or none.
 //!
 //! ```text
 //! any plan -> [DealExec] -> TfRecordWriteExec -> [CoalescePartitionsExec] -> TfRecordCommitExec
 //! ```
 //!
-//! | you want | use |
+//! | task | use |
 //! |---|---|
-//! | TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
-//! | to write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
-//! | the set in an object store | [`write::WriteTarget`], and the store among the session's [`UploadStores`](tfr_files::stores::UploadStores) |
-//! | `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
-//! | the same shards again from the same input | [`reproducible`] on the session's configuration |
-//! | the options of all this as text, with their help | [`options`] |
-//! | records, tensors and images in SQL | [`functions`] |
+//! | Read TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
+//! | Write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
+//! | Write to an object store | [`write::WriteTarget`], and the store registered in the session's [`UploadStores`](tfr_files::stores::UploadStores) |
+//! | Run `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
+//! | Get identical shards from identical input | [`reproducible`] on the session's configuration |
+//! | Parse these options from text and print their help | [`options`] |
+//! | Handle records, tensors and images in SQL | [`functions`] |
 //!
-//! Shards are staged where no reader looks and published together when the last row is on disk; see
-//! [`tfrecord_shards`] for the protocol. [`mod@write`] tells how rows find their shard, [`mod@read`] how files become tables.
+//! Shards are staged where readers do not see them, and published together after the last row is on disk; see
+//! [`tfrecord_shards`] for the protocol. [`mod@write`] describes how rows are assigned to shards, [`mod@read`] how
+//! files become tables.
 
 mod error;
 mod format;

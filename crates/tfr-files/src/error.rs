@@ -1,4 +1,4 @@
-//! Why a table of files cannot be listed, planned or read.
+//! Errors of listing, planning and reading tables of files.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::listing::table_format::Owner;
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure to list, plan or read the files of a table. It names the location or the file.
+/// An error of listing, planning or reading the files of a table. It names the location or the file.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
-/// What failed.
+/// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Location {
         /// The location as the user wrote it.
         location: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The session has no object store for the URL.
@@ -32,26 +32,26 @@ pub enum ErrorKind {
     Store {
         /// The location as the user wrote it.
         location: String,
-        /// What the session's registry of stores said.
+        /// The error of the session's store registry.
         source: DataFusionError,
     },
-    /// Nothing is there.
+    /// The location does not exist.
     #[error("{location}: no such file or directory")]
     NotFound {
         /// The location as the user wrote it.
         location: String,
     },
-    /// The directory or the pattern yields no file.
+    /// The directory or the pattern contains no file to read.
     #[error("{location}: {}{skipped}", if *.pattern { "nothing matches" } else { "no file to read in this directory" })]
     Empty {
         /// The location as the user wrote it.
         location: String,
         /// Whether the location is a pattern.
         pattern: bool,
-        /// What was there and passed over.
+        /// The skipped names.
         skipped: Skipped,
     },
-    /// Two locations of one table yield the same file, so that its rows would count twice.
+    /// Two locations of one table contain the same file, whose rows would count twice.
     #[error(
         "{file}: the table has it twice: it is in {first} and {}",
         if .first == .second { "again in the same location" } else { .second }
@@ -61,10 +61,10 @@ pub enum ErrorKind {
         file: String,
         /// The first location, as the user wrote it.
         first: String,
-        /// The other one.
+        /// The second location, as the user wrote it.
         second: String,
     },
-    /// The files belong to a table of a table format, so that not all of them need be rows.
+    /// The files belong to a table of a table format, so they need not all be rows.
     #[error(
         "{location}: refusing to read {} as bare files: {} has {}",
         .owner.format.table(),
@@ -77,21 +77,21 @@ pub enum ErrorKind {
         /// The table.
         owner: Owner,
     },
-    /// The file was named and holds no byte.
+    /// The file was named explicitly and is empty.
     #[error("{file}: the file is empty (0 bytes)")]
     EmptyFile {
         /// The file.
         file: String,
     },
-    /// The store refused.
+    /// The store failed to list the location.
     #[error("{location}: cannot be listed")]
     List {
         /// The location or directory.
         location: String,
-        /// The store's own error.
+        /// The store's error.
         source: object_store::Error,
     },
-    /// Two files disagree about a column.
+    /// Two files have different types for a column.
     #[error(
         "{file}: column \"{column}\": found {found}, but {first_file} has {expected}{}",
         part.as_ref().map(|part| format!(" ({part})")).unwrap_or_default()
@@ -99,28 +99,28 @@ pub enum ErrorKind {
     SchemaConflict {
         /// The column.
         column: String,
-        /// The file that settled the type.
+        /// The file that determined the type.
         first_file: String,
-        /// The type there.
+        /// The type in that file.
         expected: DataType,
-        /// The file that disagrees.
+        /// The file that differs.
         file: String,
-        /// The type found in it.
+        /// Its type.
         found: DataType,
-        /// How the column can be declared in SQL so that the values of every file can be converted.
+        /// How to declare the column in SQL so that the values of every file can be converted.
         declarable: Option<String>,
-        /// Which part of the column the files disagree about, if it is not all of it.
+        /// The part of the column that differs, unless it is the whole column.
         part: Option<String>,
     },
-    /// A declared struct has a field that no file has.
+    /// A declared struct has a field that is in no file.
     #[error("column \"{column}\": no file has its declared field {part:?}")]
     UnknownPart {
         /// The column.
         column: String,
-        /// The field, with the fields around it.
+        /// The path of the field.
         part: String,
     },
-    /// A value that the type of the table's column cannot hold.
+    /// The table's type cannot represent a value.
     #[error(
         "{file}: {}column \"{column}\": the {found} value {value} is not exact as {expected}",
         row.map(|row| format!("row {row}: ")).unwrap_or_default()
@@ -128,7 +128,7 @@ pub enum ErrorKind {
     UnfitValue {
         /// The file.
         file: String,
-        /// The row in the file, from 0, if it is known.
+        /// The row in the file, from 0, if known.
         row: Option<u64>,
         /// The column.
         column: String,
@@ -136,7 +136,7 @@ pub enum ErrorKind {
         value: String,
         /// The type of the value in the file.
         found: DataType,
-        /// The type that the table has for it.
+        /// The table's type.
         expected: DataType,
     },
     /// An expression of the query failed while the scan of a file computed it.
@@ -144,10 +144,10 @@ pub enum ErrorKind {
     Expression {
         /// The file.
         file: String,
-        /// The failure.
+        /// The error.
         source: DataFusionError,
     },
-    /// A column name stands twice in one file.
+    /// A column name occurs twice in one file.
     #[error("{file}: column \"{column}\" occurs more than once")]
     DuplicateColumn {
         /// The file.
@@ -155,7 +155,7 @@ pub enum ErrorKind {
         /// The column.
         column: String,
     },
-    /// A partition directory with a value that its column cannot have.
+    /// The value of a partition directory does not have the type that the manifest specifies.
     #[error("{file}: partition {column}={value} is not of type {data_type}, as the manifest has it")]
     PartitionNotAsWritten {
         /// The file.
@@ -166,22 +166,22 @@ pub enum ErrorKind {
         value: String,
         /// The type of the column.
         data_type: DataType,
-        /// What is wrong with the value.
+        /// The error.
         source: DataFusionError,
     },
-    /// Two files lie under different `key=value` directories.
+    /// Two files are in directories with different partition keys.
     #[error("{file}: partition directories [{found}], but {first_file} has [{expected}]")]
     PartitionMismatch {
         /// The first file of the table.
         first_file: String,
         /// Its partition keys.
         expected: String,
-        /// The file that disagrees.
+        /// The file that differs.
         file: String,
         /// Its partition keys.
         found: String,
     },
-    /// A `key=value` directory has a value that the declared type of its column has not.
+    /// The value of a `key=value` directory does not have the declared type.
     #[error("{file}: directory \"{column}={value}\": {value:?} is no value of the declared type {declared}")]
     PartitionValue {
         /// A file in the directory.
@@ -193,7 +193,7 @@ pub enum ErrorKind {
         /// The declared type.
         declared: DataType,
     },
-    /// A column of the path is declared with a type whose values are no names of directories.
+    /// A column of the path is declared with a type that directory names cannot represent.
     #[error("column \"{column}\" of the path: declared as {declared}, which no directory name can hold")]
     PartitionType {
         /// The column.
@@ -201,7 +201,7 @@ pub enum ErrorKind {
         /// The declared type.
         declared: DataType,
     },
-    /// The file has a column that a `key=value` directory above it has too.
+    /// A column is both in the file and in a `key=value` directory above it.
     #[error("{file}: column \"{column}\" stands in the file and in its path")]
     ColumnInPath {
         /// The file.
@@ -221,7 +221,7 @@ pub enum ErrorKind {
         /// The columns of the file.
         found: Vec<String>,
     },
-    /// A column is declared with a type that does not hold every value of the type in the file.
+    /// A column is declared with a type that cannot represent every value of the type in the file.
     #[error("{file}: column \"{column}\": declared as {declared}, but the file has {found}")]
     DeclaredType {
         /// The file.
@@ -232,19 +232,19 @@ pub enum ErrorKind {
         declared: DataType,
         /// The type in the file.
         found: DataType,
-        /// How it can be declared in SQL so that it holds what every file has.
+        /// How to declare it in SQL so that the values of every file are representable.
         declarable: Option<String>,
         /// Whether other files have another type.
         files_differ: bool,
     },
-    /// The query selects a column of a type that is not read.
+    /// The query selects a column whose type is not supported.
     #[error("{file}: column \"{column}\": {reason} is not supported")]
     UnreadableColumn {
         /// The file.
         file: String,
         /// The column.
         column: String,
-        /// The type in words.
+        /// A description of the type.
         reason: String,
         /// All columns of the table that cannot be read.
         unreadable: Vec<String>,
@@ -255,15 +255,15 @@ pub enum ErrorKind {
         /// The path.
         file: String,
     },
-    /// The file is damaged, is something else, or could not be fetched.
+    /// The file is damaged, has another format, or could not be fetched.
     #[error("{file}: cannot be read")]
     Read {
         /// The file.
         file: String,
-        /// What the reader said.
+        /// The reader's error.
         source: DataFusionError,
     },
-    /// The reader of the format panicked over the file.
+    /// The format's reader panicked while reading the file.
     #[error("{file}: cannot be read: the reader failed on malformed content ({message})")]
     Panicked {
         /// The file.
@@ -271,16 +271,16 @@ pub enum ErrorKind {
         /// The panic's message.
         message: String,
     },
-    /// A file that is not the one that was planned to be read.
+    /// The file has changed since the scan was planned.
     #[error("{file}: the file changed while it was read")]
     Changed {
         /// The file.
         file: String,
-        /// What the store says.
+        /// The store's error.
         #[source]
         source: Option<object_store::Error>,
     },
-    /// A file that is longer than a value can be.
+    /// The file is longer than a value can be.
     #[error("{file}: {size} bytes, and a value has at most {}", i32::MAX)]
     FileTooLong {
         /// The file.
@@ -288,43 +288,43 @@ pub enum ErrorKind {
         /// Its length in bytes.
         size: u64,
     },
-    /// The session was told to end.
+    /// The session was stopped.
     #[error("stopped while files were listed")]
     Stopped,
-    /// A row of a file over which an expression of the query fails.
+    /// An expression of the query fails on a file's row.
     #[error("{file}: the query fails over this file")]
     Row {
         /// The file.
         file: String,
-        /// How it fails.
+        /// The error.
         source: DataFusionError,
     },
 }
 
-/// Names that were present but passed over, for the message of [`ErrorKind::Empty`].
+/// Names that were skipped, for the message of [`ErrorKind::Empty`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Names with the reason, the first few.
+    /// The first few names, with reasons.
     pub(crate) names: Vec<(String, SkipReason)>,
-    /// How many there were in all.
+    /// Number of skipped names.
     pub(crate) total: usize,
-    /// All reasons there were, each once.
+    /// All distinct reasons.
     pub(crate) reasons: Vec<SkipReason>,
 }
 
-/// Why a name is passed over when a directory is read as a table.
+/// Why a name is skipped when a directory is read as a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It starts with `.` or `_`, as the files and directories that are no data do in Hadoop's world.
+    /// The name starts with `.` or `_`, as those of files and directories without data do in the Hadoop ecosystem.
     Hidden,
     /// A `.crc` checksum file.
     Checksum,
     /// A file of 0 bytes.
     EmptyFile,
-    /// A file that describes the records beside it: a note, `features.json`, `schema.pbtxt`, an index.
+    /// A sidecar file that describes the records: a note, `features.json`, `schema.pbtxt`, an index.
     Description,
-    /// A link to a directory on the way to it.
+    /// A symbolic link to a parent directory.
     Loop,
 }
 
@@ -341,20 +341,20 @@ impl fmt::Display for SkipReason {
 }
 
 impl Skipped {
-    /// Whether nothing was passed over.
+    /// Whether nothing was skipped.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Whether files without a byte were passed over, and else only what is hidden or a checksum: a directory as it is left
-    /// by a job that had no rows.
+    /// Whether empty files were skipped, and otherwise only hidden and checksum files. A job without rows leaves such
+    /// a directory.
     pub fn is_without_rows(&self) -> bool {
         let is_harmless =
             |reason: &SkipReason| matches!(reason, SkipReason::EmptyFile | SkipReason::Hidden | SkipReason::Checksum);
         self.reasons.contains(&SkipReason::EmptyFile) && self.reasons.iter().all(is_harmless)
     }
 
-    /// How many names the message carries.
+    /// Maximum number of names in the message.
     const SHOWN: usize = 5;
 
     pub(crate) fn push(&mut self, name: String, reason: SkipReason) {
@@ -383,7 +383,7 @@ impl fmt::Display for Skipped {
 }
 
 impl Error {
-    /// What failed.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }

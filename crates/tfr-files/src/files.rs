@@ -1,15 +1,15 @@
-//! `files('images/**/*.jpg')`: files as rows, and their bytes as a value.
+//! `files('images/**/*.jpg')`: a table with one row per file, including its content.
 //!
-//! | column | type | of a file |
+//! | column | type | value |
 //! |---|---|---|
-//! | `path` | VARCHAR | its name, as messages have it: relative where the pattern was |
-//! | `size` | BIGINT | its length in bytes |
-//! | `modified` | TIMESTAMP | when it was written, to the microsecond |
-//! | `content` | BINARY | its bytes |
+//! | `path` | VARCHAR | the file's name, as in messages: relative if the pattern was |
+//! | `size` | BIGINT | length in bytes |
+//! | `modified` | TIMESTAMP | modification time, in microseconds |
+//! | `content` | BINARY | the file's bytes |
 //!
-//! Columns of `key=value` directories come behind these. Files are found as those of any table are, by
-//! [`Listing`]; what can be told from the listing (a filter over all but the content, a `LIMIT`, a `count(*)`) reads no
-//! file. [`FilesFunction`] is the function, [`FilesTable`] what it gives, [`FilesSource`] how that is scanned.
+//! Columns of `key=value` directories follow. Files are found by [`Listing`], as for any table. Queries that the
+//! listing can answer read no file: a filter that does not use the content, a `LIMIT`, a `count(*)`.
+//! [`FilesFunction`] is the function, [`FilesTable`] its result, and [`FilesSource`] the scan.
 
 mod read;
 mod source;
@@ -42,10 +42,11 @@ use read::{Place, Run};
 
 use crate::error::{Error, ErrorKind};
 
-/// The position of the bytes among the columns.
+/// Index of the content column.
 const CONTENT: usize = 3;
 
-/// What a file costs to open, in bytes that could be read meanwhile: so much is added to its size where work is divided.
+/// Cost of opening a file, in bytes that could be read in the same time. Added to each file's size when work is
+/// divided.
 const OPEN_COST: u64 = 64 << 10;
 
 /// The table function `files('location', ...)`.
@@ -75,8 +76,8 @@ impl FilesFunction {
     /// The name of the function.
     pub const NAME: &'static str = "files";
 
-    /// The function for a session that is to end once `stop` is cancelled: it gives up listing then. The query is planned
-    /// on the thread that lists, so that nothing else can interrupt it.
+    /// Creates a function whose listing stops when `stop` is cancelled. The query is planned on the thread that
+    /// lists, so nothing else can interrupt it.
     pub fn until(stop: CancellationToken) -> Self {
         Self { stop }
     }
@@ -93,17 +94,17 @@ impl TableFunctionImpl for FilesFunction {
             return plan_err!("files takes paths, URLs or patterns in quotes: files('images/**/*.jpg')");
         };
         let locations = texts.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
-        // Files, not rows: whoever owns them, these are the files.
+        // The table consists of files, not rows, so it does not matter who owns them.
         let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
         let listing = wait(listed, &self.stop)??;
         Ok(Arc::new(FilesTable::try_new(listing)?))
     }
 }
 
-/// Waits for a future where nothing can be awaited: a table function is called while the query is planned.
+/// Blocks on a future. A table function is called during planning, which is not async.
 ///
-/// The future gets a thread and a runtime of its own. A thread of the runtime that may be around cannot wait for what
-/// this runtime does, least of all if it is the only one.
+/// The future runs on its own thread and runtime. A thread of the current runtime, which may be the only one, cannot
+/// block on work of that runtime.
 fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToken) -> Result<T> {
     let run = || -> Result<T> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -113,7 +114,7 @@ fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToke
                 () = stop.cancelled() => Err(Error::from(ErrorKind::Stopped)),
             }
         });
-        // A system call that still runs is not waited for.
+        // Do not wait for a system call that is still running.
         runtime.shutdown_background();
         Ok(done?)
     };
@@ -123,10 +124,10 @@ fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToke
     })
 }
 
-/// The files of a [`Listing`], a row each.
+/// The files of a [`Listing`], with one row per file.
 ///
-/// A scan that reads their bytes has as many partitions as the session asks for, each a range of the files in the order
-/// of the listing, of about as many bytes as any other: the same files and settings give the same partitions.
+/// A scan that reads their content has as many partitions as the session asks for, each a contiguous range of the
+/// listing with about the same number of bytes. The same files and settings give the same partitions.
 #[derive(Debug)]
 pub struct FilesTable {
     listing: Arc<Listing>,
@@ -134,10 +135,10 @@ pub struct FilesTable {
 }
 
 impl FilesTable {
-    /// A table of these files.
+    /// Creates a table of these files.
     ///
     /// # Errors
-    /// A `key=value` directory is named like a column of the table.
+    /// A `key=value` directory has the name of a column of the table.
     pub fn try_new(listing: Listing) -> Result<Self, Error> {
         let modified = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let fields = vec![
@@ -155,19 +156,19 @@ impl FilesTable {
         Ok(Self { listing: Arc::new(listing), schema })
     }
 
-    /// The files.
+    /// Returns the files.
     pub fn listing(&self) -> &Listing {
         &self.listing
     }
 
-    /// Whether the listing alone answers the filter.
+    /// Whether the listing alone can evaluate the filter.
     fn is_of_listing(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();
         let content = self.schema.table_schema().field(CONTENT).name();
         !columns.is_empty() && !filter.is_volatile() && columns.iter().all(|column| column.name() != content)
     }
 
-    /// The positions in the listing of the files that pass.
+    /// Returns the indices of the files that pass the filters.
     fn passing(&self, session: &dyn Session, filters: &[Expr]) -> Result<Vec<usize>> {
         let all = Run::all(Arc::clone(&self.listing));
         if filters.is_empty() {
@@ -190,7 +191,7 @@ impl FilesTable {
         Ok((0..all.len()).filter(|file| keep[*file]).collect())
     }
 
-    /// Contiguous groups of about as many bytes each.
+    /// Divides files into contiguous groups of about the same number of bytes.
     fn divided(&self, files: &[usize], groups: usize) -> Vec<Vec<usize>> {
         let cost = |file: &usize| self.listing.files()[*file].size.saturating_add(OPEN_COST);
         let total: u128 = files.iter().map(|file| u128::from(cost(file))).sum();
@@ -205,7 +206,7 @@ impl FilesTable {
         divided
     }
 
-    /// The files of one partition, which are read as one run.
+    /// Creates the file group of one partition, which is read as one run.
     fn group(&self, files: Vec<usize>) -> FileGroup {
         let statistics = Arc::new(self.statistics(&files));
         let first = files.first().copied();

@@ -1,4 +1,4 @@
-//! [`Findings`]: values that a scan found doubtful while it read, for the user to see before rows are published.
+//! [`Findings`]: doubtful values that scans have found, reported to the user before rows are published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion_execution::config::SessionConfig;
 
-/// What the scans of a session found. Register it as an extension of the session's configuration:
+/// The findings of a session's scans. Register it as an extension of the session's configuration:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -18,8 +18,8 @@ use datafusion_execution::config::SessionConfig;
 /// let config = SessionConfig::new().with_extension(Arc::clone(&findings));
 /// ```
 ///
-/// Scans add notes when they are planned, and findings while they read. A write logs the findings as warnings after the last
-/// row was read and before the shards are published. Whoever runs a query that writes no shards asks for them with
+/// Scans add notes when they are planned, and findings while they read. A write logs the findings as warnings after
+/// the last row was read and before the shards are published. Callers of queries that write no shards get them from
 /// [`unreported`](Self::unreported).
 #[derive(Debug, Default)]
 pub struct Findings {
@@ -48,11 +48,11 @@ pub struct Finding {
     pub column: String,
     /// What is doubtful, as a noun phrase in the plural: `dates before 1582-10-15 in a file that ...`.
     pub what: String,
-    /// The first row with such a value, counted from 0.
+    /// The first row with such a value, from 0.
     pub row: u64,
-    /// That value.
+    /// The value in that row.
     pub value: String,
-    /// How many such values were read.
+    /// Number of such values read.
     pub count: u64,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Finding {
 }
 
 impl Findings {
-    /// The findings of a session that has them.
+    /// Returns the findings of a session, if it has them.
     pub fn of(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()
     }
@@ -89,7 +89,7 @@ impl Findings {
         std::mem::take(&mut self.state().notes).into_iter().collect()
     }
 
-    /// Adds what a scan found in a batch to what it found before in the same column of the same file.
+    /// Adds a finding of a batch. Findings in the same column of the same file are merged.
     pub fn add(&self, finding: Finding) {
         let key = (finding.file.clone(), finding.column.clone(), finding.what.clone());
         let mut state = self.state();
@@ -105,17 +105,17 @@ impl Findings {
         found.is_reported = false;
     }
 
-    /// Forgets what was found: the rows are read again.
+    /// Removes all findings, because the rows are read again.
     pub fn clear(&self) {
         self.state().found.clear();
     }
 
-    /// Everything that was found, by file and column.
+    /// Returns all findings, by file and column.
     pub fn all(&self) -> Vec<Finding> {
         self.state().found.values().map(|found| found.finding.clone()).collect()
     }
 
-    /// The findings that this function has not returned yet, by file and column.
+    /// Returns the findings that this method has not returned yet, by file and column.
     pub fn unreported(&self) -> Vec<Finding> {
         let mut state = self.state();
         let new = state.found.values_mut().filter(|found| !found.is_reported);

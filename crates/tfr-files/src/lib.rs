@@ -1,19 +1,19 @@
-//! Files anywhere as one table, for Apache DataFusion: whatever their format, from a file, a directory, a pattern or a list of
+//! Reads files as one table in Apache DataFusion, whatever their format: a file, a directory, a pattern, or a list of
 //! these.
 //!
-//! | you want | use |
+//! | task | use |
 //! |---|---|
-//! | a path or a URL, as a user writes it | [`Location`] |
-//! | the files there, with the columns of `key=value` directories | [`Listing`] |
-//! | these files as a table | [`DirectoryTable`], with any [`FileFormat`] |
-//! | to read another format | [`FileReader`], and [`ReaderFormat`] over it |
-//! | `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
-//! | `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
-//! | to know of doubtful values before they are published | [`Findings`] on the session's configuration |
-//! | how long batches may be within a memory limit | [`memory`] |
+//! | Parse a path or URL, as written by a user | [`Location`] |
+//! | List the files there, with the columns of `key=value` directories | [`Listing`] |
+//! | Read these files as a table | [`DirectoryTable`], with any [`FileFormat`] |
+//! | Implement another format | [`FileReader`], and [`ReaderFormat`] over it |
+//! | Access `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
+//! | Run `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
+//! | Report doubtful values before they are published | [`Findings`] on the session's configuration |
+//! | Limit the size of batches within a memory limit | [`memory`] |
 //!
-//! DataFusion's `ListingTable` reads hidden files, stumbles over `_SUCCESS` and cannot hold a null partition; a
-//! [`DirectoryTable`] reads directories as Hive, Spark and pandas leave them and names the file in every error.
+//! DataFusion's `ListingTable` reads hidden files, fails on `_SUCCESS` and does not support null partitions. A
+//! [`DirectoryTable`] reads directories as Hive, Spark and pandas write them, and names the file in every error.
 //!
 //! ```
 //! # use std::sync::Arc;

@@ -39,9 +39,9 @@ pub struct DirectoryTable {
     listing: Listing,
     format: Arc<dyn FileFormat>,
     schema: TableSchema,
-    /// One for each file, over the table's schema; read from the footers by the first scan.
+    /// One per file, over the table's schema. Read from the footers by the first scan.
     statistics: OnceCell<Vec<Arc<Statistics>>>,
-    /// What the format is told of each file, if anything.
+    /// Format-specific data attached to each file, if any.
     extensions: Vec<FileExtensions>,
 }
 
@@ -55,11 +55,11 @@ impl DirectoryTable {
         Self::try_merged(session, listing, format, None, |_, _| None).await
     }
 
-    /// As [`Self::try_new`], but the columns in `types` have their type there, and `rule` decides the type of columns for
-    /// which files have types without a common one.
+    /// Same as [`Self::try_new`], but columns in `types` get their type from there. `rule` determines the type of
+    /// columns whose types in the files have no common type.
     ///
     /// # Errors
-    /// As [`Self::try_new`]; a column in `types` is in no file, or its values cannot be converted.
+    /// Same as [`Self::try_new`]; a column in `types` is in no file, or its values cannot be converted.
     pub async fn try_merged(
         session: &dyn Session,
         listing: Listing,
@@ -76,11 +76,13 @@ impl DirectoryTable {
         Ok(Self::with_schema(listing, format, &merged))
     }
 
-    /// Reads the schema of every file and makes a table of the columns `declared`, which may include those of the path.
+    /// Reads the schema of every file and creates a table of the columns `declared`, which may include those of the
+    /// path.
     ///
     /// # Errors
-    /// A file is not of the format, is damaged, or has a column whose values cannot be converted to the declared type; no file
-    /// has a column, or not all have one that is not null.
+    /// - A file is not of the format, or is damaged.
+    /// - A file has a column whose values cannot be converted to the declared type.
+    /// - No file has a declared column, or some files lack one that is not nullable.
     pub async fn try_declared(
         session: &dyn Session,
         listing: Listing,
@@ -97,7 +99,7 @@ impl DirectoryTable {
         Ok(table)
     }
 
-    /// A table of files that are known to have the columns `schema`, which may include those of the path.
+    /// Creates a table of files that are known to have the columns `schema`, which may include those of the path.
     pub fn with_schema(listing: Listing, format: Arc<dyn FileFormat>, schema: &Schema) -> Self {
         let partitions = listing.partitions().fields();
         let in_path = |name: &str| partitions.iter().any(|partition| partition.name() == name);
@@ -107,15 +109,15 @@ impl DirectoryTable {
         Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new() }
     }
 
-    /// The same with what is known of each file beforehand: its statistics over the columns of the file, instead of
-    /// those that the format would look up. Both in the order of the listing.
+    /// Sets known properties of each file: its statistics over the columns of the file, which the format then does
+    /// not look up, and its extensions. Both are in the order of the listing.
     #[must_use]
     pub fn with_known_files(self, statistics: Vec<Statistics>, extensions: Vec<FileExtensions>) -> Self {
         let statistics = OnceCell::new_with(Some(self.over_path_columns(statistics)));
         Self { statistics, extensions, ..self }
     }
 
-    /// Statistics of files, with those of the columns in their paths.
+    /// Extends statistics of files by those of the columns in their paths.
     fn over_path_columns(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
         let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
             let values = self.listing.partitions().values(index);
@@ -126,17 +128,17 @@ impl DirectoryTable {
         with_partitions.collect()
     }
 
-    /// The files of the table.
+    /// Returns the files of the table.
     pub fn listing(&self) -> &Listing {
         &self.listing
     }
 
-    /// The format that reads them.
+    /// Returns the format that reads them.
     pub fn format(&self) -> &Arc<dyn FileFormat> {
         &self.format
     }
 
-    /// The columns that are read from the files: all but those of the path.
+    /// Returns the columns that are read from the files: all but those of the path.
     pub fn file_schema(&self) -> &SchemaRef {
         self.schema.file_schema()
     }
@@ -159,7 +161,7 @@ impl DirectoryTable {
         let files = self.listing.files().iter().enumerate().map(|(index, meta)| {
             let mut file = PartitionedFile::new_from_meta(meta.clone())
                 .with_partition_values(self.listing.partitions().values(index).to_vec());
-            // Not `with_statistics`: it takes every partition value for not null.
+            // Not `with_statistics`, which assumes that partition values are never null.
             file.statistics = statistics.map(|statistics| Arc::clone(&statistics[index]));
             file.extensions = self.extensions.get(index).cloned().unwrap_or_default();
             file
@@ -167,7 +169,7 @@ impl DirectoryTable {
         Ok(files.collect())
     }
 
-    /// Whether the path alone answers the filter.
+    /// Whether the path alone can evaluate the filter.
     fn is_partition_filter(&self, filter: &Expr) -> bool {
         let partitions = self.schema.table_partition_cols();
         let columns = filter.column_refs();
@@ -176,7 +178,7 @@ impl DirectoryTable {
             && columns.iter().all(|column| partitions.iter().any(|field| field.name() == column.name()))
     }
 
-    /// Leaves out the files whose path says that none of their rows passes.
+    /// Removes files whose path excludes all of their rows.
     fn prune(&self, session: &dyn Session, files: &mut Vec<PartitionedFile>, filters: &[Expr]) -> Result<()> {
         let fields = self.schema.table_partition_cols();
         if filters.is_empty() || files.is_empty() {
@@ -201,7 +203,7 @@ impl DirectoryTable {
         Ok(())
     }
 
-    /// Splits the files into at most `target_partitions` groups: by bytes where the format can be split, else by files.
+    /// Splits the files into at most `target_partitions` groups: by bytes if the format can be split, else by files.
     fn split(&self, session: &dyn Session, config: FileScanConfig) -> Result<FileScanConfig> {
         let target = session.config().target_partitions().max(1);
         let optimizer = &session.config_options().optimizer;
@@ -272,7 +274,7 @@ impl TableProvider for DirectoryTable {
     }
 }
 
-/// The schema of the file at `index`, but for the columns of its path.
+/// Returns the schema of the file at `index`, without the columns of its path.
 async fn infer_schema(
     session: &dyn Session,
     listing: &Listing,
@@ -296,7 +298,7 @@ async fn infer_statistics(
     guard_future(&name, format.infer_stats(session, listing.store(), schema, file)).await
 }
 
-/// Runs as many reads of footers at a time as the session allows; results in order.
+/// Reads footers concurrently, as many at a time as the session allows. Results are in order.
 async fn read_each<'a, T>(
     session: &dyn Session,
     reads: impl Iterator<Item = BoxFuture<'a, Result<T>>>,
@@ -307,7 +309,7 @@ async fn read_each<'a, T>(
     futures::stream::iter(reads).buffered(concurrency).try_collect().await
 }
 
-/// What is known of a column that has one value in the whole file.
+/// Returns the statistics of a column with the same value throughout a file.
 fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
     if rows == Precision::Exact(0) {
         return ColumnStatistics::new_unknown();
@@ -323,7 +325,7 @@ fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnSt
     }
 }
 
-/// Drops the files past those that hold `limit` rows.
+/// Drops the files after those that contain `limit` rows.
 fn truncate_to_limit(files: &mut Vec<PartitionedFile>, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let mut rows = 0;

@@ -1,5 +1,5 @@
-//! What functions take: bytes of any type, and texts that are the same for all rows; among them columns and types as SQL
-//! writes them.
+//! Arguments of functions: bytes of any binary type, and constant texts, such as column declarations and types in SQL
+//! syntax.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 use super::error::{Error, ErrorKind};
 use crate::options::{parse_columns, parse_rules};
 
-/// The first argument, and whether it is the same for all rows; then it has one element.
+/// Returns the first argument, and whether it is a scalar, which has one element.
 pub(super) fn values(args: &ScalarFunctionArgs) -> Result<(ArrayRef, bool)> {
     let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
     Ok((args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?, is_scalar))
 }
 
-/// The same of an argument of any binary type.
+/// The same for an argument of any binary type.
 pub(super) fn bytes(args: &ScalarFunctionArgs) -> Result<(BinaryViewArray, bool)> {
     let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
     let bytes = args.args[0].cast_to(&DataType::BinaryView, None)?;
@@ -36,12 +36,12 @@ pub(super) fn bytes(args: &ScalarFunctionArgs) -> Result<(BinaryViewArray, bool)
     Ok((bytes.as_binary_view().clone(), is_scalar))
 }
 
-/// A function and its name, to say what is wrong with an argument.
+/// A function's name, for errors about its arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Function(pub(super) &'static str);
 
 impl Function {
-    /// The text that argument `index` has for all rows; none if there is no such argument.
+    /// Returns the constant text of argument `index`; `None` if there is no such argument.
     pub(super) fn planned_text<'a>(self, args: &'a ReturnFieldArgs<'_>, index: usize) -> Result<Option<&'a str>> {
         let Some(argument) = args.scalar_arguments.get(index) else { return Ok(None) };
         let found = || match argument {
@@ -51,7 +51,7 @@ impl Function {
         self.text(argument.as_deref(), index, found).map(Some)
     }
 
-    /// The same when the function is called.
+    /// The same, when the function is called.
     pub(super) fn given_text(self, args: &ScalarFunctionArgs, index: usize) -> Result<Option<&str>> {
         match args.args.get(index) {
             None => Ok(None),
@@ -65,12 +65,12 @@ impl Function {
         text.ok_or_else(|| self.unexpected(index, "a text in quotes", found()).into())
     }
 
-    /// An argument that is something else than expected.
+    /// Creates the error for an argument that differs from the expected one.
     pub(super) fn unexpected(self, index: usize, expected: &'static str, found: impl Into<String>) -> Error {
         ErrorKind::Argument { function: self.0, number: index + 1, expected, found: found.into() }.into()
     }
 
-    /// The mapping that the arguments from `first` on describe: names of sequences, where records have them, then rules.
+    /// Parses the mapping in the arguments from `first` on: names of sequences, if records have them, then rules.
     pub(super) fn mapping<'a>(
         self,
         record_type: RecordType,
@@ -92,14 +92,14 @@ impl Function {
         Ok(options)
     }
 
-    /// The columns that argument `index` declares: `label BIGINT, name VARCHAR NOT NULL, emb FLOAT[]`.
+    /// Parses the columns that argument `index` declares: `label BIGINT, name VARCHAR NOT NULL, emb FLOAT[]`.
     pub(super) fn columns(self, index: usize, text: &str) -> Result<SchemaRef> {
         columns(text).map(Arc::new).map_err(|reason| self.invalid(index, text, reason).into())
     }
 
-    /// The type that argument `index` names, as Arrow spells it or as SQL does: `Float32`, `FLOAT[]`, `Float16[]`.
+    /// Parses the type that argument `index` names, in Arrow's or SQL's spelling: `Float32`, `FLOAT[]`, `Float16[]`.
     pub(super) fn data_type(self, index: usize, text: &str) -> Result<DataType> {
-        // Arrow's names first: they are told by their case from those of SQL, whose INT8 has 8 bytes.
+        // Arrow's names first: they differ by case from those of SQL, whose INT8 has 8 bytes.
         if let Some(data_type) = arrow_type(text) {
             return Ok(data_type);
         }
@@ -110,7 +110,7 @@ impl Function {
         self.invalid(index, text, format!("expected {expected}"))
     }
 
-    /// A text that argument `index` cannot be.
+    /// Creates the error for an invalid text of argument `index`.
     pub(super) fn invalid(self, index: usize, text: &str, reason: String) -> Error {
         ErrorKind::Text { function: self.0, number: index + 1, text: text.to_owned(), reason }.into()
     }
@@ -133,7 +133,7 @@ fn columns(text: &str) -> Result<Schema, String> {
     schema(columns)
 }
 
-/// A type by Arrow's name, or, with SQL's brackets, lists of it.
+/// Parses an Arrow type, or a list of one with SQL's brackets.
 fn arrow_type(text: &str) -> Option<DataType> {
     match text.trim_end().strip_suffix("[]") {
         Some(item) => Some(DataType::new_list(arrow_type(item)?, true)),
@@ -160,11 +160,11 @@ fn parse<T>(text: &str, what: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserEr
         ParserError::TokenizerError(reason) | ParserError::ParserError(reason) => reason,
         error => error.to_string(),
     };
-    // Where it stands is said of the text with what was put around it.
+    // The reported position refers to the wrapped text, so it is removed.
     parse().map_err(|error| reason(error).split(" at Line:").next().unwrap_or_default().to_owned())
 }
 
-/// The types that `CREATE TABLE` would give to columns, under the very names that they are given.
+/// Returns the types that `CREATE TABLE` would give to columns. Names are unchanged.
 fn schema(columns: Vec<ColumnDef>) -> Result<Schema, String> {
     let context = Types(ConfigOptions::default());
     let options = ParserOptions::new().with_enable_ident_normalization(false);
@@ -172,7 +172,7 @@ fn schema(columns: Vec<ColumnDef>) -> Result<Schema, String> {
     planner.build_schema(columns).map_err(|error| error.strip_backtrace())
 }
 
-/// A session that knows the types of SQL, and nothing else.
+/// A planning context that only knows SQL's types.
 struct Types(ConfigOptions);
 
 impl ContextProvider for Types {

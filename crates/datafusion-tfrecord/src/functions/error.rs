@@ -1,89 +1,89 @@
-//! [`Error`]: an argument that a function does not take, and a value that it cannot make anything of.
+//! [`Error`]: reports invalid arguments of functions, and values that they cannot process.
 
 use std::fmt;
 
 use datafusion_common::DataFusionError;
 
-/// What went wrong and, through [`Error::hint`], the way out. The engine carries it as [`DataFusionError::External`].
+/// An error, with a possible remedy in [`Error::hint`]. The engine carries it as [`DataFusionError::External`].
 pub struct Error(Box<ErrorKind>);
 
-/// The kinds of [`Error`]. Rows are counted from 0 in the batch that the engine gave to the function.
+/// The kinds of [`Error`]. Rows are counted from 0 within the batch passed to the function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument of a type that the function does not take, or that is not the same for all rows.
+    /// An argument has an unsupported type, or is not constant.
     #[error("{function}: argument {number}: expected {expected}, found {found}")]
     Argument {
         /// The function.
         function: &'static str,
-        /// Its number, from 1.
+        /// The argument's number, from 1.
         number: usize,
-        /// What it should be.
+        /// The expected argument.
         expected: &'static str,
-        /// What it is.
+        /// The argument given.
         found: String,
     },
-    /// A text that is not what the function takes for it.
+    /// The text of an argument is invalid.
     #[error("{function}: argument {number}: {text:?}: {reason}")]
     Text {
         /// The function.
         function: &'static str,
-        /// The number of the argument, from 1.
+        /// The argument's number, from 1.
         number: usize,
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Columns that become no record, or a value of one that has no place in it.
+    /// Columns cannot be mapped to a record, or a value does not fit into one.
     #[error("{function}: {error}")]
     Record {
         /// The function.
         function: &'static str,
-        /// What is wrong. What is below it is the source of this error.
+        /// The error. Its own source becomes the source of this error.
         error: arrow_tfrecord::Error,
     },
-    /// A record that does not have the declared columns, or is none.
+    /// A record is malformed, or does not match the declared columns.
     #[error("{function}: row {row}: {}", without_position(error))]
     Parse {
         /// The function.
         function: &'static str,
         /// The row.
         row: u64,
-        /// What is wrong. What is below it is the source of this error.
+        /// The error. Its own source becomes the source of this error.
         error: arrow_tfrecord::Error,
     },
-    /// A column that no record has where it is looked for, but in another place.
+    /// The records contain a column in another place than the one it is read from.
     #[error("{function}: column \"{column}\" is in none of the records, but they have {found}")]
     Elsewhere {
         /// The function.
         function: &'static str,
         /// The column.
         column: String,
-        /// What the records have.
+        /// The features that the records contain.
         found: String,
     },
-    /// Bytes that are no image of a known format, or a damaged one.
+    /// The bytes are not an image of a known format, or the image is damaged.
     #[error("{function}: row {row}: {reason}")]
     Image {
         /// The function.
         function: &'static str,
         /// The row.
         row: usize,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
-    /// What went wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 }
 
 impl ErrorKind {
-    /// What is wrong with one of some records.
+    /// Creates the error of a record that cannot be parsed.
     pub(super) fn parse(function: &'static str, error: arrow_tfrecord::Error) -> Self {
         match position(&error) {
             Some(position) => Self::Parse { function, row: position.record, error },
@@ -107,7 +107,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
-            // Its text is part of this one's.
+            // Its text is already part of this error's text.
             ErrorKind::Record { error, .. } | ErrorKind::Parse { error, .. } => error.source(),
             kind => kind.source(),
         }
@@ -132,7 +132,7 @@ impl From<ErrorKind> for DataFusionError {
     }
 }
 
-/// The place of a record, which is its row: each is taken for the next one of a file.
+/// Returns a record's position, which is its row: records are parsed as if they were consecutive in a file.
 fn position(error: &arrow_tfrecord::Error) -> Option<tfrecord_framing::Position> {
     use arrow_tfrecord::ErrorKind::{
         AmbiguousName, InvalidValue, KindMismatch, Malformed, MissingFeature, UnevenFeatures, ValueCount,
@@ -149,7 +149,7 @@ fn position(error: &arrow_tfrecord::Error) -> Option<tfrecord_framing::Position>
     }
 }
 
-/// What an error says, but for the place in a file, which there is none of.
+/// Formats an error without its position in a file, which does not exist here.
 fn without_position(error: &arrow_tfrecord::Error) -> String {
     let text = error.to_string();
     let place = position(error).map(|position| format!("{position}: "));

@@ -1,4 +1,4 @@
-//! `tf_example` and `tf_sequence_example`: a struct to a record.
+//! `tf_example` and `tf_sequence_example`: convert a struct to a record.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,10 +22,10 @@ pub(super) struct Example {
     signature: Signature,
 }
 
-/// Where texts begin among the arguments.
+/// Index of the first text argument.
 const OPTIONS: usize = 1;
 
-/// What the first argument is to be.
+/// Expected first argument.
 const STRUCT: &str = "a struct";
 
 impl Default for Example {
@@ -35,7 +35,7 @@ impl Default for Example {
 }
 
 impl Example {
-    /// The function for `tf.train.SequenceExample`.
+    /// Creates the function for `tf.train.SequenceExample`.
     pub(super) fn of_sequences() -> Self {
         Self::new(RecordType::SequenceExample, 3)
     }
@@ -52,7 +52,7 @@ impl Example {
         })
     }
 
-    /// An encoder of records with these columns.
+    /// Creates an encoder of records with these columns.
     fn encoder(&self, columns: &Fields, options: &MappingOptions) -> Result<Encoder> {
         let mapping = Mapping::try_new(&Arc::new(Schema::new(columns.clone())), options);
         let mapping = mapping.map_err(|error| ErrorKind::Record { function: self.function().0, error })?;

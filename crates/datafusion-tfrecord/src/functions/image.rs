@@ -1,4 +1,4 @@
-//! `image_info` and `try_image_info`: what the header of an image says.
+//! `image_info` and `try_image_info`: read the header of an image.
 
 use std::fmt;
 use std::io::Cursor;
@@ -19,7 +19,8 @@ use super::argument::bytes;
 use super::error::ErrorKind;
 use super::{SECTION, result};
 
-/// What a decoder may allocate to read a header, whatever the header says: a colour profile, or a row of pixels.
+/// Maximum bytes that a decoder may allocate to read a header, whatever the header contains: a colour profile, or a
+/// row of pixels.
 const MAX_ALLOC: u64 = 64 << 20;
 
 /// `image_info(bytes)` and `try_image_info(bytes)`.
@@ -37,7 +38,7 @@ impl Default for ImageInfo {
 }
 
 impl ImageInfo {
-    /// The function for which what is no image is null.
+    /// Creates the function that returns null for invalid images.
     pub(super) fn or_null() -> Self {
         Self { or_null: true, ..Self::default() }
     }
@@ -81,7 +82,7 @@ static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     std::iter::once(Field::new("format", DataType::Utf8, false)).chain(sizes).collect()
 });
 
-/// What the header of an image says.
+/// The contents of an image header.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     format: &'static str,
@@ -90,16 +91,16 @@ struct Header {
     channels: u32,
 }
 
-/// Why bytes are no image.
+/// Why bytes are not a valid image.
 #[derive(Debug)]
-enum Flaw {
+enum Defect {
     Format,
     Empty,
     Damaged(&'static str, image::ImageError),
     Panic(&'static str),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Format => f.write_str("no JPEG, PNG, GIF, BMP, WebP or TIFF image"),
@@ -110,9 +111,9 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Reads the header of an image, and no pixels.
-fn header(bytes: &[u8]) -> Result<Header, Flaw> {
-    let format = image::guess_format(bytes).map_err(|_| Flaw::Format)?;
+/// Reads the header of an image, but no pixels.
+fn header(bytes: &[u8]) -> Result<Header, Defect> {
+    let format = image::guess_format(bytes).map_err(|_| Defect::Format)?;
     let name = match format {
         ImageFormat::Jpeg => "JPEG",
         ImageFormat::Png => "PNG",
@@ -120,7 +121,7 @@ fn header(bytes: &[u8]) -> Result<Header, Flaw> {
         ImageFormat::Bmp => "BMP",
         ImageFormat::WebP => "WEBP",
         ImageFormat::Tiff => "TIFF",
-        _ => return Err(Flaw::Format),
+        _ => return Err(Defect::Format),
     };
     let read = || {
         let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -129,30 +130,30 @@ fn header(bytes: &[u8]) -> Result<Header, Flaw> {
         reader.limits(limits);
         reader.into_decoder().map(|decoder| (decoder.dimensions(), decoder.color_type()))
     };
-    let read = catch_unwind(AssertUnwindSafe(read)).map_err(|_| Flaw::Panic(name))?;
-    let ((width, height), color) = read.map_err(|error| Flaw::Damaged(name, error))?;
+    let read = catch_unwind(AssertUnwindSafe(read)).map_err(|_| Defect::Panic(name))?;
+    let ((width, height), color) = read.map_err(|error| Defect::Damaged(name, error))?;
     if width == 0 || height == 0 {
-        return Err(Flaw::Empty);
+        return Err(Defect::Empty);
     }
     Ok(Header { format: name, width, height, channels: channels(format, bytes, color) })
 }
 
-/// Where a PNG image says how its pixels are coloured: behind the signature, the length and the name of the first chunk,
-/// width, height and bits of a sample (PNG specification, 11.2.1).
+/// Offset of a PNG image's colour type: after the signature, the length and name of the first chunk, width, height
+/// and bits per sample (PNG specification, 11.2.1).
 const PNG_COLOR_TYPE: usize = 25;
 
-/// Where a BMP image says how many bits a pixel has: behind a header of 14 bytes, length, width, height and planes.
+/// Offset of a BMP image's bits per pixel: after a header of 14 bytes, length, width, height and planes.
 const BMP_BITS: usize = 28;
 
-/// How many values `tf.io.decode_image` makes of a pixel. The decoder makes some more of it.
+/// Returns the number of values per pixel that `tf.io.decode_image` returns. The decoder sometimes returns more.
 fn channels(format: ImageFormat, bytes: &[u8], decoded: ColorType) -> u32 {
     let decoded = decoded.channel_count().into();
     match (format, bytes.get(PNG_COLOR_TYPE), bytes.get(BMP_BITS)) {
         (ImageFormat::Gif, ..) => 3,
-        // One colour that is transparent makes no channel of transparency, but in palettes.
+        // A single transparent colour adds no alpha channel, except in palettes.
         (ImageFormat::Png, Some(0), _) => 1,
         (ImageFormat::Png, Some(2), _) => 3,
-        // Palettes are not looked up, and transparency is there even if it has no meaning.
+        // Palettes are not looked up, and an alpha channel counts even if it is unused.
         (ImageFormat::Bmp, _, Some(8)) => 1,
         (ImageFormat::Bmp, _, Some(32)) => 4,
         _ => decoded,
@@ -248,21 +249,21 @@ mod tests {
         }
     }
 
-    /// A header may say anything. What it says takes no memory: the pixels would be 2^64 bytes.
+    /// A header may contain any size. It must not allocate memory: the pixels would be 2^64 bytes.
     #[test]
     fn sizes_beyond_all_memory() {
         let most = i32::MAX.to_le_bytes();
         let mut bmp = encoded(&DynamicImage::new_rgba8(1, 1), ImageFormat::Bmp);
         bmp[18..22].copy_from_slice(&most);
         bmp[22..26].copy_from_slice(&most);
-        assert!(header(&bmp).is_err_and(|flaw| flaw.to_string().contains("damaged BMP image")));
+        assert!(header(&bmp).is_err_and(|defect| defect.to_string().contains("damaged BMP image")));
         let mut gif = encoded(&DynamicImage::new_rgba8(1, 1), ImageFormat::Gif);
         gif[6..10].fill(0xff);
         assert_eq!(header(&gif).unwrap().width, 0xffff);
-        // 2147483647 x 2147483647 of RGBA, 16 bits a sample; the last four bytes are the checksum.
+        // 2147483647 x 2147483647 of RGBA, 16 bits per sample; the last four bytes are the checksum.
         let ihdr = b"\x00\x00\x00\x0dIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x10\x06\x00\x00\x00\x44\x59\xd7\x25";
         let png = [b"\x89PNG\r\n\x1a\n", ihdr.as_slice(), b"\x00\x00\x00\x00IDAT\x35\xaf\x06\x1e"].concat();
-        assert!(header(&png).is_err_and(|flaw| flaw.to_string().contains("damaged PNG image")));
+        assert!(header(&png).is_err_and(|defect| defect.to_string().contains("damaged PNG image")));
     }
 
     #[test]
@@ -275,8 +276,8 @@ mod tests {
             (b"GIF89a\0\0", "a damaged GIF image"),
             (&png[..30], "a damaged PNG image"),
         ] {
-            let flaw = header(bytes).unwrap_err().to_string();
-            assert!(flaw.starts_with(reason), "{flaw}");
+            let defect = header(bytes).unwrap_err().to_string();
+            assert!(defect.starts_with(reason), "{defect}");
         }
     }
 }

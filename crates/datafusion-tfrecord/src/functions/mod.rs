@@ -1,17 +1,17 @@
-//! SQL functions: records, tensors, splits and images as values of a query.
+//! SQL functions for records, tensors, splits and images.
 //!
-//! | function | of | gives |
+//! | function | argument | result |
 //! |---|---|---|
 //! | `tf_example` | a struct | a serialized `tf.train.Example` |
 //! | `tf_sequence_example` | a struct | a serialized `tf.train.SequenceExample` |
 //! | `tf_parse`, `tf_parse_sequence_example` | one of these | a struct |
 //! | `serialize_tensor` | a number, a string, a list | a serialized `TensorProto` |
 //! | `parse_tensor` | one of these | a value or a list |
-//! | `tf_split` | the columns of a key | the name of its split |
+//! | `tf_split` | the key columns | the name of the key's split |
 //! | `image_info`, `try_image_info` | the bytes of an image | its format, width, height and channels |
 //!
-//! All of them work on whole batches. What is the same for all rows (what a column becomes, the columns of a record) is
-//! settled when the query is planned, and what is wrong with it is told then.
+//! All functions process whole batches. Constant arguments, such as rules and column declarations, are evaluated at
+//! planning, which also reports their errors.
 //!
 //! ```
 //! use datafusion::prelude::SessionContext;
@@ -43,10 +43,10 @@ use datafusion_expr::{ColumnarValue, DocSection, ScalarUDF};
 
 pub use error::{Error, ErrorKind};
 
-/// Where the documentation of these functions stands.
+/// The section of these functions in the documentation.
 const SECTION: DocSection = DocSection { include: true, label: "TFRecord Functions", description: None };
 
-/// Every function.
+/// Returns all functions.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(example::Example::default().into()),
@@ -61,10 +61,10 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// Makes every function known to a session.
+/// Registers all functions with a session.
 ///
 /// # Errors
-/// The registry takes no functions.
+/// The registry does not accept functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for function in all() {
         registry.register_udf(function)?;
@@ -72,7 +72,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// The result of a function: one for all rows if its first argument was.
+/// Wraps a function's result: a scalar if its first argument was one.
 fn result(values: ArrayRef, is_scalar: bool) -> Result<ColumnarValue> {
     Ok(match is_scalar {
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),

@@ -1,4 +1,4 @@
-//! `tf_parse` and `tf_parse_sequence_example`: a record to a struct.
+//! `tf_parse` and `tf_parse_sequence_example`: parse a record to a struct.
 
 use std::sync::{Arc, LazyLock};
 
@@ -31,14 +31,14 @@ impl Default for Parse {
     }
 }
 
-/// Where the declaration of the columns stands among the arguments.
+/// Index of the column declaration among the arguments.
 const COLUMNS: usize = 1;
 
-/// Where further texts begin.
+/// Index of the first further text.
 const OPTIONS: usize = 2;
 
 impl Parse {
-    /// The function for `tf.train.SequenceExample`.
+    /// Creates the function for `tf.train.SequenceExample`.
     pub(super) fn of_sequences() -> Self {
         Self::new(RecordType::SequenceExample, 2)
     }
@@ -60,7 +60,7 @@ impl Parse {
         })
     }
 
-    /// A parser of records with these columns.
+    /// Creates a parser of records with these columns.
     fn parser(&self, schema: &SchemaRef, options: &MappingOptions) -> Result<RecordParser> {
         let parser = Mapping::try_new(schema, options).and_then(|mapping| RecordParser::try_new(&mapping));
         Ok(parser.map_err(|error| ErrorKind::Record { function: self.function().0, error })?)
@@ -121,7 +121,7 @@ impl ScalarUDFImpl for Parse {
     }
 }
 
-/// The names of the features that `records` have.
+/// Returns the names of the features in `records`.
 fn names(records: &dyn Array) -> Result<FeatureNames, arrow_tfrecord::Error> {
     let mut names = FeatureNames::default();
     let mut observe = |row: usize, record: Option<&[u8]>| {
@@ -143,8 +143,8 @@ fn names(records: &dyn Array) -> Result<FeatureNames, arrow_tfrecord::Error> {
     Ok(names)
 }
 
-/// What the records have by the name of a column that they do not have where it is looked for: a null in every row would
-/// not be told from a value that is there.
+/// Returns where the records contain a column instead of the expected place. Otherwise it would silently be null in
+/// every row.
 fn elsewhere(mapping: &Mapping, options: &MappingOptions, names: &FeatureNames) -> Option<String> {
     let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
     let is_there = |feature: &&FeatureMapping| {

@@ -1,4 +1,4 @@
-//! `tf_split`: which split a key belongs to.
+//! `tf_split`: returns the split that a key belongs to.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,10 +22,10 @@ pub(super) struct Split {
 
 const FUNCTION: Function = Function("tf_split");
 
-/// Where the splits stand among the arguments.
+/// Index of the splits among the arguments.
 const SPLITS: usize = 0;
 
-/// Where the columns of the key begin.
+/// Index of the first key column.
 const KEY: usize = 1;
 
 impl Default for Split {
@@ -39,7 +39,7 @@ fn splits(text: Option<&str>) -> Result<Splits> {
     Ok(text.parse().map_err(|error| FUNCTION.invalid(SPLITS, text, format!("{error}")))?)
 }
 
-/// A key column of a type that has no hash.
+/// Creates the error for a key column whose type cannot be hashed.
 fn no_key(column: usize, error: &KeyTypeError) -> Error {
     FUNCTION.unexpected(column, "a key, which maps, unions and intervals are not", error.data_type.to_string())
 }

@@ -1,4 +1,4 @@
-//! `serialize_tensor` and `parse_tensor`: values and lists to `TensorProto`, and back.
+//! `serialize_tensor` and `parse_tensor`: convert values and lists to `TensorProto`, and back.
 
 use std::sync::{Arc, LazyLock};
 
@@ -33,10 +33,10 @@ impl Default for SerializeTensor {
     }
 }
 
-/// What the second argument is to be.
+/// Expected second argument.
 const SHAPE: &str = "a list of sizes";
 
-/// Tensors of the values, each of the shape that stands beside it. One shape alone is for all of them.
+/// Serializes the values as tensors, each with the shape in the same row. A single shape applies to all of them.
 fn tensors(values: &ArrayRef, shapes: Option<&ArrayRef>) -> Result<LargeBinaryArray> {
     let tensors = match (shapes, shapes.and_then(only_sizes)) {
         (None, _) => serialize_tensor(values, None),
@@ -53,7 +53,7 @@ fn tensors(values: &ArrayRef, shapes: Option<&ArrayRef>) -> Result<LargeBinaryAr
     Ok(tensors.map_err(|error| ErrorKind::Record { function: SERIALIZE.0, error })?)
 }
 
-/// The sizes of the only shape there is.
+/// Returns the sizes of a single shape.
 fn only_sizes(shapes: &ArrayRef) -> Option<Vec<i64>> {
     if shapes.len() != 1 || shapes.is_null(0) {
         return None;
@@ -119,7 +119,7 @@ pub(super) struct ParseTensor {
 
 const PARSE: Function = Function("parse_tensor");
 
-/// Where the type stands among the arguments.
+/// Index of the type among the arguments.
 const TYPE: usize = 1;
 
 impl Default for ParseTensor {
@@ -146,7 +146,7 @@ impl ScalarUDFImpl for ParseTensor {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let text = PARSE.planned_text(&args, TYPE)?.unwrap_or_default();
         let data_type = PARSE.data_type(TYPE, text)?;
-        // Whether there are tensors of the type.
+        // Checks that tensors of this type are supported.
         let none = arrow_array::new_empty_array(&DataType::LargeBinary);
         let parsed = parse_tensor(&none, &data_type);
         parsed.map_err(|error| ErrorKind::Record { function: PARSE.0, error })?;

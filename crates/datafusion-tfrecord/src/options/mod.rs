@@ -1,8 +1,8 @@
-//! Options as text. Each is declared once: its key, its words and how its value is parsed.
+//! Options as text. Each option is declared once: its key, its help and its parser.
 //!
-//! `OPTIONS (...)` is parsed by [`WRITING`], [`MAPPING`], [`STRICT`] and [`READING`]. Whoever offers the same options in another
-//! form, as flags or as arguments of a function, makes them from these declarations: a value is set by
-//! [`set`](OptionDeclaration::set), and help is printed from [`text`](OptionDeclaration::text).
+//! `OPTIONS (...)` is parsed by [`WRITING`], [`MAPPING`], [`STRICT`] and [`READING`]. Other front ends, such as
+//! command-line flags or function arguments, are generated from the same declarations:
+//! [`set`](OptionDeclaration::set) sets a value, and [`text`](OptionDeclaration::text) provides the help.
 
 mod rules;
 pub(crate) mod sql;
@@ -15,67 +15,68 @@ pub use tables::{MAPPING, READING, STRICT, WRITING};
 /// An option that is set on a `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDeclaration<T> {
-    /// Its name and its help.
+    /// The option's name and help.
     pub text: OptionText,
-    /// Sets it from its text. Fails with what is expected instead, such as `true or false`.
+    /// Parses a value and sets the option. On failure, returns a description of the expected value, such as `true or
+    /// false`.
     pub set: fn(&mut T, &str) -> Result<(), String>,
 }
 
-/// The name of an option, and its help.
+/// The name and help of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionText {
     /// Its name, in lower case with underscores.
     pub key: &'static str,
-    /// Other names that are accepted.
+    /// Accepted alternative names.
     pub aliases: &'static [&'static str],
-    /// What stands for its value in help, such as `SIZE`. Empty for a switch, whose value is `true` or `false`.
+    /// Placeholder for the value in help, such as `SIZE`. Empty for a switch, whose value is `true` or `false`.
     pub value: &'static str,
-    /// What it does, as one line of Markdown without a capital letter or a full stop. Links are relative to the guide. Empty if
-    /// the option is accepted but not listed.
+    /// Description in one line of Markdown, without a capital letter or a full stop. Links are relative to the guide.
+    /// Empty if the option is accepted but not listed.
     pub help: &'static str,
     /// Its default, as Markdown. Empty if there is none.
     pub default: &'static str,
-    /// Another option that has to be given with it. Empty if there is none.
+    /// Another option that must also be given. Empty if there is none.
     pub needs: &'static str,
-    /// Other options that cannot be given with it.
+    /// Options that cannot be combined with this one.
     pub excludes: &'static [&'static str],
-    /// Whether it may be given several times.
+    /// Whether the option may be given more than once.
     pub repeats: bool,
 }
 
 impl<T> OptionDeclaration<T> {
-    /// An option that is not listed, without aliases or relations to others.
+    /// Creates an unlisted option without aliases or relations to other options.
     pub const fn new(key: &'static str, value: &'static str, set: fn(&mut T, &str) -> Result<(), String>) -> Self {
         let text =
             OptionText { key, value, aliases: &[], help: "", default: "", needs: "", excludes: &[], repeats: false };
         Self { text, set }
     }
 
-    /// Lists it with this help and default, both Markdown.
+    /// Lists the option with this help and default, both in Markdown.
     pub const fn help(mut self, help: &'static str, default: &'static str) -> Self {
         (self.text.help, self.text.default) = (help, default);
         self
     }
 
-    /// Adds other names.
+    /// Adds alternative names.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.text.aliases = aliases;
         self
     }
 
-    /// Adds the option that has to be given with it.
+    /// Requires another option to be given as well.
     pub const fn needs(mut self, key: &'static str) -> Self {
         self.text.needs = key;
         self
     }
 
-    /// Adds options that cannot be given with it.
+    /// Adds options that cannot be combined with this one.
     pub const fn excludes(mut self, keys: &'static [&'static str]) -> Self {
         self.text.excludes = keys;
         self
     }
 
-    /// Allows it several times.
+    /// Allows the option to be given more than once.
     pub const fn repeats(mut self) -> Self {
         self.text.repeats = true;
         self
@@ -83,18 +84,18 @@ impl<T> OptionDeclaration<T> {
 }
 
 impl OptionText {
-    /// Whether `key` is one of its names.
+    /// Whether `key` is one of the option's names.
     pub fn is_named(&self, key: &str) -> bool {
         self.key == key || self.aliases.contains(&key)
     }
 
-    /// Whether it is listed in help.
+    /// Whether the option is listed in help.
     pub fn is_listed(&self) -> bool {
         !self.help.is_empty()
     }
 }
 
-/// Sets the option `key` if it is declared: `None` if it is not.
+/// Sets the option `key`. Returns `None` if no such option is declared.
 pub fn set_option<T>(
     declared: &[OptionDeclaration<T>],
     options: &mut T,
@@ -105,7 +106,7 @@ pub fn set_option<T>(
     Some((option.set)(options, value))
 }
 
-/// A text without the marks of Markdown that help and defaults have: backquotes and links.
+/// Removes the Markdown used by help and defaults: backquotes and links.
 ///
 /// ```
 /// assert_eq!(datafusion_tfrecord::options::plain("as [text](types.md#text): `true`"), "as text: true");

@@ -1,18 +1,18 @@
-//! Options as text: what is said of columns, which of them are sequences, and of splits.
+//! Parsers for options about columns, sequences and splits.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use arrow_tfrecord::{Choice, ColumnRule};
 
-/// The shuffle that is done when none is asked for by its seed: equal commands are to have equal results.
+/// The seed used when none is given. It is fixed, so that equal commands have equal results.
 pub const DEFAULT_SEED: u64 = 0;
 
-/// Reads what is said of one column: `column: rule`, as [`ColumnRule`] has it; `"column": rule`, in which a quote is
-/// doubled, for a name with a colon.
+/// Parses the rule of one column: `column: rule`, as described by [`ColumnRule`]. A column name that contains a colon
+/// is written in double quotes; quotes within it are doubled.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the mistake.
 pub fn parse_rule(text: &str) -> Result<(String, ColumnRule), String> {
     let (column, rule) = named(text)
         .filter(|(column, _)| !column.is_empty())
@@ -20,8 +20,8 @@ pub fn parse_rule(text: &str) -> Result<(String, ColumnRule), String> {
     Ok((column, rule.parse().map_err(|error: arrow_tfrecord::ParseOptionError| error.to_string())?))
 }
 
-/// Reads what is said of several columns, with a comma or a semicolon between: `price: string, "a, b": bits, null=mask`.
-/// The value of `null=default=` goes on to a semicolon, commas included.
+/// Parses rules of several columns, separated by commas or semicolons: `price: string, "a, b": bits, null=mask`. The
+/// value of `null=default=` ends at a semicolon; it may contain commas.
 ///
 /// ```
 /// let rules = datafusion_tfrecord::options::parse_rules("price: bits, null=mask, city: null=default=a, b; day: string")?;
@@ -31,7 +31,7 @@ pub fn parse_rule(text: &str) -> Result<(String, ColumnRule), String> {
 /// ```
 ///
 /// # Errors
-/// What is expected instead.
+/// A description of the expected text.
 pub fn parse_rules(text: &str) -> Result<Vec<(String, ColumnRule)>, String> {
     let expected = || {
         let choices: Vec<_> = Choice::ALL.iter().map(Choice::to_string).collect();
@@ -49,10 +49,10 @@ pub fn parse_rules(text: &str) -> Result<Vec<(String, ColumnRule)>, String> {
     Ok(rules)
 }
 
-/// Reads names of columns, with commas between.
+/// Parses column names, separated by commas.
 ///
 /// # Errors
-/// What is expected instead.
+/// A description of the expected text.
 pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     let expected = || "names of columns, with commas between, in double quotes if they hold one".to_owned();
     let mut columns = Vec::new();
@@ -72,10 +72,10 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     Ok(columns)
 }
 
-/// Reads the numbers of shards that splits get: `train=256, val=16`.
+/// Parses the number of shards of each split: `train=256, val=16`.
 ///
 /// # Errors
-/// What is expected instead.
+/// A description of the expected text.
 pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, String> {
     let mut shards = BTreeMap::new();
     for part in text.split(',') {
@@ -88,7 +88,8 @@ pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, 
     Ok(shards)
 }
 
-/// Reads the values of columns that are ranks, in the order of their ranks: `label: cat, dog; "a: b": "x, y", z`.
+/// Parses vocabularies, the values of integer-encoded columns in the order of their ranks: `label: cat, dog; "a: b":
+/// "x, y", z`.
 pub(super) fn parse_vocabularies(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     let expected = || {
         "'column: value, value; ...', with values in double quotes if they hold a comma, a semicolon or a quote"
@@ -126,7 +127,7 @@ fn named(text: &str) -> Option<(String, &str)> {
     Some((column, after.trim_start().strip_prefix(':')?))
 }
 
-/// Splits a name, in quotes or up to one of `ends`, from what follows.
+/// Splits off a name, which is quoted or ends before one of `ends`.
 fn name<const N: usize>(text: &str, ends: [char; N]) -> Option<(String, &str)> {
     let text = text.trim_start();
     let Some(mut rest) = text.strip_prefix('"') else {
@@ -147,7 +148,7 @@ fn name<const N: usize>(text: &str, ends: [char; N]) -> Option<(String, &str)> {
     }
 }
 
-/// Where the first rule of `text` ends: at a semicolon, or at a comma with no more of the rule behind it.
+/// Returns the end of the first rule in `text`: a semicolon, or a comma that is not part of the rule.
 fn end_of_rule(text: &str) -> usize {
     let mut part = 0;
     loop {

@@ -12,25 +12,25 @@ use crate::error::ErrorKind;
 use crate::read::ReadOptions;
 use crate::write::WriteOptions;
 
-/// What our options start with. The engine puts the second in front of options that are written without a point.
+/// Prefixes of our options. The engine adds the second to options written without a dot.
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
 
-/// The engine's own option, which it has read by itself.
+/// An option of the engine, which has already handled it.
 const ENGINES: &str = "execution.keep_partition_by_columns";
 
-/// How to write, all but the target, and how to read. Which of the two is to be done is not known yet.
+/// Parses write options (except the target) and read options. Which of the two is needed is not known here.
 pub(crate) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, ReadOptions)> {
     let mut write = WriteOptions::new(PathBuf::new());
     let mut read = ReadOptions::default();
     let mut mapping = MappingOptions::default();
     let mut given = Vec::new();
-    // In one order, whatever the map's, so that the same mistake is found first every time.
+    // Sorted, so that the same mistake is always reported first.
     for (option, value) in options.iter().collect::<BTreeMap<_, _>>() {
         let key = PREFIXES.iter().find_map(|prefix| option.strip_prefix(prefix)).unwrap_or(option);
         if key == ENGINES {
             continue;
         }
-        // An option that both have may have a value that only one of them has.
+        // If both declare the option, the value may be valid for only one of them.
         let tried: Vec<_> = [
             set_option(&WRITING, &mut write, key, value),
             set_option(&MAPPING, &mut mapping, key, value),
@@ -69,14 +69,14 @@ fn known() -> impl Iterator<Item = OptionText> {
     texts.chain([STRICT.text]).chain(reading)
 }
 
-/// An option as it was written.
+/// An option as written by the user.
 struct Given<'a> {
     option: &'a str,
     key: &'a str,
     value: &'a str,
 }
 
-/// Refuses options that exclude each other, or that need another one.
+/// Rejects options that exclude each other, and options whose required option is missing.
 fn check(given: &[Given<'_>]) -> Result<()> {
     let text = |key: &str| known().find(|text| text.is_named(key));
     let excludes = |one: &str, other: &str| text(one).is_some_and(|text| text.excludes.contains(&other));

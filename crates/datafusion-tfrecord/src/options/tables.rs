@@ -1,4 +1,4 @@
-//! The options of TFRecord: how shards are written, what columns become, and how records are read.
+//! The TFRecord options: for writing shards, mapping columns and reading records.
 
 use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
 use tfrecord_framing::{Compression, CrcPolicy, Level};
@@ -14,7 +14,7 @@ type Writing = OptionDeclaration<WriteOptions>;
 type Mapping = OptionDeclaration<MappingOptions>;
 type Reading = OptionDeclaration<ReadOptions>;
 
-/// How shards are written. `split` has to be set before `split_by`.
+/// Options for writing shards. `split` must be set before `split_by`.
 pub static WRITING: [Writing; 15] = [
     Writing::new("shards", "N", |write, value| {
         if value.contains('=') {
@@ -68,7 +68,7 @@ pub static WRITING: [Writing; 15] = [
         "`error`",
     ),
     Writing::new("shuffle", "", |write, value| {
-        // The seed may have been set before.
+        // The seed may already be set.
         write.shuffle = boolean(value)?.then(|| write.shuffle.unwrap_or(DEFAULT_SEED));
         Ok(())
     })
@@ -100,7 +100,7 @@ pub static WRITING: [Writing; 15] = [
                  these columns: `dt=2026-01-01/`",
         "",
     ),
-    // It may also stand with PARTITIONED BY, so that it needs no other option.
+    // Also valid with PARTITIONED BY, so no other option is required.
     Writing::new("keep_partition_columns", "", |write, value| set(&mut write.keep_partition_columns, boolean(value)))
         .help("keep the columns of partition directories in the records, too", ""),
     Writing::new("expected_rows", "N", |write, value| {
@@ -109,7 +109,7 @@ pub static WRITING: [Writing; 15] = [
     .help("the number of rows, if it is known: a sorted query with a number of shards needs it", ""),
 ];
 
-/// What columns become in records, both for the writer and for a reader of records that no manifest describes.
+/// Options for mapping columns to records. They apply to the writer, and to a reader of records without a manifest.
 pub static MAPPING: [Mapping; 6] = [
     Mapping::new("map", "COL: RULE", |mapping, value| {
         for (column, rule) in parse_rules(value)? {
@@ -151,7 +151,7 @@ pub static MAPPING: [Mapping; 6] = [
     .repeats(),
 ];
 
-/// The option of the mapping that only a writer has.
+/// The mapping option that only a writer has.
 pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mut mapping.strict, boolean(value)))
     .help(
         "refuse columns that would lose information, and [other doubtful \
@@ -159,12 +159,12 @@ pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mu
         "",
     );
 
-/// How records are read.
+/// Options for reading records.
 pub static READING: [Reading; 5] = [
     Reading::new("compression", "NAME", |read, value| {
         let [none, gzip, zlib] = [Compression::None, Compression::Gzip, Compression::Zlib].map(Some);
         read.compression = match value {
-            // The engine's word for it.
+            // The engine's name for it.
             "uncompressed" => none,
             _ => one_of(value, &[("auto", None), ("none", none), ("gzip", gzip), ("zlib", zlib)])?,
         };

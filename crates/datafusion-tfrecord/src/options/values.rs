@@ -1,10 +1,10 @@
-//! Values that several options have. Errors are what is expected instead.
+//! Value parsers shared by several options. Their errors describe the expected value.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use bytesize::ByteSize;
 
-/// Sets `field` to a value that was parsed.
+/// Sets `field` to a parsed value.
 pub fn set<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
     *field = value?;
     Ok(())
@@ -20,7 +20,7 @@ pub fn count(value: &str) -> Result<NonZeroUsize, String> {
     value.trim().parse().map_err(|_| "a whole number, 1 or more".to_owned())
 }
 
-/// Parses a whole number, `least` or more, or `all`, which is `None`.
+/// Parses a whole number of at least `least`, or `all`, which is returned as `None`.
 pub fn number_or_all(value: &str, least: usize) -> Result<Option<usize>, String> {
     match value.trim() {
         "all" => Ok(None),
@@ -37,13 +37,13 @@ pub fn bytes(value: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(size.as_u64()).ok_or_else(|| "a size above zero".to_owned())
 }
 
-/// Parses one of some words, in any case.
+/// Parses one of several words, ignoring case.
 pub fn one_of<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let found = choices.iter().find(|(name, _)| value.trim().eq_ignore_ascii_case(name));
     found.map(|(_, choice)| *choice).ok_or_else(|| words(choices.iter().map(|(name, _)| name)))
 }
 
-/// Lists words: `a, b or c`.
+/// Joins words for a message: `a, b or c`.
 pub fn words<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
     match all.into_iter().map(|word| word.to_string()).collect::<Vec<_>>().as_slice() {
         [only] => only.clone(),

@@ -1,4 +1,4 @@
-//! [`Blocks`]: the bytes of a part of a file, a large block at a time.
+//! [`Blocks`]: reads a part of a file in large blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,48 +15,48 @@ use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
 /// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;
 
-/// Length of later blocks: a request to a remote store takes about as long to begin as some megabytes take to arrive.
+/// Length of later blocks. The latency of a request to a remote store is about the transfer time of some megabytes.
 const MAX_LEN: u64 = 4 << 20;
 
-/// Reads a part of a file in blocks, from the second on one block ahead of its user.
+/// Reads a part of a file in blocks. From the second block on, reads one block ahead.
 ///
-/// Every block is asked for under the condition that the file is still the one that was listed, as far as the store
-/// can tell. At most two blocks, 8 MiB, are held. A store that gives a file of this machine is asked once; the file is
-/// read directly then, into at most three blocks of memory, 12 MiB, that go round.
+/// Every request requires that the file has not changed since it was listed, as far as the store can detect that. At
+/// most two blocks, 8 MiB, are held. If the store returns a local file, the file is opened once and read directly,
+/// into at most three reused blocks of memory, 12 MiB.
 #[derive(Debug)]
 pub struct Blocks {
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
     name: Arc<str>,
-    /// What has not been asked for.
+    /// The range not requested yet.
     rest: Range<u64>,
     len: u64,
-    /// Which block was asked for, and the block.
+    /// The requested block and its range.
     ahead: Option<(Range<u64>, Task)>,
     file: Option<Arc<LocalFile>>,
-    /// The last blocks of the file, to be written over when their user has dropped them.
+    /// The last blocks returned from a local file, reused once the caller has dropped them.
     given: [Bytes; 2],
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 enum Block {
     Bytes(Bytes),
-    /// The file itself, opened, and where the store says that it is.
+    /// The opened file, and its path as reported by the store.
     File(File, PathBuf),
 }
 
 impl Blocks {
-    /// A part of the file that was listed so; errors call it `name`.
+    /// Creates a reader of a range of a listed file; errors call the file `name`.
     pub fn new(store: Arc<dyn ObjectStore>, meta: ObjectMeta, name: Arc<str>, range: Range<u64>) -> Self {
         let given = [Bytes::new(), Bytes::new()];
         Self { store, meta, name, rest: range, len: FIRST_LEN, ahead: None, file: None, given }
     }
 
-    /// The next block; `None` at the end. To be awaited on a runtime of tokio.
+    /// Returns the next block; `None` at the end. Must be awaited on a tokio runtime.
     ///
     /// # Errors
-    /// The file cannot be read, or is no longer the one that was listed.
+    /// The file cannot be read, or has changed since it was listed.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let is_first = self.ahead.is_none() && self.file.is_none() && self.len == FIRST_LEN;
         let Some((range, block)) = self.ahead.take().or_else(|| self.request()) else { return Ok(None) };
@@ -130,12 +130,12 @@ impl Blocks {
 
 type Task = SpawnedTask<object_store::Result<Block>>;
 
-/// A file of this machine that is open.
+/// An open local file.
 #[derive(Debug)]
 struct LocalFile {
     file: File,
     path: PathBuf,
-    /// When it was last written to, as found at the start.
+    /// Modification time when the file was opened.
     modified: Option<SystemTime>,
 }
 
@@ -146,12 +146,13 @@ impl LocalFile {
         Ok(file)
     }
 
-    /// When it was last written to; none where the system does not tell.
+    /// Returns the modification time; `None` if the system does not report it.
     fn modified(&self) -> object_store::Result<Option<SystemTime>> {
         Ok(self.file.metadata().map_err(|error| self.error(error))?.modified().ok())
     }
 
-    /// Reads `range` into a buffer, whatever is in that. Fewer bytes where the file is shorter or was written to.
+    /// Reads `range` into a buffer, overwriting its contents. Returns fewer bytes if the file is shorter or was
+    /// modified.
     fn read(&self, range: &Range<u64>, mut buffer: BytesMut) -> object_store::Result<Bytes> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         buffer.resize(len, 0);
@@ -173,13 +174,13 @@ impl LocalFile {
     }
 }
 
-/// Reads on a thread that may block.
+/// Reads on a blocking thread.
 fn read(file: &Arc<LocalFile>, range: &Range<u64>, buffer: BytesMut) -> Task {
     let (file, range) = (Arc::clone(file), range.clone());
     SpawnedTask::spawn_blocking(move || file.read(&range, buffer).map(Block::Bytes))
 }
 
-/// The tag by which a store tells whether a file is the same. Weak ones cannot be asked for (RFC 9110, section 13.1.1).
+/// Returns the entity tag if it is strong. Weak tags cannot be used in conditions (RFC 9110, section 13.1.1).
 pub(super) fn strong_tag(meta: &ObjectMeta) -> Option<String> {
     meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"))
 }

@@ -1,10 +1,10 @@
-//! Types of columns as they are declared and as they were written, part by part.
+//! Compares declared column types with written ones, part by part.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-/// The type of a column's values, however they are encoded; lists of a fixed size in each other are one list.
+/// Returns the type of a column's values, without their encoding. Nested fixed-size lists become one list.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => plain(values),
@@ -16,7 +16,7 @@ fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The items of a list.
+/// Returns the item type of a list.
 fn item(data_type: &DataType) -> Option<&DataType> {
     match plain(data_type) {
         DataType::List(item)
@@ -34,14 +34,15 @@ pub(super) fn is_nested(data_type: &DataType) -> bool {
     is_group(plain(data_type)) || item(data_type).is_some_and(|of| is_group(of) || item(of).is_some())
 }
 
-/// Whether every declared part is where it was written, in the unit in which it was written.
+/// Whether every declared part was written at the same place and in the same unit.
 pub(super) fn fits(declared: &DataType, written: &DataType) -> bool {
     compare(declared, written, &|declared, written| {
         !(declared.is_temporal() && written.is_temporal()) || is_same_form(declared, written)
     })
 }
 
-/// Whether every declared part is where it was written, and the same bytes in a record are the same value in it.
+/// Whether every declared part was written at the same place, and the same bytes in a record have the same value in
+/// both types.
 pub(super) fn is_same_shape(declared: &DataType, written: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     compare(declared, written, &|declared, written| {
@@ -51,8 +52,8 @@ pub(super) fn is_same_shape(declared: &DataType, written: &DataType) -> bool {
     })
 }
 
-/// Compares types value by value. A list and a single value stand in a record alike. A field that was not written is one
-/// of another set.
+/// Compares types value by value. Records store a list and a single value alike. A field that was not written belongs
+/// to another set.
 fn compare(declared: &DataType, written: &DataType, values: &dyn Fn(&DataType, &DataType) -> bool) -> bool {
     let (declared, written) = (plain(declared), plain(written));
     match (declared, written) {
@@ -79,7 +80,7 @@ fn compare(declared: &DataType, written: &DataType, values: &dyn Fn(&DataType, &
     }
 }
 
-/// Whether the same number in a record is the same value in both types.
+/// Whether the same number in a record has the same value in both types.
 fn is_same_form(one: &DataType, other: &DataType) -> bool {
     let scale = |data_type: &DataType| match data_type {
         DataType::Decimal32(_, scale)
@@ -89,7 +90,7 @@ fn is_same_form(one: &DataType, other: &DataType) -> bool {
         _ => None,
     };
     match (one, other) {
-        // The zone is for show: numbers are in UTC.
+        // The zone is only for display: numbers are in UTC.
         (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
         (DataType::Time32(one) | DataType::Time64(one), DataType::Time32(other) | DataType::Time64(other)) => {
             one == other
@@ -98,8 +99,7 @@ fn is_same_form(one: &DataType, other: &DataType) -> bool {
     }
 }
 
-/// The first declared field of a struct that was not written: its name and that of what it would be a field of, with those
-/// of the fields that there are.
+/// Returns the first declared struct field that was not written, as its path, with the fields that were written.
 pub(super) fn unknown_field(declared: &DataType, written: &DataType, path: &str) -> Option<(String, Vec<String>)> {
     let declared_fields = |field: &Field, of: &Field| {
         unknown_field(field.data_type(), of.data_type(), &format!("{path}.{}", field.name()))
@@ -124,7 +124,7 @@ pub(super) fn unknown_field(declared: &DataType, written: &DataType, path: &str)
     }
 }
 
-/// A column of several sets together: structs have the fields of all, and what one set may lack may be null.
+/// Merges a column of several sets. Structs get the fields of all sets, and parts missing in one set become nullable.
 pub(super) fn union(one: &FieldRef, other: &FieldRef) -> FieldRef {
     field_of(one, union_type(one.data_type(), other.data_type()), one.is_nullable() || other.is_nullable())
 }
@@ -147,9 +147,9 @@ fn union_type(one: &DataType, other: &DataType) -> DataType {
     }
 }
 
-/// A declared column as it is decoded: with the fields of structs that were written and are not declared, since they tell
-/// where the struct is null; and with nulls only where some were possible, since that decides which features there are.
-/// Where files may be of `others`, nulls are always possible.
+/// Returns a declared column as it must be decoded. Structs include the written but undeclared fields, since these
+/// determine where the struct is null. Columns are nullable only if they were written as nullable, since that
+/// determines their features. With `others`, files without a manifest are included, and columns are always nullable.
 pub(super) fn decoded(declared: &FieldRef, written: &FieldRef, others: bool) -> FieldRef {
     let data_type = decoded_type(declared.data_type(), written.data_type(), others);
     let nullable = declared.is_nullable() && (written.is_nullable() || others);
@@ -159,7 +159,7 @@ pub(super) fn decoded(declared: &FieldRef, written: &FieldRef, others: bool) -> 
         (DataType::FixedSizeList(_, len), DataType::FixedSizeList(_, written)) => len == written,
         _ => false,
     };
-    // Of which extension a type is decides about features, too.
+    // The extension type also determines the features.
     if !is_tensor || field.metadata() == written.metadata() || !field.metadata().is_empty() {
         return field;
     }
@@ -206,7 +206,7 @@ fn field_of(field: &FieldRef, data_type: DataType, nullable: bool) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
 }
 
-/// The items of a list of any layout.
+/// Returns the items of a list of any layout.
 fn item_field(data_type: &DataType) -> Option<&FieldRef> {
     match data_type {
         DataType::List(item)
@@ -218,7 +218,7 @@ fn item_field(data_type: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// The list with other items.
+/// Returns the list with other items.
 fn with_item(list: &DataType, item: FieldRef) -> DataType {
     match list {
         DataType::List(_) => DataType::List(item),

@@ -1,8 +1,8 @@
-//! Declared columns: whether the records have them at all, and where.
+//! Checks whether and where records contain the declared columns.
 //!
-//! A feature that a record does not have is a null, so a column that is looked for in the wrong place, or under the wrong
-//! name, is null in every row. What the first records say of it tells the two apart: a name that they have in another
-//! place is refused, a name that they have not is worth a warning, and that they have feature lists decides what they are.
+//! A feature missing from a record is a null, so a column that is looked up in the wrong place, or under the wrong
+//! name, is null in every row. The first records distinguish the two cases. A name found in another place is an
+//! error. A name not found at all is a warning. Feature lists determine the record type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,55 +19,55 @@ use super::sets::TableFiles;
 use super::similar::{listed, similar};
 use crate::error::ErrorKind;
 
-/// In which form the declared `columns` stand in the records of the files `untold`: as is `said`, and as the first records
-/// tell.
+/// Determines the record format of the declared `columns` in the files `unspecified`, which have no manifest: from the
+/// options given in `said`, then from the first records.
 pub(super) async fn form(
     session: &dyn Session,
     files: &TableFiles,
-    untold: &[usize],
+    unspecified: &[usize],
     columns: &SchemaRef,
     said: MappingOptions,
     options: &ReadOptions,
 ) -> Result<MappingOptions> {
     let listing = &files.listing;
-    let looked_at: Vec<_> = untold.iter().map(|file| listing.files()[*file].clone()).collect();
+    let looked_at: Vec<_> = unspecified.iter().map(|file| listing.files()[*file].clone()).collect();
     let is_all = looked_at.len() == listing.files().len();
     let mut wanted = Wanted {
         columns,
         said,
         names: FeatureNames::default(),
         lacking: Lacking::Warned,
-        tells_type: is_all,
+        infers_type: is_all,
         unseen: None,
     };
     let Looked { looked_into, .. } =
         look(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
     let form = wanted.form();
-    let form = wanted.with_masks_there(form);
+    let form = wanted.with_existing_masks(form);
     let (Some(file), Some(mapping)) = (looked_at.first(), wanted.mapping(&form)) else { return Ok(form) };
     wanted.check(&mapping, &form, &listing.names().name(&file.location), looked_into)?;
     Ok(form)
 }
 
-/// What becomes of columns that the records have nowhere.
+/// What to do about columns that the records do not contain.
 pub(super) enum Lacking {
-    /// Nobody but the user says that there are such columns, who is warned.
+    /// Warn the user, since only the declaration specifies such columns.
     Warned,
-    /// A manifest says so, and how the columns of its set stand in the records: a column may well be null in the first of
-    /// them. The user is warned if the options say otherwise, or if the records have features that no column is read from.
+    /// A manifest specifies the columns and their record format: a column may well be null in the first records. Warn
+    /// if the options differ from the manifest, or if the records have features that no column is read from.
     Written { mapping: Box<Mapping>, is_as_written: bool },
 }
 
-/// Columns that are looked for in records.
+/// Columns to look for in records.
 pub(super) struct Wanted<'a> {
     columns: &'a SchemaRef,
     said: MappingOptions,
     names: FeatureNames,
     lacking: Lacking,
-    /// Whether the records tell of which type they are. No manifest does then.
-    tells_type: bool,
-    /// Features with values that were not seen yet, and by which type of records, with how many feature lists, they were
-    /// looked for: the form depends on these.
+    /// Whether the records determine their own type, because no manifest specifies it.
+    infers_type: bool,
+    /// Features whose values were not found yet. They depend on the record format, so the record type and the number
+    /// of feature lists used for the lookup are stored with them.
     unseen: Option<((RecordType, usize), Vec<FeatureMapping>)>,
 }
 
@@ -82,7 +82,7 @@ impl Observer for Wanted<'_> {
         let told = (self.names.record_type(), self.names.feature_lists().len());
         let unseen = match self.unseen.take() {
             Some((known, unseen)) if known == told => unseen,
-            // A column that cannot be read at all is not worth a look.
+            // A column that cannot be read at all is not looked up.
             _ => self.mapping(&self.form()).iter().flat_map(values).map(|(_, feature)| feature.clone()).collect(),
         };
         let unseen: Vec<_> = unseen.into_iter().filter(|feature| !self.is_there(feature)).collect();
@@ -93,7 +93,7 @@ impl Observer for Wanted<'_> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Columns of a set that are looked for in this form, and in no other.
+    /// Looks for columns of a set in this record format only.
     pub(super) fn exactly(
         columns: &'a SchemaRef,
         form: &MappingOptions,
@@ -101,17 +101,17 @@ impl<'a> Wanted<'a> {
         is_as_written: bool,
     ) -> Self {
         let lacking = Lacking::Written { mapping: Box::new(written), is_as_written };
-        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, tells_type: false, unseen: None }
+        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, infers_type: false, unseen: None }
     }
 
-    /// What was said, and what the names tell: records with feature lists are sequences, and lists by their names have an
-    /// element for each step.
+    /// Returns the record format from the options and the feature names: records with feature lists are sequences,
+    /// and lists with the same names have one element per step.
     fn form(&self) -> MappingOptions {
         let mut form = self.said.clone();
         if matches!(self.lacking, Lacking::Written { .. }) {
             return form;
         }
-        if self.tells_type && form.record_type == RecordType::Example {
+        if self.infers_type && form.record_type == RecordType::Example {
             form.record_type = self.names.record_type();
         }
         if form.record_type == RecordType::SequenceExample {
@@ -124,9 +124,9 @@ impl<'a> Wanted<'a> {
         form
     }
 
-    /// The form with the masks that there are, where those of all parts were said to be there: a part that is never null
-    /// has none, and whether it was, a declaration does not say.
-    fn with_masks_there(&self, mut form: MappingOptions) -> MappingOptions {
+    /// Returns the record format with the masks that exist, if all parts were specified as masked. A part that is
+    /// never null has no mask, and a declaration does not specify whether it was nullable.
+    fn with_existing_masks(&self, mut form: MappingOptions) -> MappingOptions {
         let Some(mapping) = self.mapping(&form) else { return form };
         for column in mapping.columns() {
             let of_role = |role| column.features.iter().filter(move |feature| feature.role == role);
@@ -140,7 +140,7 @@ impl<'a> Wanted<'a> {
                 continue;
             }
             for (part, masks) in parts {
-                // Whoever writes values writes their masks with them.
+                // A writer of values also writes their masks.
                 let is_within = |name: &str| {
                     let rest = name.strip_prefix(part);
                     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(form.separator.as_str()))
@@ -148,7 +148,7 @@ impl<'a> Wanted<'a> {
                 let mut values = of_role(FeatureRole::Values).filter(|feature| is_within(&feature.name));
                 let is_known = values.any(|feature| self.is_there(feature));
                 let is_there = masks.contains(&true);
-                // Some of one part and not others is a contradiction, and so is one that was spoken of.
+                // Skip parts whose masks contradict each other or the values, and parts with an explicit option.
                 if (is_known && masks.contains(&!is_there)) || self.said.column_nulls.contains_key(part) {
                     continue;
                 }
@@ -159,12 +159,12 @@ impl<'a> Wanted<'a> {
         form
     }
 
-    /// None if the columns cannot be read in this form, for which there is an error of its own.
+    /// Returns `None` if the columns cannot be read in this record format, which is reported elsewhere.
     fn mapping(&self, form: &MappingOptions) -> Option<Mapping> {
         Mapping::try_new(self.columns, &form.clone().with_strict(false)).ok()
     }
 
-    /// Names in the place where a feature is looked for, and those in the other place.
+    /// Returns the names in the place where a feature is looked up, and those in the other place.
     fn places(&self, in_steps: bool) -> (&BTreeSet<Box<str>>, &BTreeSet<Box<str>>) {
         match in_steps {
             true => (self.names.feature_lists(), self.names.features()),
@@ -180,7 +180,7 @@ impl<'a> Wanted<'a> {
         self.places(feature.in_steps).0.contains(feature.name.as_str())
     }
 
-    /// Refuses columns that the records have in another place, and warns of those that they do not have.
+    /// Rejects columns that the records contain in another place, and warns of columns that they do not contain.
     pub(super) fn check(&self, mapping: &Mapping, form: &MappingOptions, file: &str, looked_into: usize) -> Result<()> {
         if self.names.records() == 0 {
             return Ok(());
@@ -226,15 +226,15 @@ impl<'a> Wanted<'a> {
                 counted(looked_into as u64, "file"),
             );
         }
-        // Fields that are in the manifest and not declared are read, too.
+        // Fields that are in the manifest but not declared are read, too.
         if !is_written {
-            self.tell_of_fields(mapping, form, &claimed);
+            self.warn_of_fields(mapping, form, &claimed);
         }
-        self.tell_of_masks(form, &claimed);
+        self.warn_of_masks(form, &claimed);
         Ok(())
     }
 
-    /// What the records have by the name of a feature in another place than where it is looked for, and what to do.
+    /// Returns where the records contain a feature instead of the expected place, and the remedy.
     fn elsewhere(
         &self,
         feature: &FeatureMapping,
@@ -291,8 +291,8 @@ impl<'a> Wanted<'a> {
         Some((vec![in_place(place, found)], "a name is matched as it is spelled".to_owned()))
     }
 
-    /// Tells of structs of which the records have more than is declared: where that alone is not null, the struct is.
-    fn tell_of_fields(&self, mapping: &Mapping, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+    /// Warns of structs that have undeclared fields in the records: a struct is null if only those fields are set.
+    fn warn_of_fields(&self, mapping: &Mapping, form: &MappingOptions, claimed: &BTreeSet<&str>) {
         for (field, column) in self.columns.fields().iter().zip(mapping.columns()) {
             let is_masked = column.features.iter().any(|feature| feature.role == FeatureRole::Mask);
             if !matches!(field.data_type(), DataType::Struct(_)) || !field.is_nullable() || is_masked {
@@ -314,8 +314,8 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Tells of nested columns whose nulls are read as values.
-    fn tell_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+    /// Warns of nested columns whose nulls are read as values.
+    fn warn_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
         let names = || self.names.features().iter().chain(self.names.feature_lists()).map(AsRef::<str>::as_ref);
         for field in self.columns.fields().iter().filter(|field| field.data_type().is_nested()) {
             let (name, separator) = (field.name(), &form.separator);
@@ -334,7 +334,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The features with the values of columns, and the columns.
+/// Returns the columns with the features that contain their values.
 fn values(mapping: &Mapping) -> impl Iterator<Item = (&arrow_schema::Field, &FeatureMapping)> {
     let fields = mapping.schema().fields().iter().zip(mapping.columns());
     let features =
@@ -342,7 +342,7 @@ fn values(mapping: &Mapping) -> impl Iterator<Item = (&arrow_schema::Field, &Fea
     features.filter(|(_, feature)| feature.role == FeatureRole::Values)
 }
 
-/// The separator by which `found` is the name of the same part as `name` is by `separator`.
+/// Returns the separator with which `found` names the same part as `name` does with `separator`.
 fn other_separator<'a>(name: &str, separator: &str, found: &'a str) -> Option<&'a str> {
     let parts: Vec<_> = name.split(separator).filter(|part| !part.is_empty()).collect();
     let [first, second, ..] = parts.as_slice() else { return None };
@@ -371,7 +371,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The columns of a table that are read from its files.
+/// Returns the columns of a table that are read from its files.
 pub(super) fn in_files(schema: &Schema, in_path: &[arrow_schema::FieldRef]) -> SchemaRef {
     let is_in_path = |name: &str| in_path.iter().any(|field| field.name() == name);
     let fields: Vec<_> = schema.fields().iter().filter(|field| !is_in_path(field.name())).cloned().collect();

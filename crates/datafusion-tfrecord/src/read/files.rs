@@ -1,4 +1,4 @@
-//! [`RecordFiles`]: TFRecord as a format of files.
+//! [`RecordFiles`]: TFRecord as a file format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use super::split::divide;
 use super::types::ColumnOrigin;
 use crate::error::ErrorKind;
 
-/// How rows stand in files.
+/// How rows are stored in files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordForm {
-    /// In which form columns stand in the records.
+    /// How columns are stored in the records.
     pub mapping: MappingOptions,
-    /// The columns of the files as they are decoded, if not as they are in the table: structs with more fields, which tell
-    /// where they are null, and with nulls only where some were written.
+    /// The columns as decoded from the files, if they differ from the table's. Structs may have more fields, which
+    /// determine where they are null, and columns are nullable only if they were written so.
     pub decoded: Option<SchemaRef>,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None` detects it from the content of each file.
     pub compression: Option<Compression>,
-    /// Whether checksums are checked.
+    /// Whether to verify checksums.
     pub crc: CrcPolicy,
-    /// Whether the types of the columns were inferred from some of the records, which matters to those who find that they
-    /// do not fit another.
+    /// Whether the column types were inferred from a sample of the records. Errors about mismatched records mention
+    /// it.
     pub inferred: bool,
-    /// What told the columns.
+    /// The source of the columns.
     pub origin: ColumnOrigin,
 }
 
 impl RecordForm {
-    /// The form that the options name, of columns that were inferred if none were declared.
+    /// Returns the record format given by the options. Columns are inferred unless they are declared.
     pub(crate) fn of(options: &ReadOptions) -> Self {
         Self {
             mapping: options.mapping.clone().unwrap_or_default(),
@@ -58,13 +58,13 @@ impl RecordForm {
     }
 }
 
-/// TFRecord files, of which the scan decodes the wanted features of a record only; the others are passed over by their
-/// length. A filter that reads few of these is asked first, and the others are decoded of the records that pass.
+/// TFRecord files. A scan decodes only the wanted features of a record and skips the others by their length. A filter
+/// over few features is evaluated first, and the other features are decoded only for records that pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordFiles {
-    /// How rows stand in the files.
+    /// How rows are stored in the files.
     pub(crate) form: RecordForm,
-    /// How the files are named in messages.
+    /// How files are named in messages.
     pub(crate) names: FileNames,
     /// How columns are inferred.
     pub(crate) options: ReadOptions,
@@ -87,8 +87,8 @@ impl FileReader for RecordFiles {
         true
     }
 
-    /// Filters that read fewer columns of the files than are to be decoded are asked first, so that the others are decoded of
-    /// the rows that pass only. Nothing would be gained by other filters here.
+    /// Accepts filters that read fewer columns of the files than the scan decodes. They are evaluated first, so that
+    /// the other columns are decoded for passing rows only. Other filters would gain nothing here.
     fn filter_use(&self, filter: &Arc<dyn PhysicalExpr>, table: &TableSchema, wanted: &[usize]) -> FilterUse {
         match file_columns(filter, table.file_schema()) {
             Some(read) if wanted.iter().any(|column| !read.contains(column)) => FilterUse::Rows,
@@ -100,7 +100,7 @@ impl FileReader for RecordFiles {
         if division.is_ordered {
             return None;
         }
-        // Headers tell the truth only where their checksums are checked.
+        // Headers are reliable only if their checksums are verified.
         let can_survey = !division.is_remote
             && self.form.crc == CrcPolicy::Verify
             && self.form.compression.unwrap_or_default() == Compression::None
@@ -126,7 +126,7 @@ impl FileReader for RecordFiles {
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
         let RecordForm { mapping, compression, crc, inferred, decoded, .. } = &self.form;
         let file_schema = scan.table.file_schema();
-        // Rows past the limit would be decoded in vain.
+        // Do not decode rows past the limit.
         let batch_size = scan.limit.map_or(scan.batch_size, |rows| scan.batch_size.min(rows));
         let mut reader = ReaderBuilder::new(Arc::clone(decoded.as_ref().unwrap_or(file_schema)))
             .with_mapping(mapping.clone())

@@ -1,4 +1,4 @@
-//! Filters of a query, evaluated while records are decoded.
+//! Evaluates a query's filters while records are decoded.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use datafusion_physical_expr_common::physical_expr::{PhysicalExpr, is_volatile};
 
 use super::narrow::narrowed;
 
-/// The columns of the files that a filter reads, if it reads no others and always gives the same answer.
+/// Returns the columns of the files that a filter reads. `None` if it reads other columns, too, or if its result may
+/// vary.
 pub(super) fn file_columns(filter: &Arc<dyn PhysicalExpr>, file_schema: &Schema) -> Option<Vec<usize>> {
-    // What a filter that changes while the query runs lets pass now may be of no use later; the nodes above know.
+    // A filter that changes while the query runs may later exclude rows that pass now. The operators above apply it.
     if is_volatile(filter) || DynamicFilterTracking::classify(filter).contains_dynamic_filter() {
         return None;
     }
@@ -26,7 +27,8 @@ pub(super) fn file_columns(filter: &Arc<dyn PhysicalExpr>, file_schema: &Schema)
     (!columns.is_empty() && columns.iter().all(|column| *column < file_schema.fields().len())).then_some(columns)
 }
 
-/// The parts of a conjunction, one after the other, for the reader of files with the columns `file_schema`.
+/// Converts a conjunction to predicates that are evaluated one after the other, for a reader of files with the
+/// columns `file_schema`.
 pub(super) fn row_filter(filter: &Arc<dyn PhysicalExpr>, file_schema: &SchemaRef) -> Result<Option<RowFilter>> {
     let mut all: Option<RowFilter> = None;
     for filter in split_conjunction(filter) {

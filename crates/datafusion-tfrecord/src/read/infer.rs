@@ -1,4 +1,4 @@
-//! Finds the schema of records that came without one.
+//! Infers the schema of records without a declared one.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::options::ReadOptions;
 use crate::error::ErrorKind;
 use tfr_files::FileNames;
 
-/// What was learned of the files.
+/// The result of inference.
 pub(crate) struct Inferred {
     pub(crate) schema: Schema,
-    /// In which form the columns stand: as was said, and as the records tell.
+    /// How the columns are stored: from the options, then from the records.
     pub(crate) mapping: MappingOptions,
-    /// The compression of each file that was looked at.
+    /// The compression of each file that was inspected.
     pub(super) compressions: Vec<Option<Compression>>,
-    /// How many files were looked into.
+    /// Number of files inspected.
     pub(super) looked_into: usize,
-    /// How many records were looked at.
+    /// Number of records inspected.
     pub(super) records: u64,
     /// Whether these are all records of all files.
     pub(super) is_all: bool,
@@ -42,8 +42,8 @@ impl Observer for SchemaInference {
     }
 }
 
-/// The features of all `files` together, or of an evenly spaced sample of them: those of the first records of each. Of
-/// files without records there are none.
+/// Infers the columns from all features in the first records of all `files`, or of an evenly spaced sample of them.
+/// Without any record there are no columns.
 pub(crate) async fn infer(
     session: &dyn Session,
     store: &Arc<dyn ObjectStore>,
@@ -93,13 +93,14 @@ pub(crate) async fn infer(
     Ok(Inferred { schema, mapping, compressions, looked_into, records, is_all })
 }
 
-/// Whether an inferred column is a feature list: of single values, which the mapping says, or of lists, which no feature is.
+/// Whether an inferred column is a feature list. A feature list of single values is in the mapping's sequences; a
+/// list of lists is never a plain feature.
 fn is_list_of_steps(column: &str, data_type: &DataType, mapping: &MappingOptions) -> bool {
     let is_nested = |item: &FieldRef| item.data_type().is_nested();
     mapping.sequences.contains(column) || matches!(data_type, DataType::List(item) if is_nested(item))
 }
 
-/// The column of records that are taken as they are.
+/// Returns the schema of records that are read as raw bytes.
 pub(super) fn raw_records() -> Schema {
     Schema::new(vec![Field::new("record", DataType::Binary, false)])
 }

@@ -1,23 +1,23 @@
-//! [`KnownFile`]: what is known of a file before it is read.
+//! [`KnownFile`]: properties of a file that are known before it is read.
 
 use std::sync::Arc;
 
 use tfrecord_framing::{Compression, Position};
 use tfrecord_shards::{RecordOffset, ShardEntry};
 
-/// What is known of a file before it is read. Plans carry it with the file.
+/// Properties of a file that are known before it is read. Plans attach it to the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownFile {
-    /// How it is compressed.
+    /// The compression.
     pub compression: Option<Compression>,
-    /// Where its records end: their number and the bytes of all of them, with their frames.
+    /// The end of its records: their number, and the bytes of all of them including frames.
     pub end: Option<Position>,
-    /// Places where reading can begin, in order; the start of the file is not among them.
+    /// Positions where reading can start, in order, except the start of the file.
     pub offsets: Arc<[RecordOffset]>,
 }
 
 impl KnownFile {
-    /// What the manifest says of a shard.
+    /// Takes the properties of a shard from its manifest.
     pub fn of_shard(shard: &ShardEntry, compression: Compression) -> Self {
         Self {
             compression: Some(compression),
@@ -26,7 +26,7 @@ impl KnownFile {
         }
     }
 
-    /// The place at this byte of the file.
+    /// Returns the position at this byte of the file.
     pub(super) fn offset(&self, file: u64) -> Option<Position> {
         let index = self.offsets.binary_search_by_key(&file, |offset| offset.file).ok()?;
         let RecordOffset { record, framed, .. } = self.offsets[index];

@@ -1,4 +1,4 @@
-//! [`look`]: the first records of files, for whoever is to learn from them what all have.
+//! [`look`]: inspects the first records of files, to determine properties of all of them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,33 +16,32 @@ use super::options::ReadOptions;
 use crate::error::ErrorKind;
 use tfr_files::FileNames;
 
-/// Records looked at in one go.
+/// Number of records inspected in one go.
 const STEP: usize = 64;
 
-/// Who learns from records.
+/// Inspects records.
 pub(super) trait Observer {
-    /// Whether it looks past damage between records, which is for those to tell who read the file.
+    /// Whether to ignore damage between records, which is reported when the file is read.
     const LEAVES_DAMAGE: bool;
 
-    /// Looks at a record.
+    /// Inspects a record.
     fn observe(&mut self, record: &[u8], position: Position) -> arrow_tfrecord::Result<()>;
 
-    /// Whether there is nothing more to learn.
+    /// Whether no more records are needed.
     fn has_enough(&mut self) -> bool;
 }
 
-/// What was looked at.
+/// The extent of an inspection.
 pub(super) struct Looked {
-    /// The compression of each file that was looked into.
+    /// The compression of each file that was inspected.
     pub(super) compressions: Vec<Option<Compression>>,
-    /// How many files were looked into.
+    /// Number of files inspected.
     pub(super) looked_into: usize,
     /// Whether these are all records of all files.
     pub(super) is_all: bool,
 }
 
-/// Shows the first records of all `files` to `observer`, or those of an evenly spaced sample of the files, until it has
-/// enough.
+/// Passes the first records of all `files`, or of an evenly spaced sample of them, to `observer` until it has enough.
 pub(super) async fn look<O: Observer>(
     session: &dyn Session,
     store: &Arc<dyn ObjectStore>,
@@ -101,18 +100,18 @@ pub(super) async fn look<O: Observer>(
     Ok(Looked { compressions, looked_into, is_all })
 }
 
-/// The positions of at most `most` files out of `files`, evenly spaced.
+/// Returns the positions of at most `most` files out of `files`, evenly spaced.
 fn sample(files: usize, most: Option<usize>) -> impl Iterator<Item = usize> {
     let taken = most.map_or(files, |most| most.clamp(1, files.max(1)).min(files));
-    // In the wider type, so that no product overflows.
+    // Computed as u128, so that no product overflows.
     (0..taken).map(move |position| (position as u128 * files as u128 / taken as u128) as usize)
 }
 
-/// The first records of a file.
+/// Reads the first records of a file.
 struct Head {
     decoder: RecordDecoder,
     records: Records,
-    /// How many more records are to be looked at.
+    /// Number of records still to be inspected.
     left: usize,
 }
 
@@ -126,13 +125,13 @@ impl Head {
         }
     }
 
-    /// Whether the records seen are all of a file of so many bytes, as far as that is known before it is read to its end.
+    /// Whether all records of a file of `size` bytes have been seen, as far as that is known before its end is read.
     fn has_ended(&self, size: u64) -> bool {
         self.decoder.compression() == Some(Compression::None) && self.decoder.position().byte == size
     }
 
-    /// Looks at the records of the next block, or at those that are left when there is none. Breaks when enough were
-    /// seen.
+    /// Inspects the records of the next block, or the remaining records if there is no block. Breaks when enough
+    /// records have been seen.
     fn observe(
         &mut self,
         block: Option<&Bytes>,
@@ -142,7 +141,7 @@ impl Head {
         loop {
             self.records.clear();
             let decoded = self.decoder.decode(&mut rest, self.left.min(STEP), &mut self.records);
-            // Those before the damage first: they may say more about it.
+            // The records before the damage come first: they may explain it.
             for (record, position) in self.records.iter().zip(self.records.positions()) {
                 observer.observe(record, *position)?;
             }

@@ -1,7 +1,7 @@
 //! Compares the columns of shard sets, as their manifests and the given options specify them, with the first records.
 //!
-//! A feature that a record does not have is a null, so a column that is looked for in the wrong place is null in every row.
-//! Options that contradict a manifest, and a manifest that was changed, must not make nulls of values.
+//! A feature missing from a record is a null, so a column that is looked up in the wrong place is null in every row.
+//! Options that contradict a manifest, or a manifest that was changed, must not turn values into nulls.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +18,17 @@ use super::options::ReadOptions;
 use super::sets::{Set, TableFiles};
 use crate::error::shards_error;
 
-/// The most records of a file that are looked at.
+/// Maximum number of records inspected per file.
 const MOST_RECORDS: usize = 1000;
 
-/// The most sets that are looked at, evenly spaced if there are more.
+/// Maximum number of sets inspected, evenly spaced if there are more.
 const MOST_SETS: usize = 256;
 
-/// Refuses columns that the records of sets have in another place than `form` says, and warns of columns that they seem
-/// not to have.
+/// Rejects columns that the records of sets contain in another place than `form` specifies. Warns of columns that
+/// they do not seem to contain.
 ///
-/// Where `form` is the one of the manifest, one file of each set is looked at; where options say otherwise, as many as for
-/// files without a manifest.
+/// If `form` is the manifest's, one file of each set is inspected; if options differ from it, as many as for files
+/// without a manifest.
 pub(super) async fn check(
     session: &dyn Session,
     files: &TableFiles,
@@ -36,7 +36,7 @@ pub(super) async fn check(
     form: &MappingOptions,
     options: &ReadOptions,
 ) -> Result<()> {
-    // A column that cannot be read at all has an error of its own.
+    // A column that cannot be read at all is reported elsewhere.
     let Ok(mapping) = Mapping::try_new(columns, &form.clone().with_strict(false)) else { return Ok(()) };
     let step = files.sets.len().div_ceil(MOST_SETS).max(1);
     let mut checks = Vec::new();
@@ -70,12 +70,12 @@ async fn check_set(
     let options = ReadOptions { infer_records: Some(most), infer_files: None, ..options.clone() };
     let names = files.listing.names();
     let looked = look(session, files.listing.store(), &sampled, names, &options, &mut wanted).await;
-    // Files that cannot be read are for the scan to report: not every query reads them.
+    // Unreadable files are reported by the scan: not every query reads them.
     let (Ok(Looked { looked_into, .. }), Some(file)) = (looked, sampled.first()) else { return Ok(()) };
     wanted.check(mapping, form, &names.name(&file.location), looked_into)
 }
 
-/// How the columns of a set stand in its records, by its manifest, if that specifies it.
+/// Returns how the columns of a set are stored in its records, if its manifest specifies it.
 fn written_mapping(set: &Set) -> Result<Option<Mapping>> {
     let Some(schema) = set.manifest.arrow_schema().map_err(shards_error)? else { return Ok(None) };
     let options = set.manifest.mapping_options().map_err(shards_error)?;
@@ -94,7 +94,7 @@ fn is_same_place(mapping: &Mapping, written: &Mapping) -> bool {
     features(mapping).is_subset(&features(written))
 }
 
-/// At most so many files, evenly spaced.
+/// Returns at most `most` files, evenly spaced.
 fn spread(mut files: Vec<ObjectMeta>, most: usize) -> Vec<ObjectMeta> {
     let step = files.len().div_ceil(most.max(1)).max(1);
     let mut index = 0;

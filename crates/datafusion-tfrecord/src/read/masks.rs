@@ -1,4 +1,4 @@
-//! Features that say where others hold nulls, in records of which no manifest tells.
+//! Finds null masks, features that mark the nulls of other features, in records without a manifest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy};
 
-/// The part of a column or of one of its parts that a feature says the nulls of, by the feature's name.
+/// Returns the column, or part of one, that a mask belongs to, by the mask's name.
 pub(super) fn masked<'a>(feature: &'a str, separator: &str) -> Option<&'a str> {
     let (part, last) = feature.rsplit_once(separator)?;
     let level = last.strip_prefix("is_null")?;
@@ -15,10 +15,10 @@ pub(super) fn masked<'a>(feature: &'a str, separator: &str) -> Option<&'a str> {
         .then_some(part)
 }
 
-/// Inferred columns, with their masks.
+/// Returns inferred columns with their masks.
 ///
-/// Where nulls are said to be masked, masks are no columns, and every column has the masks that there are. Where they are
-/// not, masks are columns like others; and who has lists with nulls in them is told.
+/// If the options specify masked nulls, masks are not columns, and every column gets the masks that exist. Otherwise
+/// masks are ordinary columns, with a warning for lists that contain nulls.
 pub(super) fn of_inferred(schema: Schema, mut mapping: MappingOptions) -> (Schema, MappingOptions) {
     let separator = mapping.separator.clone();
     let is_mask = |field: &Field| field.data_type() == &DataType::Int64 || holds_int64s(field.data_type());
@@ -48,7 +48,7 @@ pub(super) fn of_inferred(schema: Schema, mut mapping: MappingOptions) -> (Schem
             }
             Ok(field) if field.data_type().is_nested() => warn(column, &of_column, true),
             Ok(_) => {}
-            // The values of a column that is not one of the inferred: of lists in lists, say.
+            // The values of a column that is not inferred as such, such as a list of lists.
             Err(_) if schema.field_with_name(&format!("{column}{separator}ragged_flat_values")).is_ok() => {
                 warn(column, &of_column, false);
             }
@@ -60,7 +60,7 @@ pub(super) fn of_inferred(schema: Schema, mut mapping: MappingOptions) -> (Schem
     (Schema::new_with_metadata(fields, schema.metadata().clone()), mapping)
 }
 
-/// Tells that the nulls in a part are read as values, and how they are not.
+/// Warns that the nulls of a part are read as values, and how to avoid that.
 pub(super) fn warn(part: &str, masks: &BTreeSet<String>, is_column: bool) {
     let names: Vec<_> = masks.iter().map(|mask| format!("{mask:?}")).collect();
     log::warn!(
@@ -83,7 +83,7 @@ fn holds_int64s(data_type: &DataType) -> bool {
     }
 }
 
-/// The masks that a column has by a mapping; none if it cannot be read by it.
+/// Returns the masks of a column in a mapping; `None` if the mapping cannot read the column.
 fn expected(field: &Field, mapping: &MappingOptions) -> Option<BTreeSet<String>> {
     let mut options = mapping.clone();
     let name = field.name();

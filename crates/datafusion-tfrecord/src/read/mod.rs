@@ -1,57 +1,60 @@
 //! Reading: TFRecord files as a table.
 //!
-//! [`open()`] finds the files under some locations and settles their columns:
+//! [`open()`] finds the files at some locations and determines their columns. The first available source is used:
 //!
-//! | columns | from |
+//! | columns | source |
 //! |---|---|
 //! | declared | [`ReadOptions::schema`] |
-//! | of a `schema.pbtxt` that was named | [`ReadOptions::schema_file`] |
-//! | as they were written, in the same types | the manifest beside the files |
-//! | of a `schema.pbtxt` beside the files | the directory of the files |
+//! | from a given `schema.pbtxt` | [`ReadOptions::schema_file`] |
+//! | as written, with the same types | the manifest next to the files |
+//! | from a `schema.pbtxt` next to the files | the directory of the files |
 //! | inferred: all features and feature lists, sorted by name | the first records of all files, or of a sample of them |
 //!
-//! Records that have feature lists are `tf.train.SequenceExample`s, whoever tells the columns, unless a manifest says what
-//! they are.
+//! Records with feature lists are read as `tf.train.SequenceExample`s, whatever the source of the columns, unless a
+//! manifest specifies the record type.
 //!
 //! # Declared columns
-//! A feature that a record does not have is a null. So that no column is null for want of the right name, declared ones
-//! are compared with what was written:
+//! A feature missing from a record is a null. To prevent a misnamed column from being null throughout, declared
+//! columns are compared with what was written:
 //!
-//! | of files | a column or field that is not there | one that stands elsewhere |
+//! | files | a missing column or field | a column stored differently |
 //! |---|---|---|
-//! | of sets | is refused, unless another set of the table has it | is refused: another type, unit or depth of lists |
-//! | of others | is a warning: in the first records it is null | is refused: of a feature list, in parts, in another case |
+//! | of shard sets | is an error, unless another set of the table has it | is an error: another type, unit or depth of lists |
+//! | written by other tools | is a warning: null in the first records | is an error: in a feature list, in parts, or in another case |
 //!
-//! Of others the first records are looked at until every column was found, by the rules of inference at most. Structs of
-//! which some fields are declared are null where all fields that were written are.
+//! For files written by other tools, records are inspected until every column is found, within the limits of
+//! inference. Structs with some fields declared are null where all written fields are null.
 //!
-//! Features that say where others hold [nulls](arrow_tfrecord::NullPolicy::Mask), in records of which no manifest tells, are
-//! columns like others, and a warning; with the option `null=mask` they are what they were written as.
+//! Features that mark the [nulls](arrow_tfrecord::NullPolicy::Mask) of others, in records without a manifest, are
+//! ordinary columns and cause a warning. With the option `null=mask` they are read as masks.
 //!
-//! # Sets
-//! Of a directory with a manifest the shards that it lists are read, no other files, and if one of them is missing or
-//! has another size, or the mark of success is missing, none is. A pattern that names the files reads them anyway, in
-//! the types of the manifest. A file that it does not list is not read together with those that it does, unless the
-//! columns are declared. A manifest beside such files that cannot be read is an error, and a warning where the columns are
-//! declared: what it says of their types nobody else knows.
+//! # Shard sets
+//! In a directory with a manifest, exactly the listed shards are read. If a shard is missing or has another size, or
+//! the success marker is missing, nothing is read. A pattern that names the files reads them anyway, with the types
+//! of the manifest.
 //!
-//! The number of rows of files that a manifest lists is known without reading them.
+//! A file that the manifest does not list cannot be read together with listed files, unless the columns are declared.
+//! A manifest next to such files that cannot be read is an error, since no other source specifies their types. If the
+//! columns are declared, it is a warning.
 //!
-//! A scan decodes the features of wanted columns and passes over others. A feature of another kind, or with
-//! more values than its column can hold, is an error with the file, the record and its byte.
+//! The number of rows of listed files is known without reading them.
 //!
-//! # Files in parts
-//! A scan is divided among partitions by bytes, in the order of the files. Nothing in a TFRecord file marks where a record
-//! begins, and a payload may hold records itself, so a file is cut only where that is certain:
+//! A scan decodes the features of wanted columns and skips the others. A feature of another kind, or with more values
+//! than its column can hold, is an error with the file, the record and its byte.
 //!
-//! | file | cut |
+//! # Reading files in parts
+//! A scan is divided among partitions by bytes, in the order of the files. Nothing in a TFRecord file marks where a
+//! record begins, and a payload may itself contain records. A file is therefore split only at positions that are
+//! certain:
+//!
+//! | file | split points |
 //! |---|---|
-//! | shard of ours, uncompressed or gzip | at the places that the manifest lists, about one for each 16 MiB |
-//! | uncompressed local file | anywhere: headers are walked first, by all threads, to find where records begin |
-//! | zlib, gzip of others, uncompressed remote file | not at all |
+//! | our shard, uncompressed or gzip | positions listed in the manifest, about one for each 16 MiB |
+//! | uncompressed local file | anywhere: all threads first scan the headers, to find where records begin |
+//! | zlib, gzip from other tools, uncompressed remote file | none |
 //!
-//! Every part must end where the next begins, to the record; if not, that is an error. Damage is named by its record
-//! in the file, whichever part it is in.
+//! Every part must end exactly at the record where the next part begins; otherwise an error is returned. Damage is
+//! reported with its record number in the file, whichever part it is in.
 
 mod blocks;
 mod compare;

@@ -1,4 +1,4 @@
-//! [`narrowed`]: batches as a table has them, of batches with more fields in structs.
+//! [`narrowed`]: removes struct fields that the table does not have.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
-/// The batch with the types of `schema`, which has the same columns, and of structs all or some of the fields.
+/// Converts a batch to the types of `schema`, which has the same columns, but may omit fields of structs.
 pub(super) fn narrowed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     if batch.schema_ref().fields() == schema.fields() {
         return Ok(batch);
@@ -48,7 +48,7 @@ fn narrow(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError
     })
 }
 
-/// The fields by their names.
+/// Selects fields by their names.
 fn narrow_struct(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {
     let column = |field: &FieldRef| match array.column_by_name(field.name()) {
         Some(column) => narrow(column, field.data_type()),

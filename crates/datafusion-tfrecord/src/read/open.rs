@@ -1,4 +1,4 @@
-//! [`open`]: from locations to a table.
+//! [`open`]: opens the files at some locations as a table.
 
 use std::sync::Arc;
 
@@ -32,24 +32,22 @@ use tfr_files::{DirectoryTable, Location};
 /// # }
 /// ```
 ///
-/// # What is believed of a set of shards
-/// What the manifest says, of files that are as long as it says: the number of rows, so that `count(*)` reads no file
-/// and a `LIMIT` leaves out those that it does not need. A shard that was replaced by another file of the same length is
-/// found out when it is read, or by [`tfrecord_shards::verify`](fn@tfrecord_shards::verify), not when its rows are
-/// counted.
+/// # Trust in manifests
+/// The manifest is trusted for files of the size that it specifies. `count(*)` thus reads no file, and a `LIMIT`
+/// skips files that it does not need. A shard that was replaced by another file of the same size is detected when it
+/// is read, or by [`tfrecord_shards::verify`](fn@tfrecord_shards::verify), but not when its rows are counted.
 ///
 /// # Errors
-/// - Those of [`Listing::list`](tfr_files::Listing::list) and of
+/// - Those of [`Listing::list`](tfr_files::Listing::list) and
 ///   [`Listing::with_partition_types`](tfr_files::Listing::with_partition_types).
-/// - A set of shards is not whole: [`ErrorKind::IncompleteSet`].
-/// - Records that were to tell the columns are damaged or contradict each other, or there are none.
-/// - A file that no manifest lists beside files that one does: [`ErrorKind::StrayFile`].
-/// - A column declared in another unit than the one in which it was written: [`ErrorKind::DeclaredUnit`]; one that no
-///   manifest has: [`ErrorKind::UnknownColumn`]; or one that the first records have in another place:
-///   [`ErrorKind::ElsewhereInRecords`].
-/// - A manifest beside the files that cannot be read, where the columns are not declared:
-///   [`ErrorKind::UnreadableManifest`].
-/// - A column of a type that no feature holds, or with a row of more than 256 MiB even where it is null.
+/// - A shard set is incomplete: [`ErrorKind::IncompleteSet`].
+/// - The columns are to be inferred, but records are damaged or contradict each other, or there are none.
+/// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
+/// - A column is declared in another unit than it was written in: [`ErrorKind::DeclaredUnit`].
+/// - A declared column is in no manifest: [`ErrorKind::UnknownColumn`]; or the first records have it in another
+///   place: [`ErrorKind::ElsewhereInRecords`].
+/// - A manifest cannot be read, and the columns are not declared: [`ErrorKind::UnreadableManifest`].
+/// - A column has a type that no feature supports, or a row of more than 256 MiB even if it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
     let mut files = sets::find(session, locations, options.owned).await?;
     for declared in options.schema.iter().chain(&options.partition_types) {
@@ -70,7 +68,7 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     });
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
-    // What can be no column is refused before anything is read, but a column that is none of a query's is not.
+    // Reject unsupported columns before reading. Columns that a query does not use are fine.
     let decoded = form.decoded.as_ref().unwrap_or(file_schema);
     let decoder = ReaderBuilder::new(Arc::clone(decoded)).with_mapping(form.mapping).with_projection(Vec::new());
     decoder.build_decoder().map_err(|error| ErrorKind::Columns { error })?;
@@ -88,7 +86,8 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     Ok(Arc::new(table.with_known_files(statistics, extensions)))
 }
 
-/// What is known of the rows of a file: their number, if a manifest tells, and about how many bytes they are.
+/// Returns the known statistics of a file: the number of rows, if a manifest specifies it, and their approximate
+/// bytes.
 fn statistics(file: &ObjectMeta, known: Option<&KnownFile>, schema: &Schema) -> Statistics {
     let exact = |rows: u64| usize::try_from(rows).map_or(Precision::Absent, Precision::Exact);
     let about = |bytes: u64| usize::try_from(bytes).map_or(Precision::Absent, Precision::Inexact);

@@ -1,4 +1,4 @@
-//! [`RecordOpener`]: opens one file or a part of one.
+//! [`RecordOpener`]: opens a file or a part of one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use super::survey::Survey;
 use crate::error::{Error, ErrorKind, encode_error};
 use tfr_files::FileNames;
 
-/// Opens one file or a part of one as batches of the columns that are read from it.
+/// Opens a file or a part of one, and returns batches of the requested columns.
 #[derive(Clone)]
 pub(super) struct RecordOpener {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) names: FileNames,
     pub(super) reader: ReaderBuilder,
-    /// Of the batches. The reader's may have more fields in structs.
+    /// The schema of the batches. Structs of the reader may have more fields.
     pub(super) schema: SchemaRef,
     pub(super) compression: Option<Compression>,
     pub(super) crc: CrcPolicy,
     /// Whether the types were inferred.
     pub(super) inferred: bool,
-    /// Whether no more than some rows are wanted.
+    /// Whether the number of rows is limited.
     pub(super) limited: bool,
     pub(super) bytes_scanned: Count,
 }
 
 /// A part of a file: whole records, or everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    /// The bytes of the file.
+pub(super) struct FilePart {
+    /// The range of bytes in the file.
     pub(super) bytes: Range<u64>,
-    /// The first record.
+    /// Position of the first record.
     pub(super) start: Position,
-    /// Where the last record ends, if that is known.
+    /// End of the last record, if known.
     pub(super) end: Option<Position>,
-    /// How the file is compressed, if that is known.
+    /// Compression of the file, if known.
     pub(super) compression: Option<Compression>,
 }
 
@@ -79,24 +79,24 @@ impl FileOpener for RecordOpener {
 }
 
 impl RecordOpener {
-    /// The records that the range of a file stands for, if any: those that begin in it.
-    async fn part(&self, file: &PartitionedFile) -> Result<Option<Part>> {
+    /// Returns the records that begin in a file's range, if any.
+    async fn part(&self, file: &PartitionedFile) -> Result<Option<FilePart>> {
         let meta = &file.object_meta;
         let known = file.extension::<KnownFile>().cloned().unwrap_or_default();
         let compression = self.compression.or(known.compression);
         let (from, to) = file.range();
-        let whole = Part { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
+        let whole = FilePart { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
         let is_whole = from == 0 && to >= meta.size;
         if is_whole {
             return Ok(Some(whole));
         }
-        // Who divided the file knew these places. One that is not among them would lose records in silence.
+        // The range was made from these positions. A position that is not among them would silently lose records.
         let known_place = |divided: Option<Divided>| {
             divided.ok_or_else(|| internal_datafusion_err!("no record is known to begin at byte {from} or {to}"))
         };
         let divided = match file.extension::<Survey>() {
             _ if !known.offsets.is_empty() => Some(known_place(known.part(from..to, meta.size))?),
-            // To find the boundaries may take longer than to read a few rows.
+            // Finding the boundaries may take longer than reading a few rows.
             Some(survey) if !self.limited => match survey.boundaries(&self.store, meta).await {
                 Some(boundaries) => Some(known_place(surveyed(survey.cuts(), &boundaries, from..to, meta.size))?),
                 None => None,
@@ -105,27 +105,28 @@ impl RecordOpener {
         };
         Ok(match divided {
             Some((bytes, start, end)) if !bytes.is_empty() => {
-                // Of the compressed files only those are divided whose manifest tells the compression.
+                // A compressed file is only split if its manifest specifies the compression.
                 let compression = Some(compression.unwrap_or_default());
-                Some(Part { bytes, start, end: end.or(known.end), compression })
+                Some(FilePart { bytes, start, end: end.or(known.end), compression })
             }
             Some(_) => None,
-            // A file that cannot be divided is read by who has its start.
+            // A file that cannot be split is read by the partition that has its start.
             None => (from == 0).then_some(whole),
         })
     }
 
-    fn decoder(&self, part: &Part) -> Result<Decoder> {
+    fn decoder(&self, part: &FilePart) -> Result<Decoder> {
         let framing = part.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc).with_position(part.start);
         self.reader.clone().build_decoder_over(framing).map_err(encode_error)
     }
 }
 
-/// A part of a file: its bytes, where its first record begins and, but for the last part, where its last one ends.
+/// A part of a file: its bytes, the start of its first record and, except for the last part, the end of its last
+/// record.
 type Divided = (Range<u64>, Position, Option<Position>);
 
-/// The part between two cuts of a survey.
+/// Returns the part between two cuts of a record-boundary scan.
 fn surveyed(cuts: &[u64], boundaries: &[Position], range: Range<u64>, size: u64) -> Option<Divided> {
     let boundary = |cut: u64| boundaries.get(cuts.binary_search(&cut).ok()?).copied();
     let start = if range.start == 0 { Position::default() } else { boundary(range.start)? };
@@ -137,7 +138,7 @@ fn surveyed(cuts: &[u64], boundaries: &[Position], range: Range<u64>, size: u64)
 }
 
 impl KnownFile {
-    /// The part between two of the places.
+    /// Returns the part between two of the positions.
     fn part(&self, range: Range<u64>, size: u64) -> Option<Divided> {
         let start = if range.start == 0 { Position::default() } else { self.offset(range.start)? };
         let end = if range.end >= size { None } else { Some(self.offset(range.end)?) };
@@ -145,11 +146,11 @@ impl KnownFile {
     }
 }
 
-/// The batches of one file or part.
+/// The batches of a file or part.
 struct Batches {
     decoder: Decoder,
     blocks: Blocks,
-    /// What is left of the current block.
+    /// The rest of the current block.
     block: Bytes,
     /// Whether there are no more blocks.
     is_last: bool,
@@ -185,7 +186,7 @@ impl Batches {
         }
     }
 
-    /// Whether the part ends where it should.
+    /// Checks that the part ends at the expected position.
     fn check_end(&self) -> Result<()> {
         let found = self.decoder.position();
         match self.end.filter(|expected| *expected != found) {

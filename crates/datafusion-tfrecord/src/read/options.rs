@@ -1,4 +1,4 @@
-//! [`ReadOptions`]: how the records of a table become rows.
+//! [`ReadOptions`]: how to read the records of a table.
 
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
@@ -6,7 +6,7 @@ use tfrecord_framing::{Compression, CrcPolicy};
 
 use tfr_files::{LocationText, OwnedFiles};
 
-/// What [`open`](super::open()) may be told about the files. All of it can be left out.
+/// Options of [`open`](super::open()). All of them are optional.
 ///
 /// ```
 /// use datafusion_tfrecord::ReadOptions;
@@ -16,29 +16,30 @@ use tfr_files::{LocationText, OwnedFiles};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
-    /// The columns. Those of `key=value` directories may be among them.
+    /// The columns. They may include those of `key=value` directories.
     pub schema: Option<SchemaRef>,
-    /// The types of columns of `key=value` directories, where the others are not declared; other columns in it are of no
-    /// concern.
+    /// The types of the columns of `key=value` directories, if the other columns are not declared. Other columns in
+    /// this schema are ignored.
     pub partition_types: Option<SchemaRef>,
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
     pub schema_file: Option<LocationText>,
-    /// In which form columns stand in the records: the options of the writer. Those in the manifest hold where nothing else is
-    /// said; where there is none, feature lists in the records tell that these are sequences. Records of type [bytes](arrow_tfrecord::RecordType::Bytes) are one binary column `record`, whatever is in them.
+    /// How columns are stored in the records: the options of the writer. Settings that are not given are taken from
+    /// the manifest; without a manifest, records with feature lists are read as sequences. Records of type
+    /// [bytes](arrow_tfrecord::RecordType::Bytes) become one binary column `record`, whatever they contain.
     pub mapping: Option<MappingOptions>,
-    /// How many files the schema is inferred from, or searched for declared columns, evenly spaced if there are more;
-    /// `None`: all.
+    /// Number of files to infer the schema from, or to search for declared columns, evenly spaced if there are more.
+    /// `None` for all.
     pub infer_files: Option<usize>,
-    /// How many records of each of these files are looked at for it, the first ones; `None`: all.
+    /// Number of records to inspect at the start of each of these files. `None` for all.
     pub infer_records: Option<usize>,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None` detects it from the content of each file.
     pub compression: Option<Compression>,
-    /// Whether checksums are checked.
+    /// Whether to verify checksums.
     pub crc: CrcPolicy,
-    /// Whether a feature that always has the same number of values, more than one, is inferred as a `FixedSizeList`; as a
-    /// `List` otherwise.
+    /// Whether a feature that always has the same number of values, more than one, is inferred as a `FixedSizeList`
+    /// instead of a `List`.
     pub fixed_size_lists: bool,
-    /// What is done about files that belong to a table of a table format, such as Delta Lake.
+    /// What to do about files that belong to a table format, such as Delta Lake.
     pub owned: OwnedFiles,
 }
 

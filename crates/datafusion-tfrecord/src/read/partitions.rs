@@ -1,4 +1,4 @@
-//! The columns in the paths of sets, in the types in which they were written.
+//! Restores the written types of partition columns in the paths of shard sets.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,12 @@ use tfrecord_shards::{Manifest, SchemaDescription};
 use crate::error::shards_error;
 use tfr_files::{Listing, PartitionColumns};
 
-/// Gives the columns in the paths of `listing` the types that the manifests tell, if all files are of sets with
-/// these `manifests` and they agree about them. Also gives the names of those that are in the records, too.
+/// Gives the partition columns of `listing` the types in the manifests. Requires that all files belong to sets with
+/// these `manifests`, and that the manifests agree. Also returns the names of the columns that the records contain,
+/// too.
 ///
-/// `is_whole`: the table is all of its sets, so that it has their columns even where no file has a path to tell them.
+/// `is_whole`: whether the table consists of entire sets. It then has their columns even if no file's path contains
+/// them.
 pub(super) fn settle(listing: Listing, manifests: &[&Manifest], is_whole: bool) -> Result<(Listing, BTreeSet<String>)> {
     let mut columns: Option<Vec<FieldRef>> = None;
     for manifest in manifests {
@@ -43,7 +45,7 @@ pub(super) fn settle(listing: Listing, manifests: &[&Manifest], is_whole: bool) 
         listing.partitions().clone().with_written_types(&columns, name)?
     };
     for column in columns.iter().filter(|column| kept.contains(column.name())) {
-        // The empty text has the directory of null; the records tell them apart.
+        // The empty text shares the directory of nulls; only the records distinguish them.
         if is_text(column.data_type()) && partitions.has_null(column.name()) {
             partitions = partitions.without(column.name());
         }

@@ -1,4 +1,4 @@
-//! [`TableFiles`]: the files of a table, and what manifests say of them.
+//! [`TableFiles`]: the files of a table, and their manifests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path as FsPath;
@@ -17,31 +17,31 @@ use tfr_files::store_of;
 use tfr_files::{Listing, Location, OwnedFiles};
 use tfr_files::{Walked, walk};
 
-/// A set of shards of which files of the table are a part, or all of it.
+/// A shard set, some or all of whose files belong to the table.
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) directory: Path,
     pub(super) manifest: Manifest,
 }
 
-/// The files of a table, and what manifests say of them.
+/// The files of a table, and their manifests.
 pub(super) struct TableFiles {
     pub(super) listing: Listing,
-    /// For each file, what its manifest says of it, if one does.
+    /// For each file, its properties from the manifest that lists it.
     pub(super) known: Vec<Option<KnownFile>>,
-    /// For each file, which of `sets` lists it by its name, if one does. Its size may be another.
+    /// For each file, the index in `sets` of the set that lists its name. Its size may differ.
     pub(super) listed: Vec<Option<usize>>,
     /// Every set that lists a file of the table.
     pub(super) sets: Vec<Set>,
-    /// The columns of the path that are in the records, too, with the same values.
+    /// The columns of the path that the records contain, too, with the same values.
     pub(super) kept: BTreeSet<String>,
-    /// What is wrong with manifests beside files that were spelled out.
+    /// Errors of unreadable manifests next to files that were named explicitly.
     unreadable: Vec<DataFusionError>,
 }
 
 impl TableFiles {
-    /// Refuses files beside a manifest that cannot be read: what it says of the types in them, nobody else knows. Whoever
-    /// declares the columns does, and is told.
+    /// Rejects files next to an unreadable manifest, since no other source specifies their types. If the columns are
+    /// declared, logs a warning instead.
     pub(super) fn check_manifests(&mut self, is_declared: bool) -> Result<()> {
         for source in self.unreadable.drain(..) {
             if !is_declared {
@@ -53,12 +53,12 @@ impl TableFiles {
     }
 }
 
-/// Finds the files under `locations`.
+/// Finds the files at `locations`.
 ///
-/// Of a directory that a location takes as a whole and that has a manifest, they are the shards that the manifest lists,
-/// all of which must be there, as must the mark of success. Where the location spells out files, itself or by a
-/// pattern, they are those; a manifest beside them is believed of the types in a file that it lists, and of all else if
-/// the file is as long as it says.
+/// If a location is a directory with a manifest, the files are the shards that the manifest lists. All of them and
+/// the success marker must exist. If the location names files, itself or by a pattern, exactly these files are read.
+/// A manifest next to them is then trusted for the types in a file that it lists, and for everything else if the file
+/// has the listed size.
 pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
     let mut sets = Vec::new();
@@ -118,17 +118,18 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
     Ok(TableFiles { listing, known, listed, sets, kept, unreadable })
 }
 
-/// The directory of the set that a partition's directory may be in: what is left without the `key=value` at its end.
+/// Returns the directory of the set that a partition directory may be in: the path without the trailing `key=value`
+/// parts.
 fn around_partitions(directory: &Path) -> Option<Path> {
     let parts: Vec<_> = directory.parts().collect();
     let partitions = parts.iter().rev().take_while(|part| part.as_ref().contains('=')).count();
     let around = parts.get(..parts.len() - partitions)?;
-    // As it stands: what is escaped is not to be escaped again.
+    // Unchanged: escaped characters must not be escaped again.
     let path = around.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/");
     (partitions > 0).then(|| Path::parse(path).ok()).flatten()
 }
 
-/// Whether a location is a directory with a manifest of ours.
+/// Whether a location is a directory with one of our manifests.
 ///
 /// # Errors
 /// The store is not registered or fails.
@@ -143,8 +144,8 @@ pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<boo
     Ok(false)
 }
 
-/// The manifests of the directories that were walked, and of those of files that were spelled out. Of the latter some may
-/// be unreadable.
+/// Reads the manifests of the directories that were listed, and of those that contain explicitly named files. The
+/// latter manifests may be unreadable.
 async fn manifests(
     store: &Arc<dyn ObjectStore>,
     location: &Location,
@@ -168,7 +169,7 @@ async fn manifests(
     for directory in directories {
         let is_whole = takes_all(location, &directory);
         match read_manifest(store, location, directory).await {
-            // Who names the files wants them whatever the manifest lists.
+            // Files that are named explicitly are read whatever the manifest lists.
             Err(error) if !is_whole => unreadable.push(error),
             manifest => manifests.extend(manifest?),
         }
@@ -176,12 +177,12 @@ async fn manifests(
     Ok(manifests)
 }
 
-/// Whether a location means all that is in a directory, instead of spelling out files in it.
+/// Whether a location includes all files in a directory, instead of naming some of them.
 fn takes_all(location: &Location, directory: &Path) -> bool {
     location.depth().is_some_and(|depth| directory.parts_count() >= depth)
 }
 
-/// The manifest of a directory, if there is one and it is one of ours.
+/// Reads the manifest of a directory, if there is one and it is ours.
 async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, directory: Path) -> Result<Option<Set>> {
     let path = directory.clone().join(MANIFEST_NAME);
     let json = match store.get(&path).await {
@@ -200,13 +201,13 @@ async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, direct
     Ok(Some(Set { directory, manifest }))
 }
 
-/// The file of a shard.
+/// Returns the path of a shard's file.
 fn member(directory: &Path, shard: &str) -> Option<Path> {
     let separator = if directory.as_ref().is_empty() { "" } else { "/" };
     Path::parse(format!("{directory}{separator}{shard}")).ok()
 }
 
-/// The shards of a set, as far as they are there.
+/// The shards of a set that exist.
 struct Members {
     /// The size of each shard's file.
     sizes: Vec<Option<u64>>,
@@ -223,7 +224,7 @@ impl Members {
         Self { sizes, success: passed.contains_key(&set.directory.clone().join(SUCCESS_NAME)) }
     }
 
-    /// Refuses a set that is not whole.
+    /// Rejects an incomplete set.
     fn check(&self, set: &Set, location: &Location) -> Result<()> {
         let sizes: HashMap<_, _> =
             set.manifest.shards.iter().map(|shard| shard.path.as_str()).zip(&self.sizes).collect();

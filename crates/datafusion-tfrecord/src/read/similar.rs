@@ -1,8 +1,8 @@
-//! [`similar`]: what somebody may have meant.
+//! [`similar`]: finds the name that the user may have meant.
 
 use datafusion_common::utils::datafusion_strsim::levenshtein;
 
-/// The name that is most like `name`, if one is.
+/// Returns the most similar name, if one is similar enough.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     known
@@ -13,7 +13,7 @@ pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// Names for a message: the first of them, and how many more there are.
+/// Lists names for a message: the first few, and the number of further ones.
 pub(crate) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 10;
     let names: Vec<_> = names.into_iter().collect();

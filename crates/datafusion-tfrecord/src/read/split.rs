@@ -10,21 +10,21 @@ use tfrecord_shards::RecordOffset;
 use super::known::KnownFile;
 use super::survey::Survey;
 
-/// Where a file may be cut.
+/// Where a file may be split.
 enum Cuts {
-    /// At these places.
+    /// At these positions.
     Known(Arc<[RecordOffset]>),
-    /// Anywhere: a [`Survey`] finds a boundary near.
+    /// Anywhere: a [`Survey`] finds a boundary nearby.
     Surveyed,
     Nowhere,
 }
 
-/// Divides `groups` by bytes: in order, each of at most `partitions` groups gets a contiguous stretch of the files. What
-/// comes out depends on the files and on the number of partitions only.
+/// Divides `groups` by bytes: in order, each of at most `partitions` groups gets a contiguous part of the files. The
+/// result depends only on the files and the number of partitions.
 ///
-/// Files are cut where that is certain: at places that their manifest lists or, if `can_survey`, in uncompressed
-/// files wherever a survey will find a boundary. `None` if groups hold parts of files that do not add up to files, or
-/// files of less than `min_size` bytes together.
+/// Files are split where that is certain: at positions listed in their manifest or, if `can_survey`, anywhere in
+/// uncompressed files, where a record-boundary scan will find a boundary. Returns `None` if the groups contain parts
+/// of files that do not add up to whole files, or fewer than `min_size` bytes in all.
 pub(super) fn divide(
     groups: &[FileGroup],
     partitions: usize,
@@ -36,7 +36,7 @@ pub(super) fn divide(
     if partitions < 2 || total == 0 || total < min_size as u64 {
         return None;
     }
-    // In the wider type, so that no product overflows.
+    // Computed as u128, so that no product overflows.
     let share = |partition: usize| (u128::from(total) * partition as u128 / partitions as u128) as u64;
     let shares: Vec<u64> = (1..partitions).map(share).collect();
     let partition_at = |byte: u64| shares.partition_point(|share| *share <= byte);
@@ -52,7 +52,7 @@ pub(super) fn divide(
         };
         cuts.dedup();
         let middle = |from: u64, to: u64| partition_at(start + from + (to - from) / 2);
-        // A cut between two parts of one partition is none.
+        // A cut between two parts of one partition is dropped.
         let ends: Vec<u64> = cuts.iter().copied().chain([size]).collect();
         let parts: Vec<(u64, u64)> = std::iter::once(0).chain(cuts.iter().copied()).zip(ends).collect();
         let mut merged: Vec<(usize, u64, u64)> = Vec::with_capacity(parts.len());
@@ -78,7 +78,7 @@ pub(super) fn divide(
     Some(divided.into_iter().filter(|files| !files.is_empty()).map(FileGroup::new).collect())
 }
 
-/// The files of which `groups` hold parts, in their order. Parts of a file follow one another.
+/// Returns the files whose parts are in `groups`, in order. Parts of a file must follow one another.
 fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
     let mut files: Vec<PartitionedFile> = Vec::new();
     let mut end = None;
@@ -86,7 +86,7 @@ fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
         let size = part.object_meta.size;
         let (from, to) = part.range();
         match end.take() {
-            // A file is in the middle of its parts.
+            // In the middle of a file's parts.
             Some(end) => {
                 let file = files.last()?;
                 if file.object_meta.location != part.object_meta.location || from != end {
@@ -105,7 +105,8 @@ fn cuts_of(file: &PartitionedFile, can_survey: bool) -> Cuts {
     let known = file.extension::<KnownFile>();
     match known {
         Some(known) if !known.offsets.is_empty() => Cuts::Known(Arc::clone(&known.offsets)),
-        // A compressed file begins with no header, so the survey of one finds at once that it has to be read in one piece.
+        // A compressed file does not start with a header, so its scan finds at once that it must be read in one
+        // piece.
         _ if can_survey && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None => {
             Cuts::Surveyed
         }
@@ -113,7 +114,7 @@ fn cuts_of(file: &PartitionedFile, can_survey: bool) -> Cuts {
     }
 }
 
-/// The place nearest to `cut` that is not an end of the file, if it is nearer than either end.
+/// Returns the position nearest to `cut`, unless an end of the file is nearer.
 fn nearest(offsets: &[RecordOffset], cut: u64, size: u64) -> Option<u64> {
     let behind = offsets.partition_point(|offset| offset.file < cut);
     let around = [behind.checked_sub(1), Some(behind)].into_iter().flatten();

@@ -1,10 +1,12 @@
-//! [`Survey`]: where records begin in a file that nobody has an index of.
+//! [`Survey`]: the record-boundary scan, which finds where records begin in a file without an index.
 //!
-//! A record says how long it is, but nothing marks where one begins: a payload may hold framed records itself. So a place
-//! is certain only if a chain of headers leads there from the start of the file. To walk that chain takes a fraction of
-//! the time of decoding, and it is walked in pieces at a time: each piece begins at a guess, the first sound record
-//! behind its cut. Where a piece ends exactly where the next one began, that guess was right, given that the one before
-//! was; where it does not, the next piece is walked again from the place that is certain.
+//! A record contains its length, but nothing marks where one begins: a payload may itself contain framed records. A
+//! position is certain only if a chain of headers leads there from the start of the file. Following that chain takes
+//! a fraction of the time of decoding, and pieces of it are scanned in parallel.
+//!
+//! Each piece starts at a guess, the first valid record after its cut. If a piece ends exactly where the next one
+//! began, that guess was right, provided the one before was. If not, the next piece is scanned again from the
+//! position that is certain.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -21,24 +23,25 @@ use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, RecordScanner, Records,
 
 use super::blocks::strong_tag;
 
-/// How much is read at a time.
+/// Bytes to read at a time.
 const BLOCK_LEN: usize = 1 << 20;
 
-/// How much is read at a time where records are longer than a block.
+/// Bytes to read at a time if records are longer than a block.
 const SPARSE_LEN: usize = 4 << 10;
 
-/// How far behind a cut a record is looked for. Where none is found, the walk comes by from the piece before.
+/// How far after a cut to look for a record. If there is none, the scan of the piece before continues into this one.
 const SEARCH_LEN: u64 = 16 << 20;
 
-/// Where records begin, the first at or behind each cut of a file; `None` if the file has to be read in one piece.
+/// The first record boundary at or after each cut of a file; `None` if the file must be read in one piece.
 pub(super) type Boundaries = Option<Arc<[Position]>>;
 
-/// Finds where an uncompressed local file can be cut: once, for all parts of the file.
+/// Finds where an uncompressed local file can be split: once, for all parts of the file.
 ///
-/// All that ask wait for the same tasks, which do not depend on any of them to go on, and stop when all are gone.
+/// All callers wait for the same tasks. The tasks do not depend on any caller to progress, and stop when all callers
+/// are gone.
 #[derive(Clone)]
 pub(super) struct Survey {
-    /// Where the file is to be cut: bytes of the file, in order.
+    /// Where the file is to be split: byte offsets, in order.
     cuts: Arc<[u64]>,
     state: Arc<State>,
 }
@@ -54,12 +57,12 @@ impl Survey {
         Self { cuts: cuts.into(), state: Arc::default() }
     }
 
-    /// Where the file is to be cut.
+    /// Returns the requested split points.
     pub(super) fn cuts(&self) -> &[u64] {
         &self.cuts
     }
 
-    /// Finds the boundaries, or waits for who does.
+    /// Finds the boundaries, or waits for the caller that does.
     pub(super) async fn boundaries(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Boundaries {
         if let Some(done) = self.state.done.get() {
             return done.clone();
@@ -74,7 +77,7 @@ impl Survey {
             return joined;
         }
         let (store, meta, cuts) = (Arc::clone(store), meta.clone(), Arc::clone(&self.cuts));
-        // A task of its own, so that it goes on whichever of those that wait is polled.
+        // A separate task, so that it progresses whichever caller is polled.
         let task = SpawnedTask::spawn(async move { survey(&store, &meta, cuts).await });
         let started = async move { task.await.ok().flatten() }.boxed().shared();
         *running = started.downgrade();
@@ -82,7 +85,7 @@ impl Survey {
     }
 }
 
-/// Stops what runs on other threads when it goes.
+/// Stops work on other threads when dropped.
 #[derive(Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -92,8 +95,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Walks all pieces at the same time, up to the last cut. Whatever fails, fails again when the file is read, and is told
-/// better then.
+/// Scans all pieces in parallel, up to the last cut. Errors are ignored: reading the file fails again, with a better
+/// message.
 async fn survey(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
     let options = GetOptions { if_match: strong_tag(meta), ..GetOptions::default() };
     let path = match store.get_opts(&meta.location, options).await.ok()?.payload {
@@ -113,14 +116,14 @@ async fn survey(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]
     SpawnedTask::spawn_blocking(move || walk.join(&stops, &cuts, &walked)).await.ok().flatten()
 }
 
-/// Where the pieces of a walk end: at the cuts and, as the partitions wait for all of it, between them where there would
-/// be fewer pieces than threads.
+/// Returns the ends of the pieces to scan: the cuts and, if there are fewer pieces than threads, points between them,
+/// since the partitions wait for the whole scan.
 fn stops(cuts: &[u64], threads: usize) -> Vec<u64> {
     let parts = threads.div_ceil(cuts.len().max(1)) as u128;
     let mut stops = Vec::new();
     let mut from = 0;
     for cut in cuts {
-        // In the wider type, so that no product overflows.
+        // Computed as u128, so that no product overflows.
         let part = |part: u128| from + (u128::from(cut - from) * part / parts) as u64;
         stops.extend((1..=parts).map(part));
         from = *cut;
@@ -129,11 +132,11 @@ fn stops(cuts: &[u64], threads: usize) -> Vec<u64> {
     stops
 }
 
-/// A walk from one place where a record may begin to another.
+/// A scan from one possible start of a record to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
     start: u64,
-    /// Where it ended, and how many records it passed; none if it came to a header that is damaged.
+    /// Where it ended, and the number of records it passed; `None` if it met a damaged header.
     end: Option<Position>,
 }
 
@@ -145,8 +148,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// Walks from the start of the file, or from the first sound record behind `from` if there is one near, to the first
-    /// header at or behind `until`.
+    /// Scans to the first header at or after `until`, from the start of the file, or from the first valid record
+    /// after `from` if there is one nearby.
     fn piece(&self, from: Option<u64>, until: u64) -> Option<Piece> {
         let start = match from {
             None => 0,
@@ -155,7 +158,7 @@ impl Walk {
         Some(Piece { start, end: self.walk(start, until) })
     }
 
-    /// The boundaries that are certain at the cuts, which are among the stops, from pieces that are certain or not.
+    /// Returns the certain boundaries at the cuts, which are among the stops, from pieces that may be guesses.
     fn join(&self, stops: &[u64], cuts: &[u64], pieces: &[Option<Piece>]) -> Boundaries {
         let mut certain = Position::default();
         let mut boundaries = Vec::with_capacity(cuts.len());
@@ -172,7 +175,7 @@ impl Walk {
         Some(boundaries.into())
     }
 
-    /// The first place at or behind `from` at which a sound record begins.
+    /// Returns the first position at or after `from` where a valid record begins.
     fn first_record(&self, from: u64) -> io::Result<Option<u64>> {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(from))?;
@@ -192,7 +195,7 @@ impl Walk {
         }
     }
 
-    /// Goes from header to header, up to the first place at or behind `until`, and counts records.
+    /// Follows headers up to the first position at or after `until`, and counts records.
     fn walk(&self, from: u64, until: u64) -> Option<Position> {
         let mut headers = Headers::open(self).ok()?;
         let mut passed = Position { record: 0, byte: from };
@@ -206,18 +209,18 @@ impl Walk {
     }
 }
 
-/// The length in a header, if its checksum holds.
+/// Returns the length in a header, if its checksum is valid.
 fn record_len(header: &[u8; HEADER_LEN]) -> Option<u64> {
     let (len, crc) = header.split_first_chunk()?;
     (crc == masked_crc32c(len).to_le_bytes()).then(|| u64::from_le_bytes(*len))
 }
 
-/// Reads headers further and further on in a file.
+/// Reads headers at increasing positions of a file.
 struct Headers<'a> {
     walk: &'a Walk,
     file: File,
     block: Vec<u8>,
-    /// Where the block begins.
+    /// Start of the block.
     start: u64,
 }
 
@@ -226,14 +229,14 @@ impl<'a> Headers<'a> {
         Ok(Self { walk, file: File::open(&walk.path)?, block: Vec::new(), start: 0 })
     }
 
-    /// The header at this place, or none if the file ends before its end.
+    /// Returns the header at this position, or `None` if the file ends within it.
     fn at(&mut self, place: u64) -> io::Result<Option<[u8; HEADER_LEN]>> {
         let end = self.start + self.block.len() as u64;
         if place < self.start || place + HEADER_LEN as u64 > end {
             if self.walk.stopped.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            // A header that lies far behind the block stands before a record as long as the one that was jumped over.
+            // A header far after the block suggests that the next record is as long as the one just skipped.
             let is_sparse = place > end + BLOCK_LEN as u64;
             let len = if is_sparse { SPARSE_LEN } else { BLOCK_LEN };
             self.block.clear();

@@ -1,4 +1,4 @@
-//! [`Types`]: the columns of a table, and in which form they stand in the records.
+//! [`Types`]: the columns of a table, and how they are stored in the records.
 
 use std::sync::Arc;
 
@@ -21,26 +21,26 @@ use crate::error::ErrorKind;
 use tfr_files::store_of;
 use tfr_files::{Location, LocationText, schema};
 
-/// What TensorFlow's tools call the schema of a data set when it lies beside it.
+/// The name that TensorFlow's tools give to the schema next to a data set.
 const SCHEMA_NAME: &str = "schema.pbtxt";
 
-/// The columns of a table, and in which form they stand in the records.
+/// The columns of a table, and how they are stored in the records.
 pub(super) struct Types {
     pub(super) schema: SchemaRef,
     pub(super) mapping: MappingOptions,
-    /// The columns of the files as they are decoded, if not as they are in the table.
+    /// The columns as decoded from the files, if they differ from the table's.
     pub(super) decoded: Option<SchemaRef>,
-    /// Whether they were inferred, and not from all records.
+    /// Whether they were inferred from only some of the records.
     pub(super) inferred: bool,
-    /// What told them.
+    /// The source of the columns.
     pub(super) origin: ColumnOrigin,
 }
 
-/// What told the columns of a table.
+/// The source of a table's columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ColumnOrigin {
-    /// Whoever asked for the table.
+    /// The caller declared them.
     #[default]
     Declared,
     /// The manifests of the shard sets that the files belong to.
@@ -50,21 +50,21 @@ pub enum ColumnOrigin {
         /// The file.
         file: String,
     },
-    /// The records of some files, or of all.
+    /// The records of some or all files.
     Records {
-        /// How many files were looked into.
+        /// Number of files inspected.
         looked_into: usize,
-        /// How many files the table has.
+        /// Number of files in the table.
         files: usize,
-        /// How many records were looked at.
+        /// Number of records inspected.
         records: u64,
-        /// Whether these are all records of all files. If not, there may be features that are no columns.
+        /// Whether these are all records of all files. If not, some features may be missing from the columns.
         is_all: bool,
     },
 }
 
-/// Settles the columns: those declared, else those of the schema file, of the manifests, of a `schema.pbtxt` beside the
-/// files, or of the records themselves. What is learned of files on the way is noted in `files`.
+/// Determines the columns: those declared, else those of the schema file, of the manifests, of a `schema.pbtxt` next
+/// to the files, or of the records themselves. Records properties of files in `files` on the way.
 pub(super) async fn settle(
     session: &dyn Session,
     locations: &[Location],
@@ -107,7 +107,7 @@ pub(super) async fn settle(
         (Arc::new(schema), ColumnOrigin::Records { looked_into, files: files.known.len(), records, is_all })
     };
     let in_path = files.listing.partitions().fields();
-    // Declared columns may be those of the path; what the manifest says stands in the files.
+    // Declared columns may include those of the path; the manifest's are those in the files.
     let of_files = if options.schema.is_some() { written.schemas() } else { vec![Arc::clone(&schema)] };
     let file = |_| files.listing.file_names().next().unwrap_or_default();
     let strange: Vec<_> = in_path.iter().filter(|field| !files.kept.contains(field.name())).cloned().collect();
@@ -120,28 +120,28 @@ pub(super) async fn settle(
         return Ok(Types { schema, mapping, decoded: None, inferred: !is_all, origin });
     }
     let columns = in_files(&schema, in_path);
-    let untold: Vec<_> = written.untold(files).collect();
-    if untold.is_empty() {
+    let unspecified: Vec<_> = written.unspecified(files).collect();
+    if unspecified.is_empty() {
         written.check_names(columns.fields(), &given)?;
     }
     written.check_units(&schema, &given)?;
     let mut mapping = over(written.mapping(&schema), &given);
-    if !untold.is_empty() {
-        mapping = declared::form(session, files, &untold, &columns, mapping, options).await?;
+    if !unspecified.is_empty() {
+        mapping = declared::form(session, files, &unspecified, &columns, mapping, options).await?;
     }
     if files.sets.iter().any(|set| set.manifest.layout == SetLayout::Shards) {
         manifest_check::check(session, files, &columns, &mapping, options).await?;
     }
-    let decoded = written.decoded(columns.fields(), !untold.is_empty());
+    let decoded = written.decoded(columns.fields(), !unspecified.is_empty());
     Ok(Types { schema, mapping, decoded, inferred: false, origin })
 }
 
-/// Whether records are to be taken as they are.
+/// Whether records are read as raw bytes.
 fn is_raw(options: &ReadOptions) -> bool {
     options.mapping.as_ref().is_some_and(|mapping| mapping.record_type == RecordType::Bytes)
 }
 
-/// What was written, but for what is said otherwise.
+/// Returns the written options, overridden by the given ones.
 fn over(written: MappingOptions, given: &MappingOptions) -> MappingOptions {
     fn either<T: Clone + PartialEq>(written: T, given: &T, unsaid: &T) -> T {
         if given == unsaid { written } else { given.clone() }
@@ -159,7 +159,8 @@ fn over(written: MappingOptions, given: &MappingOptions) -> MappingOptions {
     mapping
 }
 
-/// The `schema.pbtxt` in the directory of the files, if they lie in one directory, or in the one that was named.
+/// Finds the `schema.pbtxt` in the directory of the files, if they share one directory, or in the directory that was
+/// named.
 async fn beside(
     store: &Arc<dyn ObjectStore>,
     locations: &[Location],
@@ -180,7 +181,7 @@ async fn beside(
     }
 }
 
-/// A file that was named, in whichever store.
+/// Reads a file that was named, from any store.
 async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::Bytes> {
     let location = Location::parse(file.with_secrets())?;
     let (_, store) = store_of(session, std::slice::from_ref(&location))?;
@@ -192,8 +193,8 @@ async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::
     }
 }
 
-/// The columns that a schema beside the files tells of. It was not asked for, so a feature in it that cannot be read does not
-/// stand in the way of the others: the records tell what it is.
+/// Returns the columns of a schema next to the files. The schema was not requested, so a feature that it describes in
+/// an unsupported way is left to inference.
 async fn schema_beside(
     session: &dyn Session,
     files: &TableFiles,

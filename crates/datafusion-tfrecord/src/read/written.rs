@@ -1,4 +1,4 @@
-//! [`Written`]: what manifests say of the columns of a table.
+//! [`Written`]: the columns of a table according to its manifests.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,29 +16,29 @@ use crate::error::{ErrorKind, shards_error};
 use tfr_files::FileNames;
 use tfr_files::schema::{self, Joining};
 
-/// What the manifests say.
+/// The columns according to the manifests.
 pub(super) struct Written {
-    /// Whether every set tells its columns.
+    /// Whether every set specifies its columns.
     is_whole: bool,
     options: MappingOptions,
-    /// The columns of each set that tells them, and its directory.
+    /// The directory and columns of each set that specifies them.
     sets: Vec<(Path, SchemaRef)>,
     names: FileNames,
     /// How each column was written.
-    columns: BTreeMap<String, Form>,
+    columns: BTreeMap<String, WrittenForm>,
 }
 
 /// How a column was written.
-struct Form {
-    /// The column of all sets together. It may be null if a set is without it.
+struct WrittenForm {
+    /// The column, merged over all sets. Nullable if a set lacks it.
     field: FieldRef,
-    /// How many sets have it.
+    /// Number of sets that have it.
     sets: usize,
-    /// Those options that matter for it, and to readers.
+    /// The options that affect this column and matter to readers.
     options: MappingOptions,
 }
 
-impl Form {
+impl WrittenForm {
     fn new(field: &FieldRef, options: &MappingOptions) -> Self {
         let name = field.name();
         let mut options = options.clone();
@@ -58,7 +58,7 @@ impl Form {
     }
 }
 
-/// A rule with the same meaning to readers.
+/// Returns a rule with the same meaning to readers.
 fn as_read(rule: NullRule) -> NullRule {
     match rule {
         NullRule::Policy(NullPolicy::Error | NullPolicy::Unset | NullPolicy::Drop) => NullPolicy::Absent.into(),
@@ -78,7 +78,7 @@ impl Written {
             let Some(schema) = set.manifest.arrow_schema().map_err(unreadable)? else { continue };
             let mapping = set.manifest.mapping_options().map_err(unreadable)?;
             for field in schema.fields() {
-                let form = Form::new(field, &mapping);
+                let form = WrittenForm::new(field, &mapping);
                 match (columns.entry(field.name().clone()), &first) {
                     (Entry::Vacant(entry), _) => {
                         entry.insert(form);
@@ -111,7 +111,7 @@ impl Written {
         Ok(Self { is_whole: told.len() == sets.len(), options, sets: told, names: names.clone(), columns })
     }
 
-    /// The columns of all sets together, if every one of them tells its own.
+    /// Returns the columns of all sets together, if every set specifies its own.
     pub(super) fn schema(&self) -> Result<Option<SchemaRef>> {
         Ok(match self.schemas().as_slice() {
             _ if !self.is_whole => None,
@@ -121,24 +121,23 @@ impl Written {
         })
     }
 
-    /// The columns of each set that tells them.
+    /// Returns the columns of each set that specifies them.
     pub(super) fn schemas(&self) -> Vec<SchemaRef> {
         self.sets.iter().map(|(_, schema)| Arc::clone(schema)).collect()
     }
 
-    /// The files of which no manifest tells the columns.
-    pub(super) fn untold<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
+    /// Returns the files whose columns no manifest specifies.
+    pub(super) fn unspecified<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
         let told: Vec<_> =
             files.sets.iter().map(|set| self.sets.iter().any(|(directory, _)| *directory == set.directory)).collect();
         let listed = files.listed.iter().enumerate();
         listed.filter(move |(_, set)| !set.is_some_and(|set| told[set])).map(|(file, _)| file)
     }
 
-    /// Refuses files of which no manifest tells the types, where one does of others: the values of both would not be told
-    /// apart.
+    /// Rejects a mix of files with and without manifests that specify types: their values could not be distinguished.
     pub(super) fn check_files(&self, files: &TableFiles) -> Result<()> {
         let Some((first, _)) = self.sets.first() else { return Ok(()) };
-        let Some(stray) = self.untold(files).next() else { return Ok(()) };
+        let Some(stray) = self.unspecified(files).next() else { return Ok(()) };
         let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
         let stray = &files.listing.files()[stray].location;
         let beside = stray.parent().filter(tells);
@@ -146,7 +145,7 @@ impl Written {
         Err(ErrorKind::StrayFile { file, directory }.into())
     }
 
-    /// Refuses declared columns, and fields of structs, that no set has: they would be null in every row.
+    /// Rejects declared columns and struct fields that no set has: they would be null in every row.
     pub(super) fn check_names<'a>(
         &self,
         declared: impl IntoIterator<Item = &'a FieldRef>,
@@ -170,9 +169,9 @@ impl Written {
         }
     }
 
-    /// Refuses a column that would be misread: of dates, times, timestamps or durations in another unit than the one in which
-    /// it was written, since records hold plain numbers; or nested in another way, since its features have other names. Not
-    /// where another form is `given`.
+    /// Rejects columns that would be misread. Dates, times, timestamps and durations must have the unit in which they
+    /// were written, since records contain plain numbers. Nesting must be the same, since it determines the names of
+    /// features. Columns whose record format is `given` are not checked.
     pub(super) fn check_units(&self, declared: &Schema, given: &MappingOptions) -> Result<()> {
         for (directory, written) in &self.sets {
             for field in declared.fields().iter().filter(|field| !given.choices.contains_key(field.name())) {
@@ -182,7 +181,7 @@ impl Written {
                     continue;
                 }
                 let (declared, found) = (field.data_type(), written.data_type());
-                // What is chosen for a part is kept or left for the whole column.
+                // Choices for parts are kept or dropped together, for the whole column.
                 let has_parts = is_nested(found) && form.is_some_and(|form| !form.choices.is_empty());
                 if !fits(declared, found) || (has_parts && !is_same_shape(declared, found)) {
                     return Err(ErrorKind::DeclaredUnit {
@@ -198,8 +197,8 @@ impl Written {
         Ok(())
     }
 
-    /// The columns `fields` as they are decoded, if not as they are declared; of all files, or of `others` too, of which
-    /// no manifest tells.
+    /// Returns the columns `fields` as decoded, if they differ from the declared ones. With `others`, files without a
+    /// manifest are included.
     pub(super) fn decoded<'a>(
         &self,
         fields: impl IntoIterator<Item = &'a FieldRef>,
@@ -216,8 +215,8 @@ impl Written {
         differs.then(|| Arc::new(Schema::new(decoded)))
     }
 
-    /// In which form the columns of `schema` stand: as they were written. A choice is one for a type, and holds where the
-    /// values have the type that they had.
+    /// Returns how the columns of `schema` were written. A choice depends on the type, and applies only where the
+    /// values still have that type.
     pub(super) fn mapping(&self, schema: &Schema) -> MappingOptions {
         let mut mapping = MappingOptions {
             choices: BTreeMap::new(),
@@ -228,7 +227,7 @@ impl Written {
         };
         let everywhere = as_read(self.options.nulls.into());
         for field in schema.fields() {
-            let Some(Form { field: written, options, .. }) = self.columns.get(field.name()) else { continue };
+            let Some(WrittenForm { field: written, options, .. }) = self.columns.get(field.name()) else { continue };
             mapping.sequences.extend(options.sequences.iter().cloned());
             for (key, rule) in &options.column_nulls {
                 if let Some(said) = self.options.column_nulls.get(key) {

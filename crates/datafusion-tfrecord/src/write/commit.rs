@@ -1,4 +1,4 @@
-//! [`TfRecordCommitExec`]: the root of a write plan, which publishes all shards or none.
+//! [`TfRecordCommitExec`]: the root of a write plan. Publishes either all shards or none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -41,37 +41,38 @@ use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
 use super::target::WriteTarget;
-use super::upload::{BegunUploads, Place, UploadSet};
+use super::upload::{BegunUploads, UploadSet, UploadTarget};
 use crate::error::shards_error;
 use tfr_files::Findings;
 
-/// Runs the write nodes below it, collects what they have staged, and publishes it as one set. Yields one row, `count`:
-/// the number of records.
+/// Runs the write nodes below it, collects their staged shards, and publishes them as one set. Yields one row,
+/// `count`: the number of records.
 ///
-/// Nothing runs before the stream is polled. If the query fails, or the stream is dropped, everything staged is
-/// removed as soon as the last job has noticed; [`settled`](Self::settled) waits for that.
+/// Nothing runs before the stream is polled. If the query fails or the stream is dropped, all staged data is removed
+/// once the last job has stopped; [`settled`](Self::settled) waits for that.
 #[derive(Debug)]
 pub struct TfRecordCommitExec {
     input: Arc<dyn ExecutionPlan>,
     options: Arc<WriteOptions>,
     /// The columns of the query.
     rows: SchemaRef,
-    /// Local files that the plan reads, which the set must not replace.
+    /// Local files that the plan reads. The set must not replace them.
     inputs: Vec<PathBuf>,
     properties: Arc<PlanProperties>,
-    /// Set by the last run that succeeded.
+    /// The outcome of the last successful run.
     outcome: Arc<Mutex<Option<WriteOutcome>>>,
     runs: Runs,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub enum WriteOutcome {
-    /// The set is there. The manifest is that of the whole set, also if shards were added to those of earlier runs.
+    /// The set was published. The manifest describes the whole set, including shards of earlier runs that it was
+    /// appended to.
     Written(Arc<Manifest>),
-    /// Nothing was done, as [`SaveMode::Ignore`] has it, for something is there.
+    /// Nothing was written, because the target is not empty and the mode is [`SaveMode::Ignore`].
     Ignored {
-        /// Up to three names of what is there.
+        /// Up to three names of existing files.
         found: Vec<String>,
     },
 }
@@ -101,18 +102,18 @@ impl TfRecordCommitExec {
         .with_scheduling_type(SchedulingType::Cooperative)
     }
 
-    /// Where rows go, and in which form.
+    /// Returns the write options.
     pub fn options(&self) -> &WriteOptions {
         &self.options
     }
 
-    /// What columns become.
+    /// Returns the mapping of columns to features.
     pub fn mapping(&self) -> Option<Arc<Mapping>> {
         write_node(&self.input, |write| Arc::clone(write.mapping()))
     }
 
-    /// What was published: once the stream has yielded its row, or, for a stream that was dropped, once all is
-    /// [`settled`](Self::settled).
+    /// Returns the manifest of the published set. Available once the stream has yielded its row or, if the stream was
+    /// dropped, once the run has [`settled`](Self::settled).
     pub fn summary(&self) -> Option<Arc<Manifest>> {
         match self.outcome()? {
             WriteOutcome::Written(manifest) => Some(manifest),
@@ -120,31 +121,31 @@ impl TfRecordCommitExec {
         }
     }
 
-    /// What came of the last run that has succeeded, from the same time on.
+    /// Returns the outcome of the last successful run. Available at the same time as [`summary`](Self::summary).
     pub fn outcome(&self) -> Option<WriteOutcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks at what lies in a target that is in an object store, which planning does not.
+    /// Inspects the contents of a target in an object store, which planning does not.
     ///
     /// # Errors
-    /// What a run would refuse before it reads a row.
+    /// The target is one that a run would reject before it reads a row.
     pub async fn inspect_target(&self, context: &TaskContext) -> Result<()> {
         if let WriteTarget::Store(location) = &self.options.out {
-            let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+            let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
             place.inspect(self.options.mode).await?;
         }
         Ok(())
     }
 
-    /// Waits until no run of this plan is left: each has published its set, or has removed what it had staged. To be
-    /// awaited before the process exits, when the stream has been dropped or has failed.
+    /// Waits until every run of this plan has published its set or removed its staged data. Must be awaited before
+    /// the process exits, if the stream was dropped or has failed.
     pub async fn settled(&self) {
         self.runs.settled().await;
     }
 }
 
-/// Looks at the write node below.
+/// Applies `look` to the write node below.
 fn write_node<T>(plan: &Arc<dyn ExecutionPlan>, look: impl Fn(&TfRecordWriteExec) -> T) -> Option<T> {
     let mut found = None;
     let visit = plan.apply(|node| {
@@ -235,7 +236,7 @@ impl ExecutionPlan for TfRecordCommitExec {
             return internal_err!("TfRecordCommitExec without a TfRecordWriteExec below it");
         };
         let count = async move {
-            // A panic of the query would unwind through whoever polls us; as an error it has a place to go.
+            // A panic of the query would unwind through the caller; report it as an error instead.
             let rows = AssertUnwindSafe(task.run(&context))
                 .catch_unwind()
                 .await
@@ -263,15 +264,15 @@ struct CommitTask {
     outcome: Arc<Mutex<Option<WriteOutcome>>>,
 }
 
-/// What a run begins with.
+/// The initial state of a run.
 enum Begun {
     Run(Arc<Run>),
-    /// There is nothing to do, since these are there.
+    /// There is nothing to do, since these files exist.
     Ignored(Vec<String>),
 }
 
 impl CommitTask {
-    /// Runs, and tells how many rows were written.
+    /// Runs the plan, and returns the number of rows written.
     async fn run(self, context: &TaskContext) -> Result<u64> {
         let description = self.describe()?;
         let run = match self.begin(context, &description).await? {
@@ -299,7 +300,7 @@ impl CommitTask {
             if let Some(snapshot) = snapshot(&mapping, &options)? {
                 let elements = manifest.totals.rows / snapshot.records_per_element() as u64;
                 let file = |path: &str, content| Sidecar { path: path.to_owned(), content };
-                // When it was made is told by the manifest; equal rows have equal files.
+                // The time is recorded in the manifest only, so that equal rows give equal files.
                 let metadata = snapshot.metadata(SNAPSHOT_RUN, 0, elements);
                 return Ok(vec![file(DATASET_SPEC_NAME, snapshot.dataset_spec()), file(METADATA_NAME, metadata)]);
             }
@@ -317,7 +318,7 @@ impl CommitTask {
             let written = WriteOutcome::Written(Arc::new(manifest));
             *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
         };
-        // Either goes on when nobody polls for the count any more, and the set is there all the same.
+        // Either continues when the stream is no longer polled; the set is published all the same.
         let published = match &run.staging {
             Staging::Local(commit) => {
                 let commit = commit.clone();
@@ -331,7 +332,7 @@ impl CommitTask {
                 let (set, run) = (Arc::clone(set), Arc::clone(&run));
                 tokio::spawn(async move {
                     let published = set.publish(staged, description, sidecars).await.map(keep);
-                    // What is staged goes after what was published of it is taken back.
+                    // Staged files are removed after published ones are rolled back.
                     drop((set, run));
                     published
                 })
@@ -348,7 +349,7 @@ impl CommitTask {
         }
     }
 
-    /// Refuses to describe a set that grows by its new rows alone, and warns of what will be gone.
+    /// Refuses to describe a growing set by its new rows alone, and warns of files that will be removed.
     fn note_stale(&self, standing: &Manifest) -> Result<()> {
         check_appended(&self.options, standing)?;
         let stale: Vec<_> = standing.describing_sidecars().collect();
@@ -361,9 +362,9 @@ impl CommitTask {
         Ok(())
     }
 
-    /// Stages the shards that belong to the set although no row was for them. A set that is appended to has them.
+    /// Stages the shards that belong to the set although they received no rows. When appending, they already exist.
     async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
-        // To add no rows is to add nothing.
+        // Appending no rows adds no shards.
         if run.staging.is_appended_to() && staged.iter().all(|shard| shard.rows == 0) {
             return Ok(Vec::new());
         }
@@ -377,7 +378,7 @@ impl CommitTask {
         sealing.finish().await
     }
 
-    /// Makes the staging directory and the threads.
+    /// Creates the staging directory and the threads.
     async fn begin(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun> {
         let (options, running) = (Arc::clone(&self.options), self.runs.start());
         let out = match &options.out {
@@ -396,7 +397,7 @@ impl CommitTask {
                 return Ok(Begun::Ignored(found));
             }
             let commit = match LocalCommit::begin(&out, options.mode, RunId::new(), &inputs) {
-                // Another run was quicker.
+                // Another run was faster.
                 Err(error) if options.mode == SaveMode::Ignore => match error.kind() {
                     ErrorKind::NotEmpty { found, .. } => return Ok(Begun::Ignored(found.clone())),
                     _ => return Err(shards_error(error)),
@@ -416,7 +417,7 @@ impl CommitTask {
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
 
-    /// Runs the plan below. Of two reports of one partition the later counts: it is of another attempt.
+    /// Runs the plan below. If a partition reports twice, the later report counts: it is from a second attempt.
     async fn collect_reports(&self, run: &Arc<Run>, context: &TaskContext) -> Result<BTreeMap<u32, PartitionReport>> {
         let mut rows = self.input.execute(0, Arc::new(with_run(context, run)))?;
         let mut reports = BTreeMap::new();
@@ -426,7 +427,7 @@ impl CommitTask {
         Ok(reports)
     }
 
-    /// Every partition has reported, and every row that went in is in a shard. Gives their number.
+    /// Checks that every partition has reported, and that every input row is in a shard. Returns the number of rows.
     fn check(&self, reports: &BTreeMap<u32, PartitionReport>) -> Result<u64> {
         if reports.len() != self.write_partitions {
             return internal_err!("{} of {} write partitions have reported", reports.len(), self.write_partitions);
@@ -450,14 +451,14 @@ impl CommitTask {
         }
     }
 
-    /// What the manifest says beside the shards.
+    /// Describes the set in the manifest, apart from its shards.
     fn describe(&self) -> Result<SetDescription> {
         let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
         form.describe(self.source_partitions)
     }
 }
 
-/// What another run has put into the target, if that is why a set was not published.
+/// Returns the files that another run has put into the target, if that is why the set was not published.
 fn found_instead(error: &DataFusionError) -> Option<Vec<String>> {
     let DataFusionError::External(error) = error else { return None };
     match error.downcast_ref::<tfrecord_shards::Error>()?.kind() {
@@ -467,7 +468,7 @@ fn found_instead(error: &DataFusionError) -> Option<Vec<String>> {
     }
 }
 
-/// Refuses to describe a set that rows are added to: nobody has looked at those that it has.
+/// Refuses to describe a set that rows are appended to: its existing rows have not been seen.
 pub(super) fn check_appended(options: &WriteOptions, standing: &Manifest) -> Result<()> {
     if options.emit.describes() {
         let (out, set) = (options.out.to_string(), standing.totals.rows);
@@ -476,7 +477,7 @@ pub(super) fn check_appended(options: &WriteOptions, standing: &Manifest) -> Res
     Ok(())
 }
 
-/// A shard that belongs to the set although no row was for it.
+/// A shard that belongs to the set although it received no rows.
 #[derive(Debug, PartialEq, Eq)]
 struct MissingShard {
     /// Its number among the shards of partition 0.
@@ -486,9 +487,9 @@ struct MissingShard {
     total: usize,
 }
 
-/// Shards that belong to the set although no row was for them: in each split all up to the number asked for, and one at
-/// least. A directory is there for its rows, so of a set with directories only one without rows has any: in the directory of
-/// nulls.
+/// Returns the shards that belong to the set although they received no rows: in each split, those up to the requested
+/// number, and at least one. With partition columns, a directory exists only for its rows. Only a set without rows
+/// then has such shards, in the directory of nulls.
 fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<MissingShard> {
     if !options.partition_by.is_empty() && !staged.is_empty() {
         return Vec::new();
@@ -511,7 +512,8 @@ fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<Missing
         if there.len() >= asked {
             continue;
         }
-        // Of splits all or none are there, since the sort makes empty ones, too. Other shards are numbered over the whole set.
+        // A split has either all its shards or none, since the sort creates empty ones, too. Other shards are
+        // numbered over the whole set.
         let indices = (0..asked).filter(|index| options.splits.is_some() || !there.contains(index));
         for index in indices {
             let sequence = if options.splits.is_some() { first_free + missing.len() } else { index };

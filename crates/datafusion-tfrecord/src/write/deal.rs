@@ -1,15 +1,17 @@
-//! [`DealExec`]: every row finds its shard, without hashing and without regard to time.
+//! [`DealExec`]: assigns rows to shards round-robin, without hashing and independent of timing.
 //!
-//! Rows have to be spread over exactly `N` shards that are balanced however skewed the inputs are, and spread the same
-//! way in every run. Input partition `p` cuts its rows into blocks, by the rule of [`ShardDeal`] and regardless of where
-//! batches end, and gives them to the shards in turn: in each round one block to every shard, shard 0 first. Each of
-//! `M = min(P, N)` output partitions owns a range of the shards. It takes what the inputs have for its shards in strict
-//! rotation: of round `r` that of input 0, of input 1, and so on, passing over inputs that have ended. So what a shard
-//! holds, and in which order, follows from what the input partitions hold, never from who was faster; and every input
-//! gives all shards the same number of rows but for one block.
+//! Rows are distributed over exactly `N` shards. The shards must be balanced however skewed the inputs are, and
+//! identical in every run.
 //!
-//! The price is that inputs advance together: one that yields few rows from much work holds the others back until it
-//! has ended, as their blocks of the same round may not overtake its own.
+//! Input partition `p` cuts its rows into blocks by the rule of [`ShardDeal`], independent of batch boundaries. It
+//! assigns the blocks to shards round-robin: in each round one block to every shard, starting with shard 0. Each of
+//! `M = min(P, N)` output partitions owns a range of the shards. It reads the inputs' blocks for its shards in strict
+//! rotation: round `r` of input 0, of input 1, and so on, skipping inputs that have ended. The rows of a shard and
+//! their order thus follow from the rows of the input partitions, never from timing. Every input gives all shards the
+//! same number of rows, to within one block.
+//!
+//! The cost is that inputs advance together: an input that yields few rows for much work delays the others until it
+//! ends, because their blocks cannot overtake its block of the same round.
 
 mod exchange;
 
@@ -38,14 +40,14 @@ use tfrecord_shards::ShardDeal;
 
 use exchange::{Exchange, Rotation, Unclaimed};
 
-/// The name of the column that [`DealExec`] adds: the shard of the row, an unsigned 32-bit integer. It is the last
-/// column and is found by its place; the name is for people who read plans.
+/// The name of the column that [`DealExec`] adds: the shard of the row, as an unsigned 32-bit integer. It is the last
+/// column and is found by its position; the name is only for people who read plans.
 pub const SHARD_COLUMN: &str = "__shard";
 
-/// Deals the rows of its input to shards: the same rows, with one more column that tells the shard.
+/// Assigns the rows of its input to shards round-robin. Outputs the rows with one more column, the shard.
 ///
-/// All output partitions must be polled concurrently, as [`CoalescePartitionsExec`] does: they share bounded channels,
-/// so an output that nobody takes stops the others.
+/// All output partitions must be polled concurrently, as [`CoalescePartitionsExec`] does: they share bounded
+/// channels, so an output that is not polled blocks the others.
 ///
 /// [`CoalescePartitionsExec`]: datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec
 #[derive(Debug)]
@@ -58,7 +60,7 @@ pub struct DealExec {
 }
 
 impl DealExec {
-    /// Deals the rows of `input` to `shards` shards.
+    /// Creates a node that assigns the rows of `input` to `shards` shards.
     pub fn new(input: Arc<dyn ExecutionPlan>, shards: NonZeroUsize) -> Self {
         let schema = with_shard_column(&input.schema());
         let partitions = input.output_partitioning().partition_count().clamp(1, shards.get());
@@ -79,17 +81,17 @@ impl DealExec {
         }
     }
 
-    /// Where the rows come from.
+    /// Returns the input plan.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> NonZeroUsize {
         self.shards
     }
 
-    /// A single input has nobody to take turns with: it is dealt as it comes.
+    /// Assigns the rows of a single input, which needs no exchange.
     fn deal_directly(&self, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(0, context)?;
         let metrics = BaselineMetrics::new(&self.metrics, 0);
@@ -98,7 +100,7 @@ impl DealExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 
-    /// The exchange's output `partition`; the first one asked for starts the exchange.
+    /// Returns output `partition` of the exchange. The first call starts the exchange.
     fn rotation(&self, partition: usize, context: Arc<TaskContext>) -> Result<Rotation> {
         let partitions = self.properties.output_partitioning().partition_count();
         let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +143,7 @@ impl ExecutionPlan for DealExec {
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        // A round-robin exchange below would hand out batches as they come, and the shards would differ between runs.
+        // A round-robin exchange below would pass on batches as they come, and the shards would differ between runs.
         vec![false]
     }
 
@@ -188,29 +190,29 @@ impl ExecutionPlan for DealExec {
     }
 }
 
-/// The schema of an input with the shard's column behind it.
+/// Returns the input's schema with the shard column appended.
 fn with_shard_column(input: &SchemaRef) -> SchemaRef {
     let mut fields: Vec<_> = input.fields().iter().map(Arc::clone).collect();
     fields.push(Arc::new(Field::new(SHARD_COLUMN, DataType::UInt32, false)));
     Arc::new(Schema::new_with_metadata(fields, input.metadata().clone()))
 }
 
-/// What an input has for the shards of one output in one round, or the part of it that one batch holds.
+/// An input's rows for the shards of one output in one round, or the part of them in one batch.
 #[derive(Debug)]
 struct Turn {
     output: usize,
-    /// A slice of the batch, with the column of shards.
+    /// A slice of the batch, with the shard column.
     rows: RecordBatch,
     /// Whether the turn ends with these rows.
     complete: bool,
 }
 
-/// Deals the batches of one input.
+/// Assigns the batches of one input.
 struct Dealer {
     deal: ShardDeal,
     /// Schema of the outputs.
     schema: SchemaRef,
-    /// For each output, the first shard behind its own.
+    /// For each output, the end of its range of shards (exclusive).
     shard_ends: Vec<usize>,
 }
 
@@ -240,7 +242,7 @@ impl Dealer {
         Ok(turns)
     }
 
-    /// Deals a whole batch, where all shards are of one output.
+    /// Assigns a whole batch, if there is one output for all shards.
     fn deal_all(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut shards = Vec::with_capacity(batch.num_rows());
         for piece in self.deal.deal(batch.num_rows()) {
@@ -257,7 +259,7 @@ impl Dealer {
     }
 }
 
-/// A shard, as the column tells it.
+/// Converts a shard number to the column's type.
 fn column_value(shard: usize) -> Result<u32> {
     u32::try_from(shard).map_err(|_| internal_datafusion_err!("DealExec: shard {shard} is over 2^32"))
 }

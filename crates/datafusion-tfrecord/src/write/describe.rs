@@ -1,4 +1,4 @@
-//! [`SetForm`]: what the manifest says of a set beside its shards.
+//! [`SetForm`]: describes a shard set in the manifest, apart from its shards.
 
 use arrow_schema::Schema;
 use arrow_tfrecord::Mapping;
@@ -12,21 +12,21 @@ use super::options::{Layout, WriteOptions};
 use super::sorted::Arrangement;
 use crate::error::shards_error;
 
-/// What planning knows of a set.
+/// The properties of a set known at planning.
 pub(super) struct SetForm<'a> {
     pub(super) mapping: &'a Mapping,
     pub(super) options: &'a WriteOptions,
-    /// The columns of the query: those of the records, and those of the directories.
+    /// The columns of the query: those of the records and those of the directories.
     pub(super) rows: &'a Schema,
 }
 
 impl SetForm<'_> {
-    /// What the manifest says of a set that is written from so many partitions.
+    /// Describes a set that is written from this many partitions.
     pub(super) fn describe(&self, source_partitions: usize) -> Result<SetDescription> {
         let options = self.options;
         let mut description = match options.layout {
             Layout::Shards => SetDescription::new(self.mapping, &options.mapping).map_err(shards_error)?,
-            // Its records are tensors, of which the mapping says nothing.
+            // The records are tensors, which the mapping does not describe.
             Layout::Snapshot(_) => {
                 SetDescription { layout: tfrecord_shards::SetLayout::Snapshot, ..SetDescription::of_records() }
             }

@@ -1,4 +1,4 @@
-//! [`TfRecordWriteExec`]: every partition of the input becomes staged shards.
+//! [`TfRecordWriteExec`]: encodes every input partition into staged shards.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,15 +33,16 @@ use super::sorted::{Arrangement, SortedWrite, Sorting};
 use super::unit_writer::Placement;
 use super::units::PartitionPlace;
 
-/// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition that tells
-/// what it has staged; nothing is visible before a [`TfRecordCommitExec`](super::TfRecordCommitExec) has all of them.
+/// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, which
+/// describes its staged shards. Nothing is visible until a [`TfRecordCommitExec`](super::TfRecordCommitExec) has
+/// collected all of these rows.
 ///
-/// Where records are to be shuffled, or go to splits or directories, all partitions sort them together, and no shard is
-/// begun before all rows are there. The partitions must be polled concurrently then, as
+/// When records are shuffled or assigned to splits or directories, all partitions sort them together, and no shard is
+/// started before all rows have been read. The partitions must then be polled concurrently, as
 /// [`CoalescePartitionsExec`](datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec) does.
 ///
-/// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones), `elapsed_compute`; of
-/// those that sort also `rows_encoded`, `spill_count` and `spilled_bytes`.
+/// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones) and
+/// `elapsed_compute`; when sorting, also `rows_encoded`, `spill_count` and `spilled_bytes`.
 #[derive(Debug)]
 pub struct TfRecordWriteExec {
     input: Arc<dyn ExecutionPlan>,
@@ -52,23 +53,23 @@ pub struct TfRecordWriteExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// Who decides about the shard of a row.
+/// How rows are assigned to shards.
 #[derive(Debug, Clone)]
 pub(super) enum ShardAssignment {
-    /// A [`DealExec`] below.
+    /// By a [`DealExec`] below.
     Dealt,
-    /// Every partition, by size or number of rows.
+    /// By each partition on its own: a shard ends at a size or number of rows.
     Cut,
-    /// All partitions together, when they have all rows.
+    /// By all partitions together, after all rows have been read.
     Sorted {
-        /// What they sort by.
+        /// The sort order.
         arrangement: Arrangement,
-        /// The order of the only partition's rows, if it is to be kept.
+        /// The order of the single partition's rows, if it must be preserved.
         ordering: Option<OrderingRequirements>,
     },
-    /// The only partition: what it reads stays in order, cut into ranges if a number of shards is asked for.
+    /// By the single partition: rows keep their order, and are cut into ranges if a number of shards is given.
     InOrder {
-        /// The order, if the engine is to know it.
+        /// The order, if the engine must preserve it.
         ordering: Option<OrderingRequirements>,
         /// The number of rows, for ranges.
         rows: Option<u64>,
@@ -94,18 +95,18 @@ impl TfRecordWriteExec {
         Self { input, options, mapping, assignment, properties: Arc::new(properties), metrics }
     }
 
-    /// What columns become.
+    /// Returns the mapping of columns to features.
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
 
-    /// Where rows go, and in which form.
+    /// Returns the write options.
     pub fn options(&self) -> &WriteOptions {
         &self.options
     }
 
-    /// The number of partitions that rows come from. Equal rows in equally many partitions give equal shards. One where
-    /// the number does not matter.
+    /// Returns the number of input partitions. Equal rows in the same number of partitions give equal shards. Returns
+    /// 1 if the number does not matter.
     pub fn source_partitions(&self) -> usize {
         if matches!(&self.assignment, ShardAssignment::Sorted { arrangement, .. } if arrangement.ignores_partitions()) {
             return 1;
@@ -117,7 +118,7 @@ impl TfRecordWriteExec {
         source.output_partitioning().partition_count()
     }
 
-    /// The number of rows that the plan was made for, where shards are ranges.
+    /// The number of rows that was planned for, if shards are ranges of rows.
     pub(super) fn expected_rows(&self) -> Option<u64> {
         match &self.assignment {
             ShardAssignment::InOrder { rows, .. } => *rows,
@@ -125,7 +126,7 @@ impl TfRecordWriteExec {
         }
     }
 
-    /// Whether the write partitions write each other's rows.
+    /// Whether write partitions write each other's rows.
     pub(super) fn is_sorted(&self) -> bool {
         matches!(self.assignment, ShardAssignment::Sorted { .. })
     }
@@ -141,7 +142,7 @@ impl TfRecordWriteExec {
     }
 }
 
-/// How rows are spread, for people.
+/// Describes the sharding for `EXPLAIN`.
 fn describe(sharding: Sharding) -> String {
     match sharding {
         Sharding::Count(shards) => format!("shards={shards}"),
@@ -193,7 +194,7 @@ impl ExecutionPlan for TfRecordWriteExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        // Without this the optimizer removes the user's ORDER BY, which nobody else seems to need.
+        // Without this the optimizer removes the user's ORDER BY as unused.
         vec![match &self.assignment {
             ShardAssignment::InOrder { ordering, .. } | ShardAssignment::Sorted { ordering, .. } => ordering.clone(),
             ShardAssignment::Dealt | ShardAssignment::Cut => None,
@@ -201,7 +202,7 @@ impl ExecutionPlan for TfRecordWriteExec {
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        // Encoding has threads of its own, and a round-robin exchange would make shards differ between runs.
+        // Encoding has its own threads, and a round-robin exchange would make shards differ between runs.
         vec![false]
     }
 
@@ -278,7 +279,7 @@ impl ExecutionPlan for TfRecordWriteExec {
     }
 }
 
-/// The number of rows, if it is known before they are read.
+/// Returns the number of rows, if it is known before they are read.
 pub(super) fn exact_rows(input: &Arc<dyn ExecutionPlan>) -> Result<Option<u64>> {
     let rows = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows;
     Ok(if let Precision::Exact(rows) = rows { Some(rows as u64) } else { None })

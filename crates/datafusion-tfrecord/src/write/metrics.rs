@@ -1,8 +1,8 @@
-//! What write partitions count.
+//! Metrics of write partitions.
 
 use datafusion_physical_plan::metrics::{Count, Time};
 
-/// What a partition counts.
+/// Metrics of a write partition.
 #[derive(Debug, Clone)]
 pub(super) struct WriteMetrics {
     pub(super) rows_written: Count,
@@ -12,7 +12,7 @@ pub(super) struct WriteMetrics {
     pub(super) elapsed_compute: Time,
 }
 
-/// What a write partition counts while it sorts.
+/// Metrics of a write partition that sorts.
 #[derive(Debug, Clone)]
 pub(super) struct SortMetrics {
     /// Rows whose records have been encoded.

@@ -1,40 +1,42 @@
-//! Writing: from a plan that yields rows to a published set of shards.
+//! Writing: executes a plan and publishes its rows as a shard set.
 //!
-//! | | input partitions | write partitions | a row's shard |
+//! | option | input partitions | write partitions | assignment of rows to shards |
 //! |---|---|---|---|
-//! | a number of shards | `P` | `min(P, N)`, below them a [`DealExec`] | dealt in blocks, the same number of rows to each |
-//! | a size or a number of rows for each shard | `P` | `P` | each partition fills one shard after the other |
+//! | a number of shards | `P` | `min(P, N)`, with a [`DealExec`] below | round-robin in blocks, the same number of rows to each shard |
+//! | a shard size or a number of rows per shard | `P` | `P` | each partition fills one shard after the other |
 //! | ordered | one | one | contiguous: ranges of equal length, or one shard after the other |
-//! | shuffled, in splits, in directories, or for hosts | `P`, or one if ordered | as many | all partitions sort the records together, then each group is cut |
-//! | a number of shards that cannot all be open | `P` | `P` | as dealt; all partitions sort the records by shard |
+//! | shuffled, splits, directories, or a number of hosts | `P`, or one if ordered | as many | all partitions sort the records together, then each group is cut |
+//! | a number of shards that cannot all be open | `P` | `P` | round-robin as above; all partitions sort the records by shard |
 //!
-//! The number of shards is exact in the first case, whatever the partitions hold, without hashing rows; why so, and what
-//! it costs, is told at [`DealExec`]. Records are sorted with [`tfrecord_shards::sort`]: in memory that is booked with the engine
-//! as what can be spilled, and past that in its temporary files. In no case do batch sizes, threads or the speed of partitions show in the shards:
-//! they follow from the rows of each input partition, in their order.
+//! In the first case the number of shards is exact whatever the partitions contain, and rows are not hashed.
+//! [`DealExec`] explains why, and the cost. Records are sorted with [`tfrecord_shards::sort`]: in memory that is
+//! reserved with the engine as spillable, then in the engine's temporary files. The shards never depend on batch
+//! sizes, threads or the speed of partitions: they follow from the rows of each input partition, in their order.
 //!
 //! # Where work is done
-//! The engine's threads run the query, cut its rows to blocks and wait. Encoding, checksums and compression run on a pool
-//! of their own, a bounded number of jobs for each partition, whose results are taken in order; so one partition can
-//! use every core. Files are synced on blocking threads, a bounded number at a time.
+//! The engine's threads run the query, cut its rows into blocks and wait. Encoding, checksums and compression run on
+//! a separate pool, with a bounded number of jobs for each partition, whose results are taken in order. One partition
+//! can thus use every core. Files are synced on blocking threads, a bounded number at a time.
 //!
-//! # Beside the shards
-//! [`WriteOptions::emit`] asks for files for other readers. Statistics of each write partition are gathered by the jobs that encode,
-//! in the order of its rows; indexes are written while their shards are; the committer makes the files when the shards have names. All
-//! of it is part of the commit.
+//! # Sidecar files
+//! [`WriteOptions::emit`] requests files for other readers. The encoding jobs gather statistics of each write
+//! partition, in the order of its rows. Indexes are written together with their shards. The committer creates the
+//! files when the shards have names. All of this is part of the commit.
 //!
 //! # Object stores
-//! Where the target is a prefix of an object store, shards are multipart uploads to their final keys, which are completed
-//! when all rows are in them: what is decided then is told at [`tfrecord_shards::objects`]. The store must be one of the
-//! session's [`UploadStores`](tfr_files::stores::UploadStores). Parts are 8 MiB, and those that are being filled take up to a quarter of the
-//! engine's memory, 1 GiB at most; past that they wait in its temporary files. An upload that a killed process has left, or
-//! whose beginning was never answered, cannot be found through `object_store`: a lifecycle rule of the bucket removes it (on
-//! S3 `AbortIncompleteMultipartUpload`; Azure does so by itself).
+//! If the target is a prefix in an object store, shards are multipart uploads to their final keys, completed after
+//! all rows have been uploaded; [`tfrecord_shards::objects`] describes the protocol. The store must be one of the
+//! session's [`UploadStores`](tfr_files::stores::UploadStores).
 //!
-//! # When something fails
-//! Errors and panics, wherever they happen, end the run with an error, and a stream that is dropped ends it without one.
-//! Partitions that sort together end each other. Either way, jobs that have not started are skipped, those that have are waited for, and with the last one goes
-//! everything that was staged.
+//! Parts are 8 MiB. Parts being filled take up to a quarter of the engine's memory, at most 1 GiB, and beyond that
+//! wait in its temporary files. An upload left by a killed process, or one whose creation was never answered, cannot
+//! be found through `object_store`. A lifecycle rule of the bucket removes it (on S3
+//! `AbortIncompleteMultipartUpload`; Azure does so by itself).
+//!
+//! # Failure
+//! An error or panic anywhere ends the run with an error. Dropping the stream ends it without one. Partitions that
+//! sort together end each other. In all cases, jobs that have not started are skipped, and running jobs are waited
+//! for. All staged data is removed with the last job.
 
 mod commit;
 mod deal;

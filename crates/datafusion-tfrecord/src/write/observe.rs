@@ -1,4 +1,4 @@
-//! [`Observer`]: what is gathered of the rows of a write partition while they are encoded.
+//! [`Observer`]: gathers statistics of a write partition's rows while they are encoded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use tfrecord_sidecars::stats::{Detail, Statistics};
 use super::options::{Layout, WriteOptions};
 use crate::error::sidecar_error;
 
-/// Encodes batches, and gathers statistics of what is encoded if sidecars need them.
+/// Encodes batches, and gathers statistics if sidecar files need them.
 ///
-/// Batches are encoded at the same time, but added in the order of their rows, so that threads do not show: the one who
-/// has encoded what comes next adds it, and whatever others have left for it meanwhile. Nobody waits. What is only counted is
-/// added at once, since sums have no order.
+/// Batches are encoded concurrently but added in the order of their rows, so that the result does not depend on
+/// threads. The thread that has encoded the next batch adds it, along with later batches that other threads have left
+/// meanwhile. No thread waits. Plain counts are added at once, since sums do not depend on order.
 #[derive(Debug, Clone)]
 pub(super) struct RowEncoder {
     encoder: Encoder,
@@ -24,16 +24,16 @@ pub(super) struct RowEncoder {
     snapshot: Option<Arc<Snapshot>>,
 }
 
-/// How rows become elements of a saved dataset, if that is asked for.
+/// Returns how rows become elements of a saved dataset, if one is requested.
 ///
 /// # Errors
-/// A column that has no place in one.
+/// A column that a saved dataset cannot contain.
 pub(super) fn snapshot(mapping: &Mapping, options: &WriteOptions) -> Result<Option<Snapshot>> {
     let Layout::Snapshot(nulls) = options.layout else { return Ok(None) };
     Snapshot::try_new(mapping.schema(), nulls).map(Some).map_err(sidecar_error)
 }
 
-/// Why rows do not become records.
+/// Why rows cannot be encoded.
 #[derive(Debug)]
 pub(super) enum RowsError {
     Encode(arrow_tfrecord::Error),
@@ -61,49 +61,50 @@ pub(super) struct Observer {
 
 #[derive(Debug)]
 struct State {
-    /// What is gathered; none while somebody adds to it.
+    /// `None` while a thread adds to the statistics.
     statistics: Option<Statistics>,
-    /// Rows that are in there.
+    /// Number of rows added.
     rows: u64,
-    /// Batches that are encoded and not added, by the rows before.
+    /// Encoded batches that have not been added, by the number of rows before them.
     waiting: BTreeMap<u64, RecordBatch>,
 }
 
 impl RowEncoder {
-    /// Of one write partition, with the observer if there is something to observe.
+    /// Creates the encoder of one write partition, with an observer if statistics are needed.
     ///
     /// # Errors
-    /// A column that has no place in a saved dataset.
+    /// A column that a saved dataset cannot contain.
     pub(super) fn new(mapping: &Arc<Mapping>, options: &WriteOptions) -> Result<Self> {
         let observer = options.emit.detail().map(|detail| Arc::new(Observer::new(mapping, detail)));
         let snapshot = snapshot(mapping, options)?.map(Arc::new);
         Ok(Self { encoder: Encoder::new(Arc::clone(mapping)), observer, snapshot })
     }
 
-    /// What the columns become.
+    /// Returns the mapping of columns to features.
     pub(super) fn mapping(&self) -> &Mapping {
         self.encoder.mapping()
     }
 
-    /// How many records a row becomes.
+    /// Returns the number of records per row.
     pub(super) fn records_per_row(&self) -> usize {
         self.snapshot.as_ref().map_or(1, |snapshot| snapshot.records_per_element())
     }
 
-    /// What is gathered.
+    /// Returns the observer, if statistics are needed.
     pub(super) fn observer(&self) -> Option<Arc<Observer>> {
         self.observer.clone()
     }
 
-    /// Whether the rows of a batch can be encoded some at a time: by [`bind`](Self::bind).
+    /// Whether parts of a batch can be encoded separately, with [`bind`](Self::bind).
     pub(super) fn encodes_some(&self) -> bool {
         self.snapshot.is_none()
     }
 
-    /// Appends the records of every row of a batch, or on error nothing. `rows_before` are those of the partition before it.
+    /// Appends the records of every row of a batch, or nothing on error. `rows_before` is the number of rows of the
+    /// partition before the batch.
     ///
     /// # Errors
-    /// As [`Encoder::encode`] and [`Snapshot::encode`].
+    /// Same as [`Encoder::encode`] and [`Snapshot::encode`].
     pub(super) fn encode(&self, rows: &RecordBatch, rows_before: u64, out: &mut RecordBuffer) -> Result<(), RowsError> {
         if let Some(snapshot) = &self.snapshot {
             return Ok(snapshot.encode(rows, out)?);
@@ -113,18 +114,19 @@ impl RowEncoder {
         self.observe(&bound, rows, rows_before)
     }
 
-    /// Checks the values of a batch, whose rows can be encoded then, and are to be [observed](Self::observe).
+    /// Checks the values of a batch. The caller may then encode its rows, and must [observe](Self::observe) them.
     ///
     /// # Errors
-    /// As [`Encoder::bind`].
+    /// Same as [`Encoder::bind`].
     pub(super) fn bind(&self, rows: &RecordBatch) -> Result<BoundBatch<'_>, RowsError> {
         Ok(self.encoder.bind(rows)?)
     }
 
-    /// Gathers what sidecars need of a batch. `rows_before` are those of the partition before it.
+    /// Adds a batch to the statistics that sidecar files need. `rows_before` is the number of rows of the partition
+    /// before the batch.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind), of batches that others have left.
+    /// Same as [`bind`](Self::bind), including errors of batches that other threads have left.
     pub(super) fn observe(
         &self,
         bound: &BoundBatch<'_>,
@@ -151,7 +153,7 @@ impl RowEncoder {
             state.rows += rows.num_rows() as u64;
             state.statistics = Some(statistics);
         }
-        // Whatever others have left, up to a gap, or until somebody else is at it.
+        // Adds batches that others have left, up to a gap or until another thread takes over.
         loop {
             let next = state.rows;
             if state.statistics.is_none() || !state.waiting.contains_key(&next) {
@@ -179,7 +181,7 @@ impl Observer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was gathered of all rows of the partition, of which there are so many.
+    /// Returns the statistics of all `rows` rows of the partition.
     pub(super) fn finish(&self, rows: u64) -> Result<Statistics> {
         let statistics = self.state().statistics.take();
         match statistics {

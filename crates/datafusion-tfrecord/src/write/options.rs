@@ -1,4 +1,4 @@
-//! [`WriteOptions`]: where a query's rows go, in which form, and how they are spread over shards.
+//! [`WriteOptions`]: where a query's rows go, in which format, and how they are distributed over shards.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use tfrecord_sidecars::snapshot::SnapshotNulls;
 
 use super::target::WriteTarget;
 
-/// What [`plan_write`](super::plan_write) needs to know beside the rows.
+/// The options of [`plan_write`](super::plan_write).
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -31,76 +31,80 @@ use super::target::WriteTarget;
 /// ```
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// The directory that the set becomes, here or in an object store.
+    /// The target directory, local or in an object store.
     pub out: WriteTarget,
-    /// What columns become.
+    /// How columns are mapped to features.
     pub mapping: MappingOptions,
-    /// How rows are spread over shards: those of each split, in each partition directory.
+    /// How rows are distributed over shards. Applies to each split in each partition directory.
     pub sharding: Sharding,
-    /// The number of shards of some splits, in the place of [`sharding`](Self::sharding).
+    /// The number of shards of individual splits. Takes precedence over [`sharding`](Self::sharding).
     pub split_shards: BTreeMap<String, NonZeroUsize>,
-    /// Shuffle all rows, with this seed: equal rows and seed give equal shards, in whichever order, files and partitions the
-    /// rows come. There is no order to keep then.
+    /// Shuffles all rows with this seed. Equal rows and an equal seed give equal shards, whatever the order, files
+    /// and partitions of the rows. Overrides [`ordered`](Self::ordered).
     pub shuffle: Option<u64>,
-    /// Divide the rows into splits. Shard names start with the name of the split then.
+    /// Divides the rows into splits. Shard names then start with the split's name.
     pub splits: Option<SplitOptions>,
     /// Columns whose values become Hive directories, `dt=2026-01-01/`, outermost first.
     pub partition_by: Vec<String>,
-    /// Whether these columns are in the records, too.
+    /// Whether the records contain the partition columns, too.
     pub keep_partition_columns: bool,
-    /// What shard names start with, unless there are splits.
+    /// Prefix of shard names, unless there are splits.
     pub prefix: String,
-    /// How shards are compressed.
+    /// Compression of the shards.
     pub compression: Compression,
-    /// How hard to compress.
+    /// Compression level.
     pub level: Level,
-    /// What to do when the target exists.
+    /// What to do if the target exists.
     pub mode: SaveMode,
-    /// What else is to lie beside the shards, for readers that look for it. Part of the set, and of its commit.
+    /// Sidecar files to write for other readers. They are part of the set and of its commit.
     pub emit: Emit,
-    /// What the set is: shards of records, or a saved dataset.
+    /// The layout: shards of records, or a saved dataset.
     pub layout: Layout,
-    /// Keep the order of the rows: read one after the other, the shards hold them as the query does. One partition
-    /// writes then, and with [`Sharding::Count`] the number of rows must be known beforehand.
+    /// Preserves the order of the rows across the shards, in the order of their names. A single partition then
+    /// writes, and with [`Sharding::Count`] the number of rows must be known beforehand.
     pub ordered: bool,
-    /// The number of rows, if the caller has counted them. Wrong numbers are an error at the end of the run, not wrong
-    /// shards. Only ordered writes with [`Sharding::Count`] need it, and only where the plan's statistics do not tell.
+    /// The number of rows, if the caller has counted them. A wrong number is an error at the end of the run; it never
+    /// produces wrong shards. Only ordered writes with [`Sharding::Count`] need it, and only if the plan's statistics
+    /// do not provide it.
     pub expected_rows: Option<u64>,
-    /// Threads that encode and compress. All cores if unset.
+    /// Number of threads that encode and compress. All cores if unset.
     pub threads: Option<NonZeroUsize>,
-    /// The query, for the manifest.
+    /// The query, recorded in the manifest.
     pub query: Option<String>,
-    /// The inputs as they were named, for the manifest. The set may not lie in a local directory among them.
+    /// The inputs as named by the user, recorded in the manifest. The target must not be within a local directory
+    /// among them.
     pub inputs: Vec<String>,
-    /// What else the caller was told, for the manifest's options: how tables are read, say. No secrets.
+    /// Further settings of the caller to record in the manifest's options, such as how tables are read. Must not
+    /// contain secrets.
     pub recorded: BTreeMap<String, serde_json::Value>,
 }
 
-/// What a set is.
+/// The layout of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Shards of records as [`mapping`](WriteOptions::mapping) has them.
+    /// Shards of records, mapped by [`mapping`](WriteOptions::mapping).
     #[default]
     Shards,
-    /// A directory that `tf.data.Dataset.load` opens: see [`snapshot`](mod@tfrecord_sidecars::snapshot). Only in a local
-    /// directory, of a [number](Sharding::Count) of shards, and not shuffled, split, partitioned or appended to. An ordered
-    /// one has one shard.
+    /// A directory that `tf.data.Dataset.load` opens: see [`snapshot`](mod@tfrecord_sidecars::snapshot). Requires a
+    /// local directory and a [number](Sharding::Count) of shards. Cannot be shuffled, split, partitioned or appended
+    /// to. If ordered, it has one shard.
     Snapshot(SnapshotNulls),
 }
 
-/// Which splits there are, and what decides about a row's.
+/// The splits, and how rows are assigned to them.
 #[derive(Debug, Clone)]
 pub struct SplitOptions {
-    /// Their names and shares.
+    /// The names and fractions of the splits.
     pub splits: Splits,
-    /// The key columns, [hashed](tfrecord_shards::key_hashes) in this order. Without any, the
-    /// [whole record](tfrecord_shards::record_hash) is the key.
+    /// The key columns, [hashed](tfrecord_shards::key_hashes) in this order. If empty, the key is the [whole
+    /// record](tfrecord_shards::record_hash).
     pub by: Vec<String>,
 }
 
 impl WriteOptions {
-    /// The defaults: shards of 128 MiB, uncompressed, named `part-...`, into a directory that must not exist yet.
+    /// Creates the default options: uncompressed shards of 128 MiB, named `part-...`, in a directory that must not
+    /// exist yet.
     pub fn new(out: impl Into<WriteTarget>) -> Self {
         Self {
             out: out.into(),

@@ -1,10 +1,10 @@
-//! The work of one write partition: rows in, staged shards out.
+//! One write partition: reads rows and stages shards.
 //!
 //! ```text
 //! input -> units of about 2 MiB -> encode, some at a time, and append in order, a block at a time -> seal, or send parts
 //!          (engine's task)         (pool)                                                            (blocking threads, or tasks)
 //! ```
-//! Units are appended in the order in which they came, so the number of threads does not show in the shards.
+//! Units are appended in input order, so the shards do not depend on the number of threads.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use super::sealing::Sealing;
 use super::unit_writer::{Placement, Rest, UnitWriter, Written};
 use super::units::{PartitionPlace, units};
 
-/// One write partition at work.
+/// The state of one write partition.
 pub(super) struct PartitionWrite {
     pub(super) run: Arc<Run>,
     pub(super) partition: u32,
     /// The number of write partitions.
     pub(super) partitions: usize,
     pub(super) placement: Placement,
-    /// What the partition's shards are numbered within: its own number, or 0 if shards are numbered over all partitions.
+    /// The number space of the partition's shards: its own number, or 0 if shards are numbered over all partitions.
     pub(super) shard_space: u32,
     pub(super) encoder: RowEncoder,
     pub(super) metrics: WriteMetrics,
@@ -51,7 +51,7 @@ impl PartitionWrite {
             self.metrics,
             self.reservation,
         ));
-        // Enough under way for this partition's share of the pool, and one more to take up when one is done.
+        // Enough jobs for this partition's share of the pool, and one more to start when one is done.
         let window = run.threads().div_ceil(partitions) + 1;
         let written = units(input, writer.size())
             .map_ok(|unit| {
@@ -75,7 +75,7 @@ impl PartitionWrite {
     }
 }
 
-/// Starts to finish the shards that are complete, and gives the rest.
+/// Starts to finish the complete shards, and returns the rest.
 async fn seal(
     run: &Arc<Run>,
     sealing: &mut Sealing,

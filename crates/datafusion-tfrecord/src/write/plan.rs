@@ -1,4 +1,4 @@
-//! [`plan_write`]: from a plan that yields rows to a plan that leaves shards.
+//! [`plan_write`]: builds a plan that writes the rows of another plan as shards.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -32,23 +32,24 @@ use super::options::{Layout, WriteOptions};
 use super::sorted::{Arrangement, RecordOrder};
 use super::staging::memory_per_shard;
 use super::target::WriteTarget;
-use super::upload::Place;
+use super::upload::UploadTarget;
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
 use tfr_files::{GuardedSource, Location};
 
-/// Plans to write the rows of `input` as one set of shards.
+/// Plans to write the rows of `input` as one shard set.
 ///
-/// `input` may be a finished plan, or one that the optimizer still goes over: every node says what it needs of those
-/// below. Nothing is written and no file is made before the plan runs.
+/// `input` may be a finished plan, or one that is still to be optimized: every node states its requirements on its
+/// input. Planning writes nothing and creates no files.
 ///
 /// # Errors
-/// - A column has no feature to go to: [`arrow_tfrecord::Error`].
-/// - The target may not be written: [`tfrecord_shards::Error`]; of one in an object store, that is told when the plan runs,
-///   unless the session does not have the store ([`ErrorKind::NoStore`]) or its uploads ([`ErrorKind::NoUploads`]).
-/// - A column to partition or to split by is not there, or cannot serve: [`ErrorKind::NoColumn`],
-///   [`ErrorKind::PartitionType`], [`ErrorKind::SplitKeyType`]; or none is left: [`ErrorKind::NoColumnsLeft`].
-/// - An ordered query with a number of shards, whose number of rows nobody knows:
-///   [`ErrorKind::UnknownRowCount`].
+/// - A column cannot be mapped to a feature: [`arrow_tfrecord::Error`].
+/// - The target cannot be written: [`tfrecord_shards::Error`]. Targets in an object store are checked when the plan
+///   runs, but planning fails if the session lacks the store ([`ErrorKind::NoStore`]) or its uploads
+///   ([`ErrorKind::NoUploads`]).
+/// - A column to partition or split by does not exist or has an unsuitable type: [`ErrorKind::NoColumn`],
+///   [`ErrorKind::PartitionType`], [`ErrorKind::SplitKeyType`].
+/// - No column is left for the records: [`ErrorKind::NoColumnsLeft`].
+/// - An ordered query has a number of shards but an unknown number of rows: [`ErrorKind::UnknownRowCount`].
 pub fn plan_write(
     input: Arc<dyn ExecutionPlan>,
     options: WriteOptions,
@@ -74,8 +75,8 @@ pub fn plan_write(
             }
         }
         WriteTarget::Store(out) => {
-            // What lies there is looked at when the plan runs.
-            Place::find(out, session.runtime_env(), session.config())?;
+            // The target's contents are inspected when the plan runs.
+            UploadTarget::find(out, session.runtime_env(), session.config())?;
             refuse_overlap(out, &input, &options.inputs)?;
         }
     }
@@ -111,7 +112,7 @@ pub fn plan_write(
     Ok(Arc::new(TfRecordCommitExec::new(plan, options, rows, inputs)))
 }
 
-/// Refuses sidecars that the set could not have.
+/// Rejects sidecar files that are not possible for this set.
 fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
     options.emit.check(mapping, options.compression).map_err(sidecar_error)?;
     if !options.emit.has(SidecarKind::Tfds) {
@@ -127,7 +128,7 @@ fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrd
     Ok(())
 }
 
-/// Refuses a saved dataset that could not be written.
+/// Rejects a saved dataset that cannot be written.
 fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
     if snapshot(mapping, options)?.is_none() {
         return Ok(());
@@ -149,23 +150,23 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
     Err(ErrorKind::SnapshotOptions { problem }.into())
 }
 
-/// The columns of the records that rows with these columns become: all but those that name directories.
+/// Returns the schema of the records: all columns of the rows except those that become directories.
 ///
 /// # Errors
-/// As [`plan_write`], of columns to partition and to split by.
+/// Same as [`plan_write`], for columns to partition and split by.
 pub fn record_schema(rows: &SchemaRef, options: &WriteOptions) -> Result<SchemaRef> {
     Ok(Arrangement::try_new(rows, options, RecordOrder::Kept)?.1)
 }
 
-/// How records are sorted, if they have to be: because the options ask for what needs all rows at once, or because so many
-/// shards cannot be open at the same time.
+/// Returns how records must be sorted, if at all. Sorting is required when an option needs all rows at once, or when
+/// too many shards would be open at the same time.
 fn record_order(options: &WriteOptions, is_ordered: bool, session: &dyn Session) -> Option<RecordOrder> {
     if let Some(seed) = options.shuffle {
         return Some(RecordOrder::Shuffled { seed });
     }
     match options.sharding {
         _ if options.splits.is_some() || !options.partition_by.is_empty() => Some(RecordOrder::Kept),
-        // How many shards depends on the bytes of all.
+        // The number of shards depends on the total size.
         Sharding::Hosts(_) => Some(RecordOrder::Kept),
         Sharding::Count(shards) if !is_ordered && !can_be_open(shards, options, session) => {
             Some(RecordOrder::Dealt { shards })
@@ -174,13 +175,13 @@ fn record_order(options: &WriteOptions, is_ordered: bool, session: &dyn Session)
     }
 }
 
-/// What open shards may take of the engine's memory: the query is to go on beside them.
+/// Open shards may take 1/4 of the engine's memory; the rest is for the query.
 const SHARE_OF_MEMORY: usize = 4;
 
-/// File handles for all that is not a shard: inputs, temporary files, the libraries of the process.
+/// File handles for everything except shards: inputs, temporary files and the process's libraries.
 const OTHER_FILES: u64 = 128;
 
-/// Whether so many shards can be open at the same time. Whatever the answer, what is written is the same.
+/// Whether this many shards can be open at the same time. The answer does not affect the output.
 fn can_be_open(shards: NonZeroUsize, options: &WriteOptions, session: &dyn Session) -> bool {
     let is_local = options.out.local().is_some();
     let memory = memory_per_shard(is_local, options.compression).saturating_mul(shards.get());
@@ -192,13 +193,13 @@ fn can_be_open(shards: NonZeroUsize, options: &WriteOptions, session: &dyn Sessi
     fits && (!is_local || (shards.get() as u64).saturating_add(OTHER_FILES) <= files)
 }
 
-/// Session settings under which a plan gives every partition the same rows in the same order, in every run. Shards are
-/// then equal whenever the rows and the number of partitions are, as far as the query itself is deterministic: joins
+/// Returns session settings that assign each partition the same rows in the same order in every run. Shards are then
+/// identical whenever the rows and the number of partitions are, provided the query itself is deterministic: joins
 /// and aggregations are not, unless they are ordered.
 ///
-/// - A file stays with its partition, instead of going to whichever is idle.
-/// - Batches are not handed out in turn to gain parallelism after the scan. Encoding, which costs the most, uses all
-///   threads whatever the number of partitions.
+/// - Each file stays with its partition, instead of going to an idle one.
+/// - Batches are not repartitioned round-robin after the scan. Encoding, the most expensive step, uses all threads
+///   whatever the number of partitions.
 pub fn reproducible(mut config: SessionConfig) -> SessionConfig {
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
@@ -206,12 +207,12 @@ pub fn reproducible(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// Whether there is an order to keep: several partitions without one have none among them.
+/// Whether there is an order to preserve. Several unordered partitions have none among them.
 fn has_order(input: &Arc<dyn ExecutionPlan>) -> bool {
     input.output_ordering().is_some() || input.output_partitioning().partition_count() == 1
 }
 
-/// The number of rows that ranges need.
+/// Returns the number of rows, if ranges need it.
 fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<u64>> {
     let Sharding::Count(shards) = options.sharding else {
         return Ok(options.expected_rows);
@@ -227,8 +228,8 @@ fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
     }
 }
 
-/// A scan with fewer partitions than the session wants, split by ranges of its files. The optimizer does this below
-/// operators that compute; to write is the work here, and it is not at the table when a finished plan comes in.
+/// Splits a scan into the session's number of partitions, by ranges of its files. The optimizer does this only below
+/// operators that compute. Writing is such work, but the optimizer does not see it when it is handed a finished plan.
 pub fn spread(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let config = session.config_options();
     let partitions = config.execution.target_partitions;
@@ -238,8 +239,8 @@ pub fn spread(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Ar
     Ok(input.repartitioned(partitions, config)?.unwrap_or(input))
 }
 
-/// The local files that a plan reads, and the local directories of which it, or one of `inputs`, reads all that is in
-/// them: what the output of the plan must not overlap.
+/// Returns the local files that a plan reads, and the local directories that it, or one of `inputs`, reads in full.
+/// The output must not overlap them.
 pub fn local_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Vec<PathBuf> {
     let mut found: BTreeSet<PathBuf> = inputs.iter().filter_map(|input| input_directory(input)).collect();
     // The closure does not fail.
@@ -257,8 +258,8 @@ pub fn local_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Vec<Pat
     found.into_iter().collect()
 }
 
-/// Refuses a target in an object store that a plan reads from, or that lies in what one of `inputs` reads as a whole, now
-/// and in later runs.
+/// Rejects a target in an object store that the plan reads from, or that is within a location that one of `inputs`
+/// reads in full, now or in later runs.
 fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[String]) -> Result<()> {
     let target = out.key();
     let overlap = |input: String| -> DataFusionError {
@@ -286,8 +287,8 @@ fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[Strin
     read.map_or(Ok(()), |file| Err(overlap(out.file_names().name(&file.object_meta.location))))
 }
 
-/// The local directory of which an input, as the user wrote it, reads all that is in it, now and in later runs: one that
-/// it names, or the part of a pattern before `**`.
+/// Returns the local directory that an input reads in full, now and in later runs: a directory it names, or the part
+/// of a pattern before `**`.
 fn input_directory(input: &str) -> Option<PathBuf> {
     let location = Location::parse(input).ok()?;
     let is_local = *location.object_store() == ObjectStoreUrl::local_filesystem();
@@ -296,7 +297,7 @@ fn input_directory(input: &str) -> Option<PathBuf> {
     (is_local && takes_all && directory.is_dir()).then_some(directory)
 }
 
-/// A path of the local file system, which the engine knows without the first `/`.
+/// Converts a path of the engine's local file system, which omits the leading `/`.
 fn local_path(path: &object_store::path::Path) -> PathBuf {
     PathBuf::from(format!("/{path}"))
 }

@@ -1,6 +1,6 @@
-//! [`PartitionReport`]: what a write partition tells the committer, as a row.
+//! [`PartitionReport`]: the row in which a write partition reports its shards to the committer.
 //!
-//! It is a row of a record batch, not a value handed over in memory, so that the committer may sit in another process.
+//! It is a row of a record batch rather than an in-memory value, so that the committer may run in another process.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,21 +12,21 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use tfrecord_shards::{RecordOffset, ShardGroup, StagedIndex, StagedShard, StagedUpload};
 
-/// What one write partition did.
+/// The result of one write partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PartitionReport {
-    /// The partition, over all processes. Of two reports of one partition, the later counts.
+    /// The partition's number, over all processes. If a partition reports twice, the later report counts.
     pub(super) partition: u32,
-    /// Rows that it took from its input.
+    /// Number of rows read from the input.
     pub(super) rows: u64,
-    /// The shards that it staged.
+    /// The staged shards.
     pub(super) shards: Vec<StagedShard>,
 }
 
 fn shard_fields() -> Fields {
     Fields::from(vec![
         Field::new("staged", DataType::Utf8, false),
-        // Null for a shard that is a file.
+        // Null if the shard is a file.
         Field::new("upload", DataType::Utf8, true),
         Field::new_list("parts", Field::new("item", DataType::Utf8, false), false),
         Field::new("partition", DataType::UInt32, false),
@@ -39,9 +39,9 @@ fn shard_fields() -> Fields {
         Field::new("framed_bytes", DataType::UInt64, false),
         Field::new("file_bytes", DataType::UInt64, false),
         Field::new("crc32c", DataType::UInt32, false),
-        // Three numbers for each: record, framed bytes and bytes of the file before it.
+        // Three numbers for each entry: the record number, and the framed bytes and file bytes before that record.
         Field::new_list("offsets", Field::new("item", DataType::UInt64, false), false),
-        // The file with the shard's index, null if there is none; its bytes and their CRC-32C.
+        // The file that holds the shard's index, or null; its size in bytes and its CRC-32C.
         Field::new("index", DataType::Utf8, true),
         Field::new("index_bytes", DataType::UInt64, true),
         Field::new("index_crc32c", DataType::UInt32, true),
@@ -52,8 +52,8 @@ fn shard_item() -> Field {
     Field::new("item", DataType::Struct(shard_fields()), false)
 }
 
-/// One row for each partition: its number, its rows, its shards, and `extras` for what later stages gather on the way
-/// (sketches, vocabularies), which the committer does not look into.
+/// One row for each partition: its number, its rows, its shards, and `extras`. Later stages collect data in `extras`
+/// (sketches, vocabularies), which the committer does not read.
 pub(super) static REPORT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         Field::new("partition", DataType::UInt32, false),
@@ -64,7 +64,7 @@ pub(super) static REPORT_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 impl PartitionReport {
-    /// The report as a batch of one row.
+    /// Converts the report to a batch of one row.
     pub(super) fn to_batch(&self) -> Result<RecordBatch> {
         let mut shards =
             ListBuilder::new(StructBuilder::from_fields(shard_fields(), self.shards.len())).with_field(shard_item());
@@ -82,7 +82,7 @@ impl PartitionReport {
         Ok(RecordBatch::try_new(Arc::clone(&REPORT_SCHEMA), columns)?)
     }
 
-    /// The reports in a batch.
+    /// Reads the reports in a batch.
     pub(super) fn from_batch(batch: &RecordBatch) -> Result<Vec<Self>> {
         let malformed = || internal_datafusion_err!("a write partition's report has the schema {:?}", batch.schema());
         if batch.schema().fields() != REPORT_SCHEMA.fields() {

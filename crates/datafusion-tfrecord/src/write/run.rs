@@ -23,23 +23,24 @@ use super::running::Running;
 use super::staging::Staging;
 use crate::error::{ErrorKind, shards_error, sidecar_error};
 
-/// What the nodes of a write plan share while it runs: the set that is being made, and the threads that encode and
-/// compress. The committer makes one for each execution and keeps it; every job keeps it too, until it is done.
+/// The state shared by the nodes of a write plan while it runs: the set being written, and the threads that encode
+/// and compress. The committer creates one for each execution. Every job keeps a reference until it is done.
 pub(crate) struct Run {
-    /// The set. With the last one who holds it goes what is staged, unless it has been published.
+    /// The staged set. Removed when the last reference is dropped, unless it has been published.
     pub(crate) staging: Staging,
     pub(crate) compression: Compression,
     pub(crate) level: Level,
-    /// Where the set goes, for messages.
+    /// The target, for messages.
     out: PathBuf,
     pool: ThreadPool,
-    /// Whether shards are to have indexes.
+    /// Whether shards have indexes.
     pub(crate) indexed: bool,
-    /// What was gathered of the rows of each write partition; of two attempts the later counts.
+    /// Statistics of the rows of each write partition. If a partition is attempted twice, the later attempt counts.
     statistics: Mutex<BTreeMap<u32, Statistics>>,
-    /// What the write partitions share beside the set: see [`Run::shared`].
+    /// Further state shared by the write partitions: see [`Run::shared`].
     shared: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
-    /// Behind `staging`, so that what is staged is gone when this is. Uploads have their own, since they are aborted later.
+    /// Declared after `staging`, so that staged files are removed before this is dropped. Uploads have their own,
+    /// since they are aborted later.
     _running: Option<Running>,
 }
 
@@ -56,15 +57,15 @@ impl Run {
         Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, shared, _running: running }))
     }
 
-    /// The error of a shard that could not be written.
+    /// Converts the error of a shard that could not be written.
     pub(crate) fn write_error(&self, error: tfrecord_shards::Error) -> DataFusionError {
         shards_error(error.with_path(&self.out))
     }
 
-    /// Keeps what was gathered of all rows of a write partition.
+    /// Records the statistics of all rows of a write partition.
     ///
     /// # Errors
-    /// When rows are missing.
+    /// Rows are missing from the statistics.
     pub(super) fn keep_statistics(&self, partition: u32, rows: u64, observer: Option<&Observer>) -> Result<()> {
         if let Some(observer) = observer {
             let statistics = observer.finish(rows)?;
@@ -73,7 +74,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was gathered of all rows, one partition after the other.
+    /// Returns the statistics of all rows, merged in partition order.
     pub(super) fn take_statistics(&self) -> Result<Option<Statistics>> {
         let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         let mut partitions = std::mem::take(&mut *statistics).into_values();
@@ -84,28 +85,28 @@ impl Run {
         Ok(Some(all))
     }
 
-    /// What the write partitions share, made by the first of them.
+    /// Returns state shared by the write partitions. The first partition creates it.
     ///
     /// # Errors
-    /// When they share a value of another type.
+    /// The partitions already share a value of another type.
     pub(super) fn shared<T: Any + Send + Sync>(&self, begin: impl FnOnce() -> T) -> Result<Arc<T>> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = Arc::clone(shared.get_or_insert_with(|| Arc::new(begin())));
         shared.downcast().map_err(|_| internal_datafusion_err!("write partitions share values of two types"))
     }
 
-    /// Ends what the write partitions share: its memory and temporary files go with the last of them that uses it.
+    /// Releases the shared state. Its memory and temporary files are freed by the last partition that uses it.
     pub(super) fn end_shared(&self) {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Threads that encode and compress.
+    /// Returns the number of threads that encode and compress.
     pub(crate) fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Runs a job on the pool. The job starts whether the future is polled or not; it is skipped if the future is gone
-    /// before it starts. A job that has started keeps the run alive to its end.
+    /// Runs a job on the pool. The job starts whether or not the future is polled, and is skipped if the future is
+    /// dropped first. A started job keeps the run alive until it ends.
     pub(crate) fn compute<T: Send + 'static>(
         self: &Arc<Self>,
         job: impl FnOnce(&Self) -> Result<T> + Send + 'static,
@@ -117,14 +118,14 @@ impl Run {
                 return;
             }
             let result = contain_panic(|| job(&run));
-            // If nobody waits any more, what the job made goes before the run does.
+            // If the receiver is gone, the result must be dropped before the run.
             drop(sender.send(result));
             drop(run);
         });
         async move { receiver.await.unwrap_or_else(|_| Err(internal_datafusion_err!("a job went away without a result"))) }
     }
 
-    /// Runs a job that waits for the disk on a thread of its own. What it computes in parallel runs on the pool.
+    /// Runs a job that waits for the disk on a blocking thread. Its parallel computations run on the pool.
     pub(crate) fn wait_for_disk<T: Send + 'static>(
         self: &Arc<Self>,
         job: impl FnOnce(&Self) -> Result<T> + Send + 'static,
@@ -138,24 +139,24 @@ impl Run {
     }
 }
 
-/// Runs a job whose panic is an error.
+/// Runs a job and converts a panic to an error.
 pub(crate) fn contain_panic<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Nothing of a job that panicked is looked at again.
+    // State of a job that panicked is not used again.
     catch_unwind(AssertUnwindSafe(job))
         .unwrap_or_else(|panic| Err(ErrorKind::Panic { message: describe_panic(&*panic) }.into()))
 }
 
-/// What a panic said, for the error that it becomes.
+/// Returns a panic's message, for the error it becomes.
 pub(crate) fn describe_panic(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("a task panicked: {}", message.unwrap_or("it left no message"))
 }
 
-/// How the write nodes find their run: it travels in the configuration of the task, so that a plan can be run twice and
-/// its nodes never change. It does not keep the run alive, since some operators hold on to their context.
+/// Passes the run to the write nodes through the task's configuration. A plan can thus be run twice without changing
+/// its nodes. The reference is weak, since some operators retain their context.
 struct CurrentRun(Weak<Run>);
 
-/// The context for the plan below the committer.
+/// Returns the context for the plan below the committer.
 pub(crate) fn with_run(context: &TaskContext, run: &Arc<Run>) -> TaskContext {
     let config = context.session_config().clone().with_extension(Arc::new(CurrentRun(Arc::downgrade(run))));
     TaskContext::new(
@@ -170,7 +171,7 @@ pub(crate) fn with_run(context: &TaskContext, run: &Arc<Run>) -> TaskContext {
     )
 }
 
-/// The run that a write node belongs to.
+/// Returns the run of a write node.
 pub(crate) fn current_run(context: &TaskContext) -> Result<Arc<Run>> {
     let current = context.session_config().get_extension::<CurrentRun>();
     current.and_then(|current| current.0.upgrade()).ok_or_else(|| ErrorKind::NoCommit.into())

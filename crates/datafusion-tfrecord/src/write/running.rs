@@ -1,4 +1,4 @@
-//! [`Runs`]: the runs of a plan that are not cleaned up yet.
+//! [`Runs`]: counts the runs of a plan that are not cleaned up yet.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Runs {
 
     /// Waits until no run is left.
     pub(crate) async fn settled(&self) {
-        // The sender is ours, so the channel does not close.
+        // `self` owns the sender, so the channel is not closed.
         let _ = self.0.subscribe().wait_for(|running| *running == 0).await;
     }
 }

@@ -1,4 +1,4 @@
-//! [`Sealing`]: shards that are complete, on their way to where they wait for the commit.
+//! [`Sealing`]: finishes complete shards, which then wait for the commit.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use super::run::Run;
 use super::staging::{ShardSink, Sinks, Staging};
 use super::upload::PartUploads;
 
-/// Most files that all partitions sync at the same time.
+/// Maximum number of files that all partitions sync at the same time.
 const MAX_SYNCING: usize = 64;
 
-/// Most of them that one partition syncs: more is not faster.
+/// Maximum for one partition: more is not faster.
 const MAX_SYNCING_EACH: usize = 16;
 
-/// The shards of a write partition that no more records go to.
+/// The complete shards of a write partition that are being finished.
 pub(super) enum Sealing {
-    /// Files, which are synced.
+    /// Files that are being synced.
     Files {
         commit: LocalCommit,
         /// Whether shards have indexes.
         indexed: bool,
-        /// How many may be synced at the same time.
+        /// Maximum number of concurrent syncs.
         most: usize,
         syncing: FuturesUnordered<SpawnedTask<Result<Option<StagedShard>>>>,
         sealed: Vec<StagedShard>,
     },
-    /// Uploads, whose last parts are sent.
+    /// Uploads whose last parts are being sent.
     Uploads(PartUploads),
 }
 
 impl Sealing {
-    /// None yet, of one of so many write partitions.
+    /// Creates an empty queue for one of `partitions` write partitions.
     pub(super) fn new(run: &Run, partitions: usize) -> Self {
         match &run.staging {
             Staging::Local(commit) => {
@@ -48,7 +48,7 @@ impl Sealing {
         }
     }
 
-    /// Where the partition's shards are made.
+    /// Returns the factory for the partition's shards.
     pub(super) fn sinks(&self) -> Sinks {
         match self {
             Self::Files { commit, indexed, .. } => Sinks::Local { commit: commit.clone(), indexed: *indexed },
@@ -56,8 +56,8 @@ impl Sealing {
         }
     }
 
-    /// Starts to finish shards, once not too much else is under way, and what else there is to do now and then. `finished`
-    /// is called for each.
+    /// Starts to finish shards, as soon as the limit of concurrent work permits. Calls `finished` for each shard that
+    /// is done.
     pub(super) async fn seal(
         &mut self,
         run: &Arc<Run>,
@@ -80,7 +80,7 @@ impl Sealing {
             }
             Self::Uploads(uploads) => {
                 if !complete.is_empty() {
-                    // What is left of each is compressed, all in parallel.
+                    // Compresses the remaining data of all shards in parallel.
                     run.compute(move |run| {
                         complete.into_par_iter().try_for_each(|shard| {
                             close(shard, run)?;
@@ -96,7 +96,7 @@ impl Sealing {
         Ok(())
     }
 
-    /// Waits for all of them.
+    /// Waits for all shards.
     pub(super) async fn finish(self) -> Result<Vec<StagedShard>> {
         match self {
             Self::Files { mut syncing, mut sealed, .. } => {
@@ -110,7 +110,7 @@ impl Sealing {
     }
 }
 
-/// Finishes a shard. A file is staged then; an upload when all its parts are sent.
+/// Closes a shard. A file is then staged; an upload is staged once all its parts are sent.
 fn close(shard: OpenShard<ShardSink>, run: &Run) -> Result<Option<StagedShard>> {
     let (sink, stats) = shard.finish().map_err(|error| run.write_error(error))?;
     match sink {

@@ -1,4 +1,4 @@
-//! [`Staging`]: where the shards of a run are until it is published, and what takes their bytes.
+//! [`Staging`]: holds the shards of a run until they are published; [`ShardSink`] receives their bytes.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, S
 
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
-/// Where the shards of a run are until it is published. With the last who holds it goes what is there.
+/// The unpublished shards of a run. They are removed when the last reference is dropped.
 pub(crate) enum Staging {
-    /// In a directory that no reader sees.
+    /// A directory that readers do not see.
     Local(LocalCommit),
-    /// In an object store, as uploads that are not completed.
+    /// Incomplete uploads in an object store.
     Uploads(Arc<UploadSet>),
 }
 
-/// Bytes that a shard, in a local file or an object store, holds in memory before it hands them on, at most and about. What
-/// uploads hold is booked apart.
+/// Returns the approximate maximum number of bytes that a shard buffers before it passes them on, for local files or
+/// object stores. Memory for uploads is reserved separately.
 pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usize {
     match compression {
         Compression::None if !is_local => 0,
@@ -26,7 +26,7 @@ pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usiz
 }
 
 impl Staging {
-    /// The set that the shards are added to, if there is one.
+    /// Returns the existing set that the shards are appended to, if there is one.
     pub(crate) fn standing(&self) -> Option<&Manifest> {
         match self {
             Self::Local(commit) => commit.standing(),
@@ -34,18 +34,18 @@ impl Staging {
         }
     }
 
-    /// Whether the shards are added to a set that is there.
+    /// Whether the shards are appended to an existing set.
     pub(crate) fn is_appended_to(&self) -> bool {
         self.standing().is_some()
     }
 
-    /// As [`memory_per_shard`] tells.
+    /// See [`memory_per_shard`].
     pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
         memory_per_shard(matches!(self, Self::Local(_)), compression)
     }
 }
 
-/// Makes the shards of a write partition.
+/// Creates the shards of a write partition.
 pub(crate) enum Sinks {
     Local {
         commit: LocalCommit,
@@ -55,7 +55,7 @@ pub(crate) enum Sinks {
     Uploads(UploadSinks),
 }
 
-/// Takes the bytes of a shard.
+/// Receives the bytes of a shard.
 pub(crate) enum ShardSink {
     File(ShardFile),
     Upload(UploadSink),

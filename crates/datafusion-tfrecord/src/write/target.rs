@@ -1,4 +1,4 @@
-//! [`WriteTarget`]: where a set goes.
+//! [`WriteTarget`]: the destination of a shard set.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 
 use tfr_files::{Error, Location};
 
-/// Where a set goes: a local directory, or a prefix of the keys of an object store.
+/// The destination of a shard set: a local directory, or a key prefix in an object store.
 ///
 /// ```
 /// use datafusion_tfrecord::write::WriteTarget;
@@ -23,13 +23,13 @@ use tfr_files::{Error, Location};
 pub enum WriteTarget {
     /// A local directory.
     Local(PathBuf),
-    /// What a URL names; patterns are taken literally. The store must be one of the session's
+    /// A URL; patterns are taken literally. The store must be registered in the session's
     /// [`UploadStores`](tfr_files::stores::UploadStores).
     Store(Location),
 }
 
 impl WriteTarget {
-    /// Reads a path, or the URL of a directory.
+    /// Parses a path, or the URL of a directory.
     ///
     /// # Errors
     /// The text is not a valid URL.
@@ -44,7 +44,7 @@ impl WriteTarget {
         Ok(Self::Store(location))
     }
 
-    /// Its name in messages.
+    /// Returns the target's name for messages.
     pub(crate) fn named(&self) -> PathBuf {
         match self {
             Self::Local(path) => path.clone(),
@@ -52,7 +52,7 @@ impl WriteTarget {
         }
     }
 
-    /// The directory, if it is a local one.
+    /// Returns the local directory, if the target is one.
     pub fn local(&self) -> Option<&Path> {
         match self {
             Self::Local(path) => Some(path),

@@ -1,4 +1,4 @@
-//! [`UnitWriter`]: the units of a write partition in, shards that are complete out.
+//! [`UnitWriter`]: encodes the units of a write partition and returns complete shards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,12 +20,12 @@ use super::staging::{ShardSink, Sinks};
 use super::units::{PartitionPlace, UNIT_BYTES, Unit, UnitSize};
 use crate::error::shards_error;
 
-/// How rows find their shard.
+/// How rows are assigned to shards.
 #[derive(Debug, Clone)]
 pub(super) enum Placement {
-    /// The last column tells.
+    /// By the last column.
     Dealt,
-    /// The partition applies the rule to its rows.
+    /// By this rule, which the partition applies to its rows.
     Rule(ShardRule),
 }
 
@@ -38,15 +38,16 @@ impl Placement {
 
 /// Encodes units, any number at the same time, and appends them to the partition's shards in the order of their rows.
 ///
-/// Whoever is done with a unit appends what comes next, be it from others, so nobody waits. If that is a unit that is still to
-/// be encoded, a block of its records at a time is encoded and appended, which stays in the second-level cache.
+/// A thread that finishes a unit also appends the units that follow, including those of other threads, so no thread
+/// waits. If its own unit is next and not encoded yet, it encodes and appends a block of records at a time, which
+/// stays in the second-level cache.
 pub(super) struct UnitWriter {
     encoder: RowEncoder,
     place: PartitionPlace,
     size: Arc<UnitSize>,
     buffers: Buffers,
     metrics: WriteMetrics,
-    /// What is booked for an open shard.
+    /// Memory reserved for an open shard.
     shard_bytes: usize,
     is_dealt: bool,
     /// Whether blocks are appended, not only whole units.
@@ -54,21 +55,21 @@ pub(super) struct UnitWriter {
     turn: Mutex<Turn>,
 }
 
-/// Whose turn it is to append.
+/// The order in which units are appended.
 struct Turn {
-    /// Nothing while somebody appends.
+    /// `None` while a thread appends.
     shards: Option<Shards>,
     /// Rows of the partition before the next unit.
     rows: u64,
-    /// Units that are encoded and have to wait, by the rows before them.
+    /// Encoded units that must wait, by the number of rows before them.
     waiting: BTreeMap<u64, EncodedUnit>,
 }
 
-/// The partition's shards that records can still go to.
+/// The open shards of a partition.
 struct Shards {
     open: OpenShards<Sinks>,
     placement: Placement,
-    /// Records that they have been given.
+    /// Number of records assigned to them.
     records: u64,
 }
 
@@ -77,30 +78,30 @@ struct EncodedUnit {
     rows_before: u64,
     rows: u64,
     buffer: RecordBuffer,
-    /// The shards of dealt records.
+    /// The shards of records that are assigned round-robin.
     dealt: Vec<Piece>,
 }
 
-/// What has become of a unit, and of others that came next.
+/// The result of writing a unit and those that follow it.
 pub(super) struct Written {
-    /// Shards that no more records go to.
+    /// Complete shards.
     pub(super) complete: Vec<OpenShard<ShardSink>>,
-    /// What is to be [appended](UnitWriter::append) once these are being sealed.
+    /// Records to [append](UnitWriter::append) while these shards are being sealed.
     pub(super) rest: Option<Rest>,
 }
 
-/// The turn of somebody who has completed as many shards as may be open besides.
+/// A suspended append: its worker has reached the limit of shards waiting to be sealed.
 pub(super) struct Rest {
     shards: Shards,
     rows: u64,
     buffer: RecordBuffer,
     pieces: Vec<Piece>,
-    /// Of these, how many are appended.
+    /// Number of pieces already appended.
     appended: usize,
 }
 
 impl UnitWriter {
-    /// Of the shards of a partition, none of which is open yet.
+    /// Creates the writer of a partition, without open shards.
     pub(super) fn new(
         run: &Run,
         encoder: RowEncoder,
@@ -110,7 +111,7 @@ impl UnitWriter {
         reservation: MemoryReservation,
     ) -> Self {
         Self {
-            // Members of a unit are compressed in parallel, which takes a whole one.
+            // Members of a unit are compressed in parallel, which requires a whole unit.
             in_blocks: run.compression == Compression::None && encoder.encodes_some(),
             is_dealt: matches!(placement, Placement::Dealt),
             shard_bytes: run.staging.memory_per_shard(run.compression),
@@ -127,17 +128,17 @@ impl UnitWriter {
         }
     }
 
-    /// How many rows make a unit.
+    /// Returns the number of rows per unit.
     pub(super) fn size(&self) -> Arc<UnitSize> {
         Arc::clone(&self.size)
     }
 
-    /// Encodes a unit, and appends what comes next.
+    /// Encodes a unit, and appends the units that are next.
     pub(super) fn write(&self, unit: Unit, run: &Run) -> Result<Written> {
         self.go_on(Some(unit), None, run)
     }
 
-    /// Appends the rest, and what comes next.
+    /// Appends the rest, then the units that are next.
     pub(super) fn append(&self, rest: Rest, run: &Run) -> Result<Written> {
         self.go_on(None, Some(rest), run)
     }
@@ -171,7 +172,7 @@ impl UnitWriter {
         }
     }
 
-    /// The shards if it is the turn of a unit that waits, which is given, too, or of the caller's own.
+    /// Takes the shards if the next unit is waiting, which is returned, too, or if it is the caller's own.
     fn next(&self, own: Option<u64>) -> Option<(Shards, Option<EncodedUnit>)> {
         let turn = &mut *self.turn();
         turn.shards.as_ref()?;
@@ -182,7 +183,7 @@ impl UnitWriter {
         Some((turn.shards.take()?, waiting))
     }
 
-    /// Leaves a unit to whoever is at its turn, which may be the caller.
+    /// Leaves a unit to the thread that reaches its position, which may be the caller.
     fn leave(&self, unit: EncodedUnit) {
         self.turn().waiting.insert(unit.rows_before, unit);
     }
@@ -204,13 +205,13 @@ impl UnitWriter {
             dealt.extend(runs(shards, start, self.encoder.records_per_row()));
             first_row += batch.num_rows() as u64;
         }
-        self.buffers.book(capacity_before, buffer.capacity());
+        self.buffers.reserve(capacity_before, buffer.capacity());
         self.size.note(&buffer);
         Ok(EncodedUnit { rows_before: unit.rows_before, rows: first_row - unit.rows_before, buffer, dealt })
     }
 
-    /// Encodes a unit and appends it, some of its records at a time; all but those of which so many shards are made that others
-    /// must be sealed first.
+    /// Encodes a unit and appends it a block at a time. Stops when so many shards are complete that they must be
+    /// sealed first, and returns the rest.
     fn append_blocks(
         &self,
         mut shards: Shards,
@@ -249,13 +250,14 @@ impl UnitWriter {
             self.encoder.observe(&bound, &rows, first_row).map_err(error)?;
             first_row += batch.num_rows() as u64;
         }
-        self.buffers.book(capacity_before, buffer.capacity());
+        self.buffers.reserve(capacity_before, buffer.capacity());
         self.size.note(&buffer);
         let pieces = held.unwrap_or_default();
         Ok(Rest { shards, rows: first_row - unit.rows_before, buffer, pieces, appended: 0 })
     }
 
-    /// Appends pieces as long as not too many shards are complete, and gives what is left. If nothing is, the turn is another's.
+    /// Appends pieces until too many shards are complete, and returns the rest. If there is none, other threads may
+    /// append.
     fn append_pieces(
         &self,
         mut rest: Rest,
@@ -279,7 +281,7 @@ impl UnitWriter {
         Ok(None)
     }
 
-    /// Appends pieces to their shards, and gives those that are complete.
+    /// Appends pieces to their shards, and returns the shards that are complete.
     fn append_to(
         &self,
         shards: &mut Shards,
@@ -290,7 +292,7 @@ impl UnitWriter {
         let Shards { open, placement, records } = shards;
         for piece in pieces {
             if !open.is_open(piece.shard) {
-                self.buffers.book_shard(self.shard_bytes);
+                self.buffers.reserve_shard(self.shard_bytes);
                 open.open(piece.shard).map_err(shards_error)?;
             }
         }
@@ -304,13 +306,13 @@ impl UnitWriter {
         Ok(if placement.is_sequential() { open.take_before(current) } else { Vec::new() })
     }
 
-    /// A shard that was complete is sealed.
+    /// Records that a complete shard has been sealed.
     pub(super) fn sealed(&self) {
         self.buffers.release_shard(self.shard_bytes);
         self.metrics.shards.add(1);
     }
 
-    /// Shards that are complete now that all units are written, and how many records there were in all.
+    /// Returns the last shards after all units are written, and the total number of records.
     pub(super) fn finish(&self) -> Result<(Vec<OpenShard<ShardSink>>, u64)> {
         let turn = &mut *self.turn();
         match turn.shards.take() {
@@ -319,7 +321,7 @@ impl UnitWriter {
         }
     }
 
-    /// The rows of a batch, and of dealt ones the shards that the last column tells.
+    /// Splits a batch into its rows and, if rows were assigned round-robin, their shards from the last column.
     fn split_shards<'a>(&self, batch: &'a RecordBatch) -> Result<(RecordBatch, &'a [u32])> {
         if !self.is_dealt {
             return Ok((batch.clone(), &[]));
@@ -334,7 +336,7 @@ impl UnitWriter {
 }
 
 impl Shards {
-    /// A unit that is to be appended now.
+    /// Prepares a unit to be appended now.
     fn rest(mut self, EncodedUnit { rows, buffer, dealt, .. }: EncodedUnit) -> Rest {
         let pieces = match &mut self.placement {
             Placement::Dealt => dealt,
@@ -344,7 +346,7 @@ impl Shards {
     }
 }
 
-/// Places the records of a buffer from this one on.
+/// Assigns the records of a buffer to shards, starting with record `start`.
 fn place(rule: &mut ShardRule, buffer: &RecordBuffer, start: usize) -> Vec<Piece> {
     let start_byte = buffer.record_start(start);
     let mut pieces = rule.place(buffer.len() - start, |record| buffer.record_end(start + record) - start_byte);
@@ -354,7 +356,7 @@ fn place(rule: &mut ShardRule, buffer: &RecordBuffer, start: usize) -> Vec<Piece
     pieces
 }
 
-/// Neighbouring records of the same shard, the first of them record `start`.
+/// Groups neighbouring records of the same shard, starting with record `start`.
 fn runs(shards: &[u32], start: usize, records_per_row: usize) -> impl Iterator<Item = Piece> {
     shards.chunk_by(|first, second| first == second).scan(start, move |start, run| {
         let records = *start..*start + run.len() * records_per_row;
@@ -363,7 +365,8 @@ fn runs(shards: &[u32], start: usize, records_per_row: usize) -> impl Iterator<I
     })
 }
 
-/// Blocks of about so many rows. Rows that are dealt to a shard together stay together: little pieces are copied once more.
+/// Splits rows into blocks of about this size. Consecutive rows of one shard stay together: small pieces are copied
+/// once more.
 fn blocks(rows: usize, dealt: &[u32], block_rows: usize) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -377,14 +380,15 @@ fn blocks(rows: usize, dealt: &[u32], block_rows: usize) -> impl Iterator<Item =
     })
 }
 
-/// Buffers that go round between encoding and writing, and what is booked with the engine for them and for open shards.
+/// Buffers that are reused between encoding and writing, and the engine's memory reservation for them and for open
+/// shards.
 struct Buffers {
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
 }
 
 impl Buffers {
-    /// The one that was given back last, which the caches may still hold.
+    /// Takes the buffer that was returned last, which may still be in the caches.
     fn take(&self) -> RecordBuffer {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -394,15 +398,15 @@ impl Buffers {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 
-    /// Books what a buffer has grown. Never refused: buffers are few and bounded, and without them nothing moves. It is
-    /// for those who can spill to make room.
-    fn book(&self, before: usize, now: usize) {
+    /// Reserves the growth of a buffer. Infallible: buffers are few and bounded, and without them there is no
+    /// progress. Operators that can spill make room.
+    fn reserve(&self, before: usize, now: usize) {
         self.reservation.grow(now.saturating_sub(before));
     }
 
-    /// Books what an open shard holds back until it is enough to write or to compress. Never refused: planning has seen to
-    /// it that those that are open at the same time take only a part of the memory.
-    fn book_shard(&self, bytes: usize) {
+    /// Reserves what an open shard buffers until there is enough to write or to compress. Infallible: planning
+    /// ensures that the shards open at the same time take only a part of the memory.
+    fn reserve_shard(&self, bytes: usize) {
         self.reservation.grow(bytes);
     }
 

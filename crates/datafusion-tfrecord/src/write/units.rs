@@ -1,4 +1,4 @@
-//! Rows of a write partition, cut and joined to what one job encodes.
+//! Cuts and joins the rows of a write partition into units, each encoded by one job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,28 +14,28 @@ use tfrecord_shards::ShardDeal;
 use super::observe::RowsError;
 use crate::error::{encode_error, sidecar_error};
 
-/// Framed bytes to encode in one job: long against the price of a job, short enough to keep several under way.
+/// Framed bytes to encode in one job: long compared to the cost of a job, short enough to have several in progress.
 pub(super) const UNIT_BYTES: usize = 2 << 20;
 
-/// Framed bytes to encode and append at a time, where records are appended as soon as they are encoded: a fraction of the
-/// second-level cache.
+/// Framed bytes to encode and append at a time, if records are appended as soon as they are encoded: a fraction of
+/// the second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Most rows of a job: those of one batch of the engine.
+/// Maximum number of rows of a job: the rows of one batch of the engine.
 const MAX_UNIT_ROWS: usize = 1 << 13;
 
-/// Bytes of batches after which a job takes no further batch. The number of rows of a job follows from the length of the records
-/// before it, so a job after short records would hold thousands of long ones.
+/// Maximum memory of a job's batches; a job stops adding batches beyond this. Its number of rows follows from the
+/// length of earlier records, so a job after short records could otherwise hold thousands of long ones.
 const MAX_UNIT_MEMORY: usize = 8 * UNIT_BYTES;
 
-/// Some rows to encode in one job.
+/// Rows to encode in one job.
 pub(super) struct Unit {
     /// Rows of the partition before these.
     pub(super) rows_before: u64,
     pub(super) batches: Vec<RecordBatch>,
 }
 
-/// How many rows make a unit, learned from the records so far.
+/// Computes the number of rows per unit from the records so far.
 pub(super) struct UnitSize {
     bytes: usize,
     /// Mean framed length of the last unit's records; 0 before the first.
@@ -43,35 +43,37 @@ pub(super) struct UnitSize {
 }
 
 impl UnitSize {
-    /// Units of about so many framed bytes.
+    /// Creates a size of about this many framed bytes per unit.
     pub(super) fn new(bytes: usize) -> Self {
         Self { bytes, record_len: AtomicUsize::new(0) }
     }
 
-    /// Learns from the records of a unit.
+    /// Updates the mean length from the records of a unit.
     pub(super) fn note(&self, records: &RecordBuffer) {
         self.record_len.store((records.bytes().len() / records.len().max(1)).max(1), Ordering::Relaxed);
     }
 
-    /// A buffer for the records of so many rows, if it is known how long they are.
+    /// Creates a buffer for the records of this many rows, sized if their length is known.
     pub(super) fn buffer(&self, rows: usize) -> RecordBuffer {
         match self.record_len.load(Ordering::Relaxed) {
             0 => RecordBuffer::default(),
-            // An eighth for longer ones, and room for the encoder, which reserves the most that some rows may take.
+            // An eighth more for longer records, and room for the encoder, which reserves the most that some rows may
+            // take.
             len => RecordBuffer::with_capacity(len * (rows + rows / 8 + 2 * ShardDeal::MAX_BLOCK), rows),
         }
     }
 
-    /// Rows that are encoded and appended at a time.
+    /// Returns the number of rows that are encoded and appended at a time.
     pub(super) fn block_rows(&self) -> usize {
         let rows = BLOCK_BYTES.checked_div(self.record_len.load(Ordering::Relaxed)).unwrap_or(ShardDeal::MAX_BLOCK);
         whole_blocks(rows.max(1))
     }
 
-    /// Rows of a unit that starts with this batch.
+    /// Returns the number of rows of a unit that starts with this batch.
     fn rows(&self, first: &RecordBatch) -> usize {
         match self.record_len.load(Ordering::Relaxed) {
-            // A slice tells the memory of the whole; too much, but that only makes the first units small.
+            // A slice reports the memory of its whole array. That overestimates, but only makes the first units
+            // small.
             0 => {
                 let len = first.get_array_memory_size() / first.num_rows().max(1);
                 (self.bytes / len.max(1)).clamp(1, ShardDeal::MAX_BLOCK)
@@ -81,12 +83,12 @@ impl UnitSize {
     }
 }
 
-/// So many rows, or somewhat fewer that make whole blocks of what encoding and dealing do at a time.
+/// Rounds a number of rows down to whole blocks, as used by encoding and round-robin assignment.
 fn whole_blocks(rows: usize) -> usize {
     if rows < ShardDeal::MAX_BLOCK { rows } else { rows - rows % ShardDeal::MAX_BLOCK }
 }
 
-/// A write partition among others, as errors name it.
+/// A write partition's number, for errors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartitionPlace {
     pub(super) partition: u32,
@@ -95,7 +97,7 @@ pub(super) struct PartitionPlace {
 }
 
 impl PartitionPlace {
-    /// The error of a row, which counts from the first row of the partition on.
+    /// Creates the error of a row, with its number counted from the first row of the partition.
     pub(super) fn encode_error(self, error: RowsError, rows_before: u64) -> DataFusionError {
         self.locate(match error {
             RowsError::Encode(error) => encode_error(error.with_row_offset(rows_before)),
@@ -103,7 +105,7 @@ impl PartitionPlace {
         })
     }
 
-    /// Says what rows are counted in, where it is not the whole query.
+    /// Adds what rows are counted in, unless it is the whole query.
     pub(super) fn locate(self, error: DataFusionError) -> DataFusionError {
         let Self { partition, partitions } = self;
         if partitions == 1 {
@@ -113,11 +115,11 @@ impl PartitionPlace {
     }
 }
 
-/// Cuts and joins batches to units.
+/// Cuts and joins batches into units.
 pub(super) fn units(input: SendableRecordBatchStream, size: Arc<UnitSize>) -> impl Stream<Item = Result<Unit>> + Send {
     struct State {
         input: SendableRecordBatchStream,
-        /// What did not fit the last unit.
+        /// Rows that did not fit into the last unit.
         rest: Option<RecordBatch>,
         rows: u64,
         size: Arc<UnitSize>,
@@ -159,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of the units of which the engine gives batches with one text each.
+    /// Returns the rows of each unit, for batches with one text column.
     fn unit_rows(texts: &[&str], size: &Arc<UnitSize>) -> Vec<usize> {
         let batches: Vec<_> = texts
             .iter()

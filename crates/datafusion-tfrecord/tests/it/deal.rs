@@ -1,4 +1,4 @@
-//! `DealExec` against the rule that it implements, spelled out over whole partitions.
+//! `DealExec` compared with its rule, applied to whole partitions.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::support::{Pace, Partitions, partitions, session};
 
-/// Every shard's ids: round by round, in each round a block of every input in turn.
+/// Returns every shard's ids: round by round, in each round a block of every input in order.
 fn expected(table: &Partitions, shards: usize) -> Vec<Vec<i64>> {
     let mut blocks = Vec::new();
     for (input, ids) in table.iter().enumerate() {
@@ -37,7 +37,7 @@ fn expected(table: &Partitions, shards: usize) -> Vec<Vec<i64>> {
     expected
 }
 
-/// Every shard's ids, as the node deals them, and the partition that each came from.
+/// Returns every shard's ids, as the node assigns them, and the partition that each came from.
 async fn dealt(table: &Partitions, shards: usize, pace: Pace) -> Result<Vec<(Option<usize>, Vec<i64>)>> {
     let context = session(table, pace)?;
     let input = context.sql("SELECT id FROM t").await?.create_physical_plan().await?;
@@ -85,7 +85,7 @@ proptest! {
 
 #[test]
 fn far_more_rows_than_the_channels_hold() -> Result<()> {
-    // With batches of one row, inputs run into full channels in every round.
+    // With batches of one row, inputs meet full channels in every round.
     for (lengths, shards) in [([9000, 100, 9000], 2), ([50, 9000, 9000], 3), ([9000, 9000, 1], 7)] {
         check(&lengths, shards, Pace { batch_size: 1, seed: 7 })?;
     }

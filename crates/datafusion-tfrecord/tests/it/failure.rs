@@ -1,4 +1,4 @@
-//! Whatever fails, and whenever: an error that says so, and nothing on disk.
+//! Failures at any time: an error is returned, and nothing is left on disk.
 
 use std::any::Any;
 use std::fs;
@@ -25,7 +25,7 @@ use super::support::{
 };
 use datafusion_tfrecord::WriteOptions;
 
-/// Runs a query that fails, over every kind of sharding, and gives the messages.
+/// Runs a failing query with every kind of sharding, and returns the messages.
 async fn failures(context: &SessionContext, query: &str) -> Result<Vec<String>> {
     let mut messages = Vec::new();
     for sharding in [count(3), Sharding::Rows(100), Sharding::default()] {
@@ -60,7 +60,7 @@ async fn a_value_without_a_feature_leaves_nothing_and_tells_the_row() -> Result<
     Ok(())
 }
 
-/// A partition made by a function.
+/// A partition whose batches a function makes.
 struct Partition<F> {
     schema: SchemaRef,
     batches: F,
@@ -84,7 +84,7 @@ impl<F: Fn(usize) -> Option<Result<RecordBatch>> + Clone + Send + Sync + 'static
     }
 }
 
-/// A session whose table `t` has three such partitions.
+/// Creates a session whose table `t` has three such partitions.
 pub(crate) fn made_by<F>(batches: F) -> Result<SessionContext>
 where
     F: Fn(usize) -> Option<Result<RecordBatch>> + Clone + Send + Sync + 'static,
@@ -109,7 +109,7 @@ async fn a_panic_of_the_query_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// The write node's count of rows so far.
+/// Returns the write node's count of rows so far.
 fn rows_written(plan: &Arc<dyn ExecutionPlan>) -> usize {
     if plan.is::<TfRecordWriteExec>() {
         let metrics = plan.metrics().expect("write nodes count");
@@ -122,7 +122,7 @@ fn rows_written(plan: &Arc<dyn ExecutionPlan>) -> usize {
 async fn a_dropped_stream_leaves_nothing() -> Result<()> {
     for sharding in [count(3), Sharding::Rows(1000), Sharding::default()] {
         let dir = tempdir()?;
-        // Without an end, so that the run is in its midst whenever it is dropped.
+        // Without an end, so that the run is unfinished whenever it is dropped.
         let context = made_by(|number| Some(batch(&[number as i64; 500])))?;
         let plan = plan(&context, "SELECT * FROM t", options(&dir.path().join("out"), sharding)).await?;
         let root = Arc::clone(&plan) as Arc<dyn ExecutionPlan>;
@@ -238,7 +238,7 @@ async fn a_write_node_without_its_committer_says_so() -> Result<()> {
     Ok(())
 }
 
-/// What reads the directory next would find the shards in it.
+/// The next reader of the directory would find the shards in it.
 #[tokio::test]
 async fn a_set_does_not_go_into_a_directory_that_is_read() -> Result<()> {
     let dir = tempdir()?;

@@ -1,4 +1,4 @@
-//! Whole write plans, run by the engine on small tables, and the files that they leave.
+//! Runs whole write plans on small tables, and checks the files they write.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

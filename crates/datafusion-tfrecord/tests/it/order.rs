@@ -1,4 +1,4 @@
-//! Ordered queries: shards read one after the other hold the rows as the query does.
+//! Ordered queries: the shards, read in order, contain the rows in the query's order.
 
 use datafusion::error::Result;
 use datafusion_tfrecord::{ErrorKind, WriteOptions};

@@ -1,4 +1,4 @@
-//! How many shards there are, how even they are, and that nothing but the rows decides what is in them.
+//! The number and balance of shards, and that their contents depend only on the rows.
 
 use datafusion::error::Result;
 use tempfile::tempdir;

@@ -1,5 +1,5 @@
-//! Sets whose records stand in another order than the rows came: shuffled, in splits, in directories, in more shards than
-//! can be open.
+//! Sets whose records are in another order than their rows: shuffled, in splits, in directories, or with more shards
+//! than can be open.
 
 mod failure;
 mod partitions;

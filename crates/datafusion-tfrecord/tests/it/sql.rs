@@ -1,4 +1,4 @@
-//! `COPY ... STORED AS TFRECORD`, what plans look like, and what SQL is told that cannot be done.
+//! `COPY ... STORED AS TFRECORD`: plans, and errors for unsupported SQL.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use tfrecord_shards::Sharding;
 
 use super::support::{Pace, count, names, options, partitions, plan, session, shards};
 
-/// Runs a statement and gives its `count`.
+/// Runs a statement and returns its `count`.
 async fn copied(context: &SessionContext, statement: &str) -> Result<u64> {
     let batches = context.sql(statement).await?.collect().await?;
     Ok(batches[0].column(0).as_primitive::<UInt64Type>().value(0))

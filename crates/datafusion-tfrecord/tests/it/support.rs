@@ -1,4 +1,4 @@
-//! Tables in partitions, plans over them, and reading back what was written.
+//! Partitioned tables, plans over them, and readers of the output.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,11 +49,11 @@ pub(crate) fn batch(ids: &[i64]) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, name == "name")))?)
 }
 
-/// Waits until nothing is booked with the pool. Tasks of a plan that was ended drop what they hold when the runtime comes to
-/// it, which may be a little after the run itself is cleaned up.
+/// Waits until all memory of the pool is released. Tasks of an ended plan release memory when the runtime drops them,
+/// which may be a little after the run itself is cleaned up.
 ///
 /// # Panics
-/// If something is kept.
+/// Memory stays reserved.
 pub(crate) async fn memory_is_given_back(pool: &dyn MemoryPool) {
     let given_back = async {
         while pool.reserved() > 0 {
@@ -61,11 +61,11 @@ pub(crate) async fn memory_is_given_back(pool: &dyn MemoryPool) {
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(60), given_back).await;
-    assert!(waited.is_ok(), "{} bytes are still booked", pool.reserved());
+    assert!(waited.is_ok(), "{} bytes are still reserved", pool.reserved());
 }
 
-/// A partition that yields its rows in batches of some length and is not always ready, by a pattern that its seed
-/// decides.
+/// A partition that yields its rows in batches of varying length and is not always ready, in a pattern determined by
+/// its seed.
 struct Unsteady {
     ids: Vec<i64>,
     schema: SchemaRef,
@@ -110,7 +110,7 @@ impl<S: Stream + Unpin> Stream for NotAlwaysReady<S> {
     }
 }
 
-/// How a table comes in.
+/// How a table's batches arrive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) batch_size: usize,
@@ -123,7 +123,7 @@ impl Default for Pace {
     }
 }
 
-/// A session with table `t`, which knows TFRecord.
+/// Creates a session with table `t` and the TFRecord format.
 pub(crate) fn session(partitions: &Partitions, pace: Pace) -> Result<SessionContext> {
     let schema = batch(&[])?.schema();
     let streams = partitions.iter().enumerate().map(|(index, ids)| {
@@ -179,7 +179,7 @@ pub(crate) fn options(out: &Path, sharding: Sharding) -> WriteOptions {
     WriteOptions { sharding, ..WriteOptions::new(out) }
 }
 
-/// The ids in a shard, in order, from records whose checksums hold and which TensorFlow's own messages parse.
+/// Returns the ids in a shard, in order. Checks the records' checksums, and parses them as TensorFlow's own messages.
 pub(crate) fn ids(shard: &Path) -> Result<Vec<i64>> {
     let name = shard.to_string_lossy();
     let compression = match () {
@@ -210,13 +210,13 @@ pub(crate) fn external(error: impl std::error::Error + Send + Sync + 'static) ->
     DataFusionError::External(Box::new(error))
 }
 
-/// The ids in every shard of a set, as the manifest lists them.
+/// Returns the ids in every shard of a set, as the manifest lists them.
 pub(crate) fn shards(out: &Path) -> Result<Vec<Vec<i64>>> {
     let manifest = Manifest::read(out).map_err(external)?;
     manifest.shards.iter().map(|shard| ids(&out.join(&shard.path))).collect()
 }
 
-/// Every file of a directory but the manifest, with its bytes.
+/// Returns every file of a directory but the manifest, with its bytes.
 pub(crate) fn files(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
@@ -229,7 +229,7 @@ pub(crate) fn files(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(files)
 }
 
-/// Names in a directory, hidden ones too.
+/// Returns the names in a directory, including hidden ones.
 pub(crate) fn names(dir: &Path) -> Result<Vec<String>> {
     let names: std::io::Result<Vec<_>> =
         fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();

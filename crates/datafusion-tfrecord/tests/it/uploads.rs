@@ -1,5 +1,5 @@
-//! Sets in object stores: what is written there is what a directory would hold, and whatever fails, and whenever, readers
-//! see the old set, the new one, or nothing.
+//! Sets in object stores: they contain what a directory would. Whatever fails, and whenever, readers see the old set,
+//! the new one, or nothing.
 
 mod faulty;
 
@@ -33,7 +33,7 @@ use super::support::{
 
 const URL: &str = "memory:///train/";
 
-/// The same session with a store.
+/// Returns the session with a store.
 fn with_store(context: &SessionContext, store: &FaultyStore) -> Result<SessionContext> {
     let uploads = Arc::new(UploadStores::default());
     let url = ObjectStoreUrl::parse("memory://")?;
@@ -50,7 +50,7 @@ fn to_store(sharding: Sharding, mode: SaveMode) -> Result<WriteOptions> {
     Ok(WriteOptions { sharding, mode, ..WriteOptions::new(target) })
 }
 
-/// Writes table `t` into the store, and waits until nothing is left of that.
+/// Writes table `t` into the store, and waits until the run has settled.
 async fn upload(store: &FaultyStore, partitions: &Partitions, options: WriteOptions) -> Result<Arc<Manifest>> {
     let context = with_store(&session(partitions, Pace::default())?, store)?;
     let query = if options.partition_by.is_empty() { "SELECT * FROM t" } else { "SELECT *, id % 3 AS day FROM t" };
@@ -61,7 +61,7 @@ async fn upload(store: &FaultyStore, partitions: &Partitions, options: WriteOpti
     written
 }
 
-/// The ids that a reader finds in the set, sorted; `None` if there is no set.
+/// Returns the sorted ids of the set; `None` if there is no set.
 async fn ids(store: &InMemory) -> Result<Option<Vec<i64>>> {
     let store = FaultyStore::default().with_files(store);
     let context = with_store(&SessionContext::new(), &store)?;
@@ -140,7 +140,7 @@ async fn long_shards_are_sent_in_parts_of_8_mib() -> Result<()> {
     Ok(())
 }
 
-/// Every request of a small job fails in its turn, before it is carried out or after.
+/// Fails every request of a small job in turn, before or after it is carried out.
 async fn one_fails(before: &FaultyStore, options: impl Fn() -> Result<WriteOptions>) -> Result<()> {
     let old = ids(&before.files()).await?;
     let keys = before.keys().await?;
@@ -150,7 +150,7 @@ async fn one_fails(before: &FaultyStore, options: impl Fn() -> Result<WriteOptio
     let new = ids(&whole.files()).await?;
     assert!(new.iter().flatten().filter(|id| (0..60).contains(*id)).count() >= 60);
     for request in Request::ALL {
-        // What follows a failure are requests that a run without one does not make.
+        // A failure is followed by requests that a run without one does not send.
         for number in 0..whole.count(request).max(3) {
             for done in [false, true] {
                 let store = before.fork(Some(Fault::One { request, number, done }));
@@ -159,11 +159,11 @@ async fn one_fails(before: &FaultyStore, options: impl Fn() -> Result<WriteOptio
                 let found = ids(&store.files()).await?;
                 assert_eq!(found, if result.is_ok() { new.clone() } else { old.clone() }, "{place}");
                 if let Err(error) = &result {
-                    // A scheduler tries those again.
+                    // A scheduler retries those.
                     assert!(matches!(error.find_root(), DataFusionError::IoError(_)), "{place}");
                     assert_eq!(store.keys().await?, keys, "{place}");
                 }
-                // Nobody knows the name of an upload whose answer is lost.
+                // An upload whose creation response is lost has an unknown identifier.
                 let lost = usize::from(request == Request::CreateUpload && done);
                 assert_eq!(store.open_uploads().len(), lost, "{place}");
                 let repeated = matches!(request, Request::Delete | Request::AbortUpload) || (done && lost == 0);
@@ -197,14 +197,14 @@ async fn whichever_request_fails_there_is_the_old_set_or_the_new() -> Result<()>
     one_fails(&store, || to_store(count(3), SaveMode::Append)).await
 }
 
-/// By day, of which the table that [`upload`] writes has three.
+/// By day; the table that [`upload`] writes has three days.
 fn by_day(options: WriteOptions) -> WriteOptions {
     WriteOptions { partition_by: vec!["day".to_owned()], ..options }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whichever_request_fails_splits_and_directories_are_added_to_or_are_as_they_were() -> Result<()> {
-    // Rows of one day, so that what is added goes to a directory that is there and to others that are not.
+    // Rows of one day, so that appended rows go both to an existing directory and to new ones.
     let old = vec![vec![63, 66, 69, 72, 75]];
     let split = FaultyStore::default();
     upload(&split, &old, arranged(to_store(count(2), SaveMode::Error)?)?).await?;
@@ -234,7 +234,7 @@ async fn splits_and_directories_that_are_added_to_keep_what_they_have() -> Resul
             assert!(added.iter().any(|shard| shard.path.starts_with(&start) && shard.rows > 0), "{start}");
         }
         assert_eq!(ids(&store.files()).await?, Some((0..500).collect()));
-        // Every shard, the manifest, and the mark of success.
+        // Every shard, the manifest, and the success marker.
         assert_eq!(store.keys().await?.len(), after.shards.len() + 2);
         assert!(store.open_uploads().is_empty());
     }
@@ -273,7 +273,7 @@ async fn what_is_there_is_added_to_or_left_as_it_is() -> Result<()> {
     let appended = upload(&store, &vec![vec![3], vec![4]], to_store(count(2), SaveMode::Append)?).await?;
     assert_eq!((appended.totals.rows, appended.appended.len()), (4, 1));
     assert_eq!(ids(&store.files()).await?, Some(vec![1, 2, 3, 4]));
-    // No rows are no shards.
+    // No rows, no shards.
     let appended = upload(&store, &vec![vec![]], to_store(count(2), SaveMode::Append)?).await?;
     assert_eq!(appended.shards.len(), 3);
     let zlib = WriteOptions { compression: Compression::Zlib, ..to_store(count(2), SaveMode::Append)? };
@@ -290,7 +290,7 @@ async fn what_is_there_is_added_to_or_left_as_it_is() -> Result<()> {
     Ok(())
 }
 
-/// From some moment on the store does not answer, as if the machine had gone.
+/// From some moment on the store does not respond, as if the machine were gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_goes_away_leaves_old_new_or_nothing() -> Result<()> {
     let (vacant, occupied) = (FaultyStore::default(), FaultyStore::default());
@@ -304,7 +304,7 @@ async fn a_store_that_goes_away_leaves_old_new_or_nothing() -> Result<()> {
             let result = upload(&store, &table, to_store(count(3), SaveMode::Overwrite)?).await;
             let found = ids(&store.files()).await?;
             assert!(found == new || (found == old && result.is_err()), "from {first}: {found:?}, {result:?}");
-            // The next run replaces whatever that is, and leaves nothing of it.
+            // The next run replaces whatever was left, and keeps nothing of it.
             let next = store.fork(None);
             upload(&next, &vec![vec![1, 2]], to_store(count(1), SaveMode::Overwrite)?).await?;
             assert_eq!(ids(&next.files()).await?, Some(vec![1, 2]), "from {first}");
@@ -375,7 +375,7 @@ async fn a_dropped_stream_aborts_every_upload() -> Result<()> {
     Ok(())
 }
 
-/// A hundred open shards in memory that holds the parts of none.
+/// A hundred open shards, with too little memory for the parts of any.
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_wait_on_disk_when_memory_is_short() -> Result<()> {
     let table = partitions(&[200_000, 200_000]);
@@ -459,7 +459,7 @@ async fn what_a_set_replaces_is_gone() -> Result<()> {
     assert_eq!(names[1], format!("part-{}-00000-00001.tfrecord", manifest.run));
     assert_eq!(store.keys().await?.len(), 4, "{:?}", store.keys().await?);
     assert_eq!(ids(&store.files()).await?, Some((0..40).collect()));
-    // And once more, in the place of names that tell a run.
+    // Again, replacing files whose names contain a run.
     upload(&store, &vec![vec![1]], to_store(count(1), SaveMode::Overwrite)?).await?;
     assert_eq!(ids(&store.files()).await?, Some(vec![1]));
     assert_eq!(store.keys().await?.len(), 3);

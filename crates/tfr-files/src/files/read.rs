@@ -1,4 +1,4 @@
-//! [`Files`]: a run of files to batches, some of them read ahead.
+//! [`Files`]: converts a run of files to batches, and reads some of them ahead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,36 +19,36 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore};
 use super::CONTENT;
 use crate::error::{Error, ErrorKind};
 
-/// A batch takes no more files when their bytes would be more than this, unless it has none yet.
+/// Maximum bytes of a batch. A single longer file is a batch of its own.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// Files of a partition that are read at a time. What a remote store takes to answer is several times what a picture
-/// takes to arrive.
+/// Number of files that a partition reads concurrently. The latency of a remote store is several times the transfer
+/// time of an image.
 const FILES_AHEAD: usize = 16;
 
-/// Bytes of a partition that are read at a time, unless one file is longer.
+/// Maximum bytes that a partition reads concurrently, unless one file is longer.
 const BYTES_AHEAD: u64 = 32 << 20;
 
-/// How a file of a scan is read: its extension.
+/// How a file of a scan is read. Attached to the file as an extension.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// With all of these, of which it is the first.
+    /// The first file of a run; all files of the run are read with it.
     First(Arc<Run>),
-    /// With the first one.
+    /// A later file of a run, which is read with the first one.
     Later,
 }
 
 /// Files that are read one after the other.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// Those at these positions of a listing.
+    /// The files at these indices of a listing.
     Listed(Arc<Listing>, Vec<usize>),
-    /// One.
+    /// A single file.
     One(Box<PartitionedFile>),
 }
 
 impl Run {
-    /// Every file of a listing.
+    /// Creates a run of every file of a listing.
     pub(super) fn all(listing: Arc<Listing>) -> Self {
         let files = (0..listing.files().len()).collect();
         Self::Listed(listing, files)
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// The values of the columns in the path.
+    /// Returns the values of the columns in the path.
     fn of_path(&self, file: usize) -> &[ScalarValue] {
         match self {
             Self::Listed(listing, files) => listing.partitions().values(files[file]),
@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// A column of what is known without reading these files.
+    /// Returns a column that is known without reading these files.
     pub(super) fn column(&self, column: usize, files: Range<usize>, names: &FileNames) -> Result<ArrayRef> {
         let metas = files.clone().map(|file| self.meta(file));
         Ok(match column {
@@ -94,14 +94,14 @@ impl Run {
     }
 }
 
-/// What becomes of the columns.
+/// The projection of a scan.
 #[derive(Debug)]
 pub(super) struct Projection {
-    /// Those that are needed, by their positions in the table.
+    /// The required columns, by their indices in the table.
     pub(super) columns: Vec<usize>,
     /// Their schema.
     pub(super) schema: SchemaRef,
-    /// What is made of them.
+    /// Computes the projected expressions.
     pub(super) projector: Projector,
 }
 
@@ -112,13 +112,13 @@ pub(super) struct Files {
     run: Arc<Run>,
     projection: Arc<Projection>,
     batch_size: usize,
-    /// What is counted where contents are read.
+    /// Counts the bytes read, if contents are read.
     bytes_scanned: Option<Count>,
     /// The first file of the next batch.
     next: usize,
-    /// The contents that were asked for, from that of `next` on.
+    /// The requested contents, starting with that of `next`.
     ahead: VecDeque<SpawnedTask<object_store::Result<Bytes>>>,
-    /// Bytes of these.
+    /// Their total size in bytes.
     ahead_bytes: u64,
 }
 
@@ -135,7 +135,7 @@ impl Files {
         Self { store, names, run, projection, batch_size, bytes_scanned, next, ahead, ahead_bytes }
     }
 
-    /// The next batch; `None` at the end.
+    /// Returns the next batch; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let files = self.next..self.next + self.fitting();
         if files.is_empty() {
@@ -157,7 +157,7 @@ impl Files {
         projected.map(Some).map_err(|error| self.name_row(&rows, &files, error))
     }
 
-    /// How many files go into the next batch.
+    /// Returns the number of files in the next batch.
     fn fitting(&self) -> usize {
         let most = self.batch_size.min(self.run.len() - self.next);
         if self.bytes_scanned.is_none() {
@@ -171,14 +171,14 @@ impl Files {
         (0..most).take_while(fits).count()
     }
 
-    /// The contents of files, in their order.
+    /// Returns the contents of files, in order.
     async fn contents(&mut self, files: Range<usize>) -> Result<ArrayRef> {
         let bytes = files.clone().fold(0, |bytes: u64, file| bytes.saturating_add(self.run.meta(file).size));
         if i32::try_from(bytes).is_err() {
             let (file, size) = (self.name(files.start), bytes);
             return Err(Error::from(ErrorKind::FileTooLong { file, size }).into());
         }
-        // A size is what a store says: no more than is usual is set aside for it.
+        // The size is reported by the store, so no more than the usual amount is allocated for it.
         let mut contents = BinaryBuilder::with_capacity(files.len(), bytes.min(BATCH_BYTES) as usize);
         for file in files {
             self.read_ahead(file);
@@ -200,7 +200,7 @@ impl Files {
         Ok(Arc::new(contents.finish()))
     }
 
-    /// Asks for files from `file` on, as far as there is room.
+    /// Requests files from `file` on, within the limits.
     fn read_ahead(&mut self, file: usize) {
         let mut next = file + self.ahead.len();
         while next < self.run.len() && self.ahead.len() < FILES_AHEAD {
@@ -235,7 +235,7 @@ impl Files {
         Error::from(ErrorKind::Changed { file, source }).into()
     }
 
-    /// The error of the first row that fails by itself, with the name of its file.
+    /// Returns the error of the first row that fails by itself, with the name of its file.
     fn name_row(&self, rows: &RecordBatch, files: &Range<usize>, error: DataFusionError) -> DataFusionError {
         let of_row = |row: usize| self.projection.projector.project_batch(&rows.slice(row, 1)).err();
         let failing = (0..rows.num_rows()).find_map(|row| Some((row, of_row(row)?)));
@@ -249,10 +249,10 @@ impl Files {
     }
 }
 
-/// Reads a file, if it is still the one that was listed, as far as the store can tell.
+/// Reads a file if it has not changed since it was listed, as far as the store can detect that.
 fn content(store: Arc<dyn ObjectStore>, meta: &ObjectMeta) -> SpawnedTask<object_store::Result<Bytes>> {
     let (path, size) = (meta.location.clone(), meta.size);
-    // A weak tag cannot be asked for (RFC 9110, section 13.1.1).
+    // A weak tag cannot be used in conditions (RFC 9110, section 13.1.1).
     let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
     SpawnedTask::spawn(async move {
         if size == 0 {

@@ -1,4 +1,4 @@
-//! [`FilesSource`]: files as rows, as a scan of the engine.
+//! [`FilesSource`]: scans files as rows.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use object_store::ObjectStore;
 use super::CONTENT;
 use super::read::{Files, Place, Projection, Run};
 
-/// The engine's batch size before it says otherwise.
+/// The default batch size of the engine.
 const DEFAULT_BATCH_SIZE: usize = 8192;
 
-/// Reads files whole, a row each. Apart from metrics its state is plain data.
+/// Reads whole files, with one row per file. Apart from metrics its state is plain data.
 ///
-/// The files of a partition are read one after the other, some of them ahead, and go into batches together.
+/// The files of a partition are read one after the other, some of them ahead, and share batches.
 #[derive(Debug, Clone)]
 pub struct FilesSource {
     names: FileNames,
@@ -38,7 +38,7 @@ pub struct FilesSource {
 }
 
 impl FilesSource {
-    /// A source of all columns of a [`FilesTable`](super::FilesTable), where files are named as `names` says.
+    /// Creates a source of all columns of a [`FilesTable`](super::FilesTable). Files are named as `names` specifies.
     pub fn new(names: FileNames, table_schema: TableSchema) -> Self {
         let all: Vec<_> = (0..table_schema.table_schema().fields().len()).collect();
         Self {
@@ -50,7 +50,7 @@ impl FilesSource {
         }
     }
 
-    /// The columns that are read, and what becomes of them.
+    /// Returns the columns to read and the expressions to compute.
     fn projection_of_rows(&self) -> Result<Projection> {
         let columns = self.projection.column_indices();
         let schema: SchemaRef = Arc::new(Schema::project(self.table_schema.table_schema(), &columns)?);
@@ -106,7 +106,7 @@ impl FileSource for FilesSource {
         false
     }
 
-    /// A file is one row, and the table has divided the files.
+    /// A file is a single row, and the table has already divided the files.
     fn repartitioned(
         &self,
         _: usize,
@@ -125,7 +125,7 @@ impl FileSource for FilesSource {
     }
 }
 
-/// Opens all files of a partition with its first one.
+/// Opens all files of a partition together with the first one.
 #[derive(Clone)]
 struct FilesOpener {
     store: Arc<dyn ObjectStore>,
@@ -141,7 +141,7 @@ impl FileOpener for FilesOpener {
         let run = match file.extension::<Place>() {
             Some(Place::First(run)) => Arc::clone(run),
             Some(Place::Later) => return Ok(async { Ok(futures::stream::empty().boxed()) }.boxed()),
-            // A plan that went through another process knows the file alone.
+            // A plan that was sent to another process contains only the file itself.
             None => Arc::new(Run::One(Box::new(file))),
         };
         let Self { store, names, projection, reads_content, batch_size, bytes_scanned } = self.clone();

@@ -17,14 +17,19 @@ use crate::listing::partition::{self, PartitionColumns};
 use crate::listing::search::walk;
 use crate::listing::table_format::Owner;
 
-/// The files of a table, found once and in a stable order.
+/// The files of a table, listed once and in a stable order.
 ///
-/// A directory yields every file in it and below it, but for what the tools that fill such directories mean to be
-/// passed over: names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`), `.crc` files, files
-/// of 0 bytes, and [sidecars](tfrecord_shards::is_sidecar), which lie beside records and describe them: notes (`.md`,
-/// `.html`), schemas, indexes such as `.idx`, `features.json` and `dataset_info.json` of TensorFlow Datasets. What may be
-/// rows itself is no sidecar by its ending alone: other `.csv` and `.json` files never, `.txt` files in a directory with
-/// files named `.tfrecord` only. A name that the location spells out is taken whatever it is.
+/// A directory yields every file in it and below it, except files that are not data by convention:
+///
+/// - names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`)
+/// - `.crc` files
+/// - files of 0 bytes
+/// - [sidecars](tfrecord_shards::is_sidecar), which describe the records next to them: notes (`.md`, `.html`),
+///   schemas, indexes such as `.idx`, and `features.json` and `dataset_info.json` of TensorFlow Datasets
+///
+/// Files that may contain rows are not sidecars by their extension alone: other `.csv` and `.json` files never, and
+/// `.txt` files only in a directory with files named `.tfrecord`. A file that the location names explicitly is always
+/// included.
 #[derive(Clone)]
 pub struct Listing {
     store_url: ObjectStoreUrl,
@@ -37,20 +42,22 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Lists `locations`, which lie in one store, in their order; files within one are sorted by path.
+    /// Lists `locations`, which must be in one store, in their order. Files within one location are sorted by path.
     ///
     /// # Errors
-    /// A location does not exist, cannot be listed or holds nothing to read; its files belong to a table of a
-    /// [`TableFormat`](crate::TableFormat); its store is not registered with the session; two locations yield the same file;
-    /// the files lie under different `key=value` directories.
+    /// - A location does not exist, cannot be listed, or contains nothing to read.
+    /// - Its files belong to a table of a [`TableFormat`](crate::TableFormat).
+    /// - Its store is not registered with the session.
+    /// - Two locations contain the same file.
+    /// - The files are in directories with different partition keys.
     pub async fn list(session: &dyn Session, locations: &[Location]) -> Result<Self> {
         Self::list_with(session, locations, OwnedFiles::Refuse).await
     }
 
-    /// Lists `locations` as [`Self::list`] does, with another answer to files of a table format.
+    /// Lists `locations` as [`Self::list`] does. `owned` specifies what to do about files of a table format.
     ///
     /// # Errors
-    /// As [`Self::list`]; files of a table format are an error only with [`OwnedFiles::Refuse`].
+    /// Same as [`Self::list`]; files of a table format are an error only with [`OwnedFiles::Refuse`].
     pub async fn list_with(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<Self> {
         let (store_url, store) = store_of(session, locations)?;
         let mut found = Vec::with_capacity(locations.len());
@@ -63,7 +70,7 @@ impl Listing {
         Ok(Self::of_files(store_url, store, found)?.with_owners(owners))
     }
 
-    /// No files, found under `locations`, with these columns in the path.
+    /// Creates a listing of `locations` without files, with these columns in the path.
     ///
     /// # Errors
     /// The store of the locations is not registered with the session.
@@ -75,7 +82,7 @@ impl Listing {
         Ok(Self { partitions: PartitionColumns::of_no_file(columns), locations, ..listing })
     }
 
-    /// A table of files that were found under these locations.
+    /// Creates a listing of files that were found at these locations.
     pub fn of_files(
         store_url: ObjectStoreUrl,
         store: Arc<dyn ObjectStore>,
@@ -100,7 +107,7 @@ impl Listing {
         Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new() })
     }
 
-    /// The same files, which belong to these tables.
+    /// Sets the tables that the files belong to.
     pub fn with_owners(mut self, owners: Vec<Owner>) -> Self {
         for owner in owners {
             if !self.owners.contains(&owner) {
@@ -110,69 +117,68 @@ impl Listing {
         self
     }
 
-    /// The same files with other columns of their paths.
+    /// Replaces the partition columns.
     pub fn with_partitions(self, partitions: PartitionColumns) -> Self {
         Self { partitions, ..self }
     }
 
-    /// The same, where those columns of the path that `declared` names have the types that it gives them; its other
-    /// columns are of no concern.
+    /// Sets the types of the partition columns that `declared` contains. Its other columns are ignored.
     ///
     /// # Errors
-    /// A directory has a value that is none of its type, or the type is none that a path can hold.
+    /// A directory's value does not have its column's type, or a path cannot represent the type.
     pub fn with_partition_types(mut self, declared: &Schema) -> Result<Self> {
         let (files, names) = (&self.files, &self.names);
         self.partitions = self.partitions.with_types(declared, |index| names.name(&files[index].location))?;
         Ok(self)
     }
 
-    /// The files, in the order in which a table reads them.
+    /// Returns the files, in the order in which a table reads them.
     pub fn files(&self) -> &[ObjectMeta] {
         &self.files
     }
 
-    /// The files' names as messages show them, in the same order.
+    /// Returns the names of the files for messages, in the same order.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
         self.files.iter().map(|file| self.names.name(&file.location))
     }
 
-    /// How files are named in messages.
+    /// Returns how files are named in messages.
     pub fn names(&self) -> &FileNames {
         &self.names
     }
 
-    /// Size of all files in bytes.
+    /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
 
-    /// The store that holds the files.
+    /// Returns the store that contains the files.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// The URL under which the session knows the store.
+    /// Returns the URL under which the store is registered with the session.
     pub fn store_url(&self) -> &ObjectStoreUrl {
         &self.store_url
     }
 
-    /// The locations as the user wrote them.
+    /// Returns the locations as the user wrote them.
     pub fn locations(&self) -> &[String] {
         &self.locations
     }
 
-    /// The tables of a table format that files belong to, if the listing was to [report](OwnedFiles::Report) them.
+    /// Returns the tables that files belong to, if the listing was made with [`OwnedFiles::Report`].
     pub fn owners(&self) -> &[Owner] {
         &self.owners
     }
 
-    /// The columns that `key=value` directories add to every row.
+    /// Returns the columns that `key=value` directories add to every row.
     pub fn partitions(&self) -> &PartitionColumns {
         &self.partitions
     }
 }
 
-/// The URL of the store may hold secrets.
+/// The URL of the store may contain secrets.
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files: Vec<_> = self.file_names().collect();
@@ -180,7 +186,7 @@ impl fmt::Debug for Listing {
     }
 }
 
-/// The store in which all of `locations` lie.
+/// Returns the store that contains all of `locations`.
 pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
     let first = locations
         .first()

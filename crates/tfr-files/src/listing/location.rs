@@ -1,4 +1,4 @@
-//! What the user wrote to say where a table lies: a path, a URL or a pattern of either.
+//! The location of a table, as the user wrote it: a path, a URL or a pattern of either.
 
 use std::path::{Component, Path as FsPath, PathBuf};
 
@@ -10,16 +10,16 @@ use url::Url;
 use crate::error::{ErrorKind, Result};
 use crate::listing::location_text::{LocationText, is_scheme, percent_decode, query_start};
 
-/// Where the files of a table lie: an object store and a path or pattern in it.
+/// The location of a table's files: an object store and a path or pattern in it.
 ///
-/// Accepted are local paths, relative or absolute, and URLs (`file:///data/`, `s3://bucket/key`). The path may hold
-/// the patterns `*`, `?`, `[..]` within a component and `**` for any number of directories.
+/// Accepts local paths, relative or absolute, and URLs (`file:///data/`, `s3://bucket/key`). The path may contain the
+/// patterns `*`, `?`, `[..]` within a component and `**` for any number of directories.
 ///
-/// Of a `file` or `http` URL the path is percent-decoded, and `?` begins the query of an `http` URL. The path of any other
-/// URL is the key as it stands, as Hadoop and the stores' own tools have it: `s3://bucket/dt=10%3A30/a b#1.csv` names an
+/// The path of a `file` or `http` URL is percent-decoded, and `?` starts the query of an `http` URL. The path of any
+/// other URL is the literal key, as in Hadoop and the stores' own tools: `s3://bucket/dt=10%3A30/a b#1.csv` names an
 /// object with a `%` in its key.
 ///
-/// What may be secret is not shown, as in [`LocationText`].
+/// Potential secrets are not shown, as in [`LocationText`].
 ///
 /// ```
 /// use tfr_files::Location;
@@ -54,10 +54,11 @@ pub(crate) enum Segment {
     AnyDepth,
 }
 
-/// How files are named in messages: relative to the current directory when the user wrote a relative path, else in full.
+/// How files are named in messages: relative to the current directory if the user wrote a relative path, else in
+/// full.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileNames {
-    /// `/` for local files, `s3://bucket/` and so on for others.
+    /// `/` for local files, `s3://bucket/` and the like for others.
     root: String,
     /// The current directory as a path of the store, with a trailing `/`.
     base: Option<String>,
@@ -66,7 +67,7 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// The name of `path` for a message.
+    /// Returns the name of `path` for a message.
     pub fn name(&self, path: &Path) -> String {
         if self.encoded
             && let Some(url) = encoded(&self.root, path)
@@ -82,17 +83,17 @@ impl FileNames {
 }
 
 impl FileNames {
-    /// What stands before `path` in its store, and `path` as the store has it: not percent-encoded, not relative.
+    /// Returns the store's root followed by `path` as the store has it: not percent-encoded and not relative.
     pub fn in_full(&self, path: &Path) -> String {
         format!("{}{path}", self.root)
     }
 }
 
 impl Location {
-    /// Reads a path, a URL or a pattern.
+    /// Parses a path, a URL or a pattern.
     ///
     /// # Errors
-    /// The text is empty, not a valid URL, or holds a malformed pattern.
+    /// The text is empty, not a valid URL, or contains a malformed pattern.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(invalid(text, "it is empty"));
@@ -107,17 +108,17 @@ impl Location {
         }
     }
 
-    /// The store that holds the files.
+    /// Returns the store that contains the files.
     pub fn object_store(&self) -> &ObjectStoreUrl {
         &self.store
     }
 
-    /// The path in the store, with a pattern taken literally.
+    /// Returns the path in the store, with a pattern taken literally.
     pub fn key(&self) -> &Path {
         &self.literal
     }
 
-    /// The directory from which on the pattern matches; the path of a location without one.
+    /// Returns the directory below which the pattern matches, or the path of a location without a pattern.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
@@ -127,19 +128,19 @@ impl Location {
         !self.pattern.is_empty()
     }
 
-    /// How many components a path has down to which the location spells names out, itself or by pattern. Of what lies
-    /// there it takes everything below. None if a pattern spells out names at any depth.
+    /// Returns the number of path components that the location names, itself or by a pattern. Everything below that
+    /// depth is included. `None` if a pattern matches names at any depth.
     pub fn depth(&self) -> Option<usize> {
         let any_depth = self.pattern.iter().any(|segment| matches!(segment, Segment::AnyDepth));
         (!any_depth).then(|| self.prefix.parts_count() + self.pattern.len())
     }
 
-    /// Whether the last component is a name, so that its directory need not have been listed.
+    /// Whether the last component is a name, so that its directory may not have been listed.
     pub fn ends_in_name(&self) -> bool {
         !matches!(self.pattern.last(), Some(Segment::Pattern(_) | Segment::AnyDepth))
     }
 
-    /// How files under this location are named in messages.
+    /// Returns how files at this location are named in messages.
     pub fn file_names(&self) -> &FileNames {
         &self.names
     }
@@ -166,7 +167,7 @@ impl Location {
         Self::from_segments(text, ObjectStoreUrl::local_filesystem(), &segments, names)
     }
 
-    /// A URL whose path is a key of the store as it stands.
+    /// Parses a URL whose path is a literal key of the store.
     fn keyed(text: &str, scheme: &str, rest: &str) -> Result<Self> {
         let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
         let root =
@@ -176,7 +177,7 @@ impl Location {
                 "credentials and queries have no place in the URL of a store; put credentials into the environment";
             return Err(invalid(text, reason));
         }
-        // Other names of the same service, so that what is named by both is known to be the same.
+        // Normalizes aliases of a service, so that equal stores have equal URLs.
         let scheme = match root.scheme() {
             "s3a" => "s3",
             "gcs" => "gs",
@@ -190,7 +191,7 @@ impl Location {
         Self::from_segments(text, store, &segments, names)
     }
 
-    /// A URL of the web. Its user info and its query are part of the store, since they go with every request.
+    /// Parses an HTTP URL. Its user info and its query are part of the store, since they are sent with every request.
     fn http(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| invalid(text, &error.to_string()))?;
         let path = Path::from_url_path(url.path()).map_err(|error| invalid(text, &error.to_string()))?;
@@ -201,7 +202,7 @@ impl Location {
         url.set_query(None);
         url.set_path("/");
         let mut store = url.clone();
-        // They fail for a URL that cannot have a host; this one has.
+        // These fail for a URL that cannot have a host; this one has a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         if let Some(query) = query {
             if store != url {
@@ -248,7 +249,7 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// The URL of the store may hold secrets.
+/// The URL of the store may contain secrets.
 impl std::fmt::Debug for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Location").field(&self.text).finish()
@@ -267,25 +268,25 @@ fn invalid(location: &str, reason: &str) -> crate::error::Error {
     ErrorKind::Location { location: LocationText::from(location).to_string(), reason: reason.to_owned() }.into()
 }
 
-/// The user name that tells a query from a password in the URL of a store.
+/// The user name that distinguishes a query from a password in the URL of a store.
 const QUERY: &str = "?";
 
-/// The query that goes with every request to the store at `url`, for a store of the web: a signature, as a rule.
+/// Returns the query to send with every request to the web store at `url`, usually a signature.
 ///
-/// It is part of the location that the user wrote, but the URL of a store has no place for it, so it stands there in the
-/// place of a password.
+/// It is part of the location that the user wrote. The URL of a store cannot contain a query, so it is stored in the
+/// place of the password.
 pub fn query_of_store(url: &Url) -> Option<String> {
     (percent_decode(url.username()) == QUERY).then(|| url.password().map(percent_decode)).flatten()
 }
 
-/// The user and the password that go with every request to the store at `url`, with a colon between.
+/// Returns the user and password to send with every request to the store at `url`, separated by a colon.
 pub fn user_of_store(url: &Url) -> Option<String> {
     let is_user = query_of_store(url).is_none() && !(url.username().is_empty() && url.password().is_none());
     is_user
         .then(|| format!("{}:{}", percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())))
 }
 
-/// `path` below the URL `root`, percent-encoded.
+/// Returns `path` below the URL `root`, percent-encoded.
 fn encoded(root: &str, path: &Path) -> Option<String> {
     let mut url = Url::parse(root).ok()?;
     url.path_segments_mut().ok()?.clear().extend(path.parts().map(|part| part.as_ref().to_owned()));
@@ -302,7 +303,7 @@ fn file_url_path(text: &str) -> Result<PathBuf> {
     url.to_file_path().map_err(|()| invalid(text, "a file URL has no host and an absolute path"))
 }
 
-/// Takes `..` out of a path. The file system is asked, because the component before `..` may be a symbolic link.
+/// Resolves `..` in a path. Reads the file system, because the component before `..` may be a symbolic link.
 fn resolve_parents(path: &FsPath) -> PathBuf {
     let components: Vec<_> = path.components().collect();
     let Some(last) = components.iter().rposition(|component| *component == Component::ParentDir) else {

@@ -1,14 +1,14 @@
-//! [`LocationText`]: a path or URL that does not show its secrets.
+//! [`LocationText`]: a path or URL that hides its secrets.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A path, URL or pattern as the user wrote it. `Display` and `Debug` hide what may be secret in a URL: its user info and its
-/// query. [`with_secrets`](Self::with_secrets) returns all of it, to open what is there.
+/// A path, URL or pattern as the user wrote it. `Display` and `Debug` hide potential secrets of a URL: its user info
+/// and its query. [`with_secrets`](Self::with_secrets) returns the full text, to open the location.
 ///
-/// `***` stands for what is hidden. The container in `abfss://container@account` is no user, and is shown.
+/// Hidden parts are shown as `***`. The container in `abfss://container@account` is not a user, and is shown.
 ///
 /// ```
 /// use tfr_files::LocationText;
@@ -21,7 +21,7 @@ use std::str::FromStr;
 pub struct LocationText(String);
 
 impl LocationText {
-    /// All of the text. Only for opening what it names: it must not be printed, logged or written.
+    /// Returns the full text. Use it only to open the location: it must not be printed, logged or written.
     pub fn with_secrets(&self) -> &str {
         &self.0
     }
@@ -71,8 +71,8 @@ impl FromStr for LocationText {
     }
 }
 
-/// `text` with the URLs in it as [`LocationText`] shows them: for messages of libraries. A URL ends at a blank or a quote, and
-/// where another one begins.
+/// Returns `text` with the URLs in it shown as by [`LocationText`], for messages of libraries. A URL ends at a blank
+/// or a quote, and where another URL begins.
 ///
 /// ```
 /// use tfr_files::redacted;
@@ -80,7 +80,7 @@ impl FromStr for LocationText {
 /// assert_eq!(redacted("GET https://me:pw@host/a.csv?sig=x: 403"), "GET https://***@host/a.csv?***: 403");
 /// ```
 pub fn redacted(text: &str) -> Cow<'_, str> {
-    /// How the type of URLs prints who reads them, for programmers.
+    /// The `Debug` format of credentials in the URL type.
     const FIELDS: [&str; 2] = ["username: \"", "password: Some(\""];
 
     let shown = redacted_urls(text);
@@ -90,7 +90,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// `text` with something else behind each `field`, up to the next quote.
+/// Replaces the value after each `field`, up to the next quote.
 fn without_values(text: &str, field: &str) -> String {
     let mut pieces = text.split(field);
     let mut shown = pieces.next().unwrap_or_default().to_owned();
@@ -107,7 +107,7 @@ fn redacted_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         let scheme = before.rsplit(|c| !is_scheme_char(c)).next().unwrap_or_default();
         let (url, tail) = after.split_at(url_len(scheme, after));
-        // What ends a sentence or an item of a list is no part of the URL.
+        // Punctuation at the end of a sentence or list item is not part of the URL.
         let (url, punctuation) = url.split_at(url.trim_end_matches([',', '.', ':', ';', ')', ']', '}']).len());
         shown.extend([before, "://", &hidden(scheme, url), punctuation]);
         rest = tail;
@@ -119,28 +119,28 @@ fn redacted_urls(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The bytes of `text` that belong to the URL that it begins with, behind `://`.
+/// Returns the length in bytes of the URL at the start of `text`, which follows `://`.
 fn url_len(scheme: &str, text: &str) -> usize {
     let ends = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`');
     let url = &text[..text.find(ends).unwrap_or(text.len())];
     match url.split_once("://") {
-        // The next one in a list; within a query it is a value, and as secret as others.
+        // The next URL in a list. Within a query it is a value, and as secret as others.
         Some((before, _)) if query_start(scheme, before).is_none() => before.trim_end_matches(is_scheme_char).len(),
         _ => url.len(),
     }
 }
 
-/// What is shown in the place of secrets.
+/// Shown in place of secrets.
 const HIDDEN: &str = "***";
 
-/// What is shown of a URL behind `://`.
+/// Hides the secrets of a URL, given the text after `://`.
 fn hidden(scheme: &str, rest: &str) -> String {
     let (authority, path) = rest.split_at(authority_len(rest));
     let mut shown = match authority.rsplit_once('@') {
         Some((container, _)) if has_container(scheme) && !container.contains(':') => authority.to_owned(),
         Some((_, host)) => format!("{HIDDEN}@{host}"),
         None if has_port_or_none(authority) => authority.to_owned(),
-        // A user and a password whose host is missing.
+        // A user and a password without a host.
         None => return HIDDEN.to_owned(),
     };
     match query_start(scheme, path) {
@@ -150,7 +150,8 @@ fn hidden(scheme: &str, rest: &str) -> String {
     shown
 }
 
-/// The bytes of the authority. A password may hold a `/`, as the keys of AWS do: then it reaches to the last `@`.
+/// Returns the length of the authority in bytes. A password may contain `/`, as AWS keys do; the authority then ends
+/// at the last `@`.
 fn authority_len(rest: &str) -> usize {
     let len = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, after) = rest.split_at(len);
@@ -166,14 +167,14 @@ fn authority_len(rest: &str) -> usize {
     }
 }
 
-/// Whether a colon in `authority`, if there is one, begins a port, as in `host:80` and `[::1]:80`.
+/// Whether a colon in `authority`, if there is one, precedes a port, as in `host:80` and `[::1]:80`.
 fn has_port_or_none(authority: &str) -> bool {
     let behind_address = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
     behind_address.split_once(':').is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Where the query, or the fragment, of a URL with this scheme and path begins, behind its `?`. In keys of stores `?` is a
-/// pattern as well; there `?name=` begins a query, as in SAS tokens and signatures.
+/// Returns the start of a URL's query or fragment, after its `?`. In keys of stores `?` is also a pattern; there only
+/// `?name=` starts a query, as in SAS tokens and signatures.
 pub(crate) fn query_start(scheme: &str, path: &str) -> Option<usize> {
     if ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http)) {
         return path.find(['?', '#']).map(|at| at + 1);
@@ -185,12 +186,12 @@ pub(crate) fn query_start(scheme: &str, path: &str) -> Option<usize> {
     })
 }
 
-/// Whether what stands before `@` names a container: Azure's form.
+/// Whether the text before `@` names a container, as in Azure's URLs.
 fn has_container(scheme: &str) -> bool {
     ["az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"].iter().any(|azure| scheme.eq_ignore_ascii_case(azure))
 }
 
-/// RFC 3986, section 3.1; one letter is a Windows drive.
+/// Matches RFC 3986, section 3.1. A single letter is a Windows drive.
 pub(crate) fn is_scheme(text: &str) -> bool {
     text.len() > 1 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_scheme_char)
 }
@@ -199,7 +200,7 @@ fn is_scheme_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')
 }
 
-/// Decodes `%2F` and the like, as Hive and Spark write them; what is no escape stays.
+/// Decodes escapes such as `%2F`, as written by Hive and Spark. Invalid escapes are unchanged.
 pub(crate) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -221,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// What a text is shown as, alone and within a sentence.
+    /// Checks how a text is shown, alone and within a sentence.
     fn check(text: &str, shown: &str) {
         let location = LocationText::from(text);
         assert_eq!(location.to_string(), shown);
@@ -256,7 +257,7 @@ mod tests {
         }
     }
 
-    /// As the engine's plans and configurations show the stores that they read.
+    /// Plans and configurations of the engine show stores this way.
     #[test]
     fn users_in_what_is_for_programmers_are_hidden() {
         let url = ObjectStoreUrl::parse("https://me:pw@host:80").unwrap();

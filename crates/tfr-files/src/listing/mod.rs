@@ -1,4 +1,4 @@
-//! Where files are, and what their paths say.
+//! Lists files and reads the columns in their paths.
 
 pub(crate) mod listed;
 pub(crate) mod location;

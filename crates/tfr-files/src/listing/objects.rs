@@ -1,4 +1,4 @@
-//! [`Objects`]: what lies in a store, for those who look at files rather than at rows.
+//! [`Objects`]: lists the objects of a store, for tools that inspect files rather than rows.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::listing::location::Location;
 use crate::listing::owner::OwnedFiles;
 use crate::listing::search::head;
 
-/// The files that a location leads to.
+/// The files at a location.
 #[derive(Debug)]
 pub struct Objects {
-    /// Where they lie.
+    /// The store that contains them.
     pub store: Arc<dyn ObjectStore>,
     /// The files.
     pub found: FoundObjects,
 }
 
-/// What a location leads to.
+/// The objects found at a location.
 #[derive(Debug)]
 pub enum FoundObjects {
     /// One file.
@@ -32,18 +32,19 @@ pub enum FoundObjects {
     Directory {
         /// The directory.
         root: Path,
-        /// All that lies in it and below, hidden files, empty ones and marks of tools, too. In no order.
+        /// All files in it and below, including hidden files, empty ones and markers of tools, in no particular
+        /// order.
         files: Vec<ObjectMeta>,
     },
-    /// Files that fit a pattern, those of directories that do, too; as a [`Listing`] has them.
+    /// Files that match a pattern, and files in directories that match, as in a [`Listing`].
     Fitting(Vec<ObjectMeta>),
 }
 
 impl Objects {
-    /// Looks for what `location` leads to.
+    /// Finds the files at `location`.
     ///
     /// # Errors
-    /// Nothing is there, or it cannot be listed; its store cannot be reached.
+    /// Nothing exists there, or it cannot be listed; its store cannot be reached.
     pub async fn find(session: &dyn Session, location: &Location) -> Result<Self> {
         let (_, store) = store_of(session, std::slice::from_ref(location))?;
         if !location.is_directory
@@ -61,7 +62,7 @@ impl Objects {
         let not_found = || ErrorKind::NotFound { location: location.to_string() };
         let files: Vec<_> = match store.list(Some(&root)).try_collect().await {
             Ok(files) => files,
-            // Servers of the web hardly ever list; that there is no such file they said already.
+            // Web servers rarely list directories, and the server has already reported that there is no such file.
             Err(_) if matches!(url.scheme(), "http" | "https") && !location.is_directory => {
                 return Err(not_found().into());
             }

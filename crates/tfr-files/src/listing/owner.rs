@@ -1,8 +1,8 @@
 //! [`Owner`]: the table of a [`TableFormat`] that the files of a location belong to.
 //!
-//! [`owners`] looks at every directory from the files that a walk found up to the named directory, and at some of those
-//! above it. Directories that the walk visited cost nothing more; others are listed once each. A local directory above
-//! the named one is not listed, since it may be large: it is asked for the names that tell.
+//! [`owners`] inspects every directory from the files that a traversal found up to the named directory, and some of
+//! those above it. Directories that were already visited need no further request; others are listed once each. A
+//! local directory above the named one may be large, so it is not listed but probed for the relevant names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +11,21 @@ use object_store::path::Path;
 
 use crate::error::{ErrorKind, Result};
 use crate::listing::location::Segment;
-use crate::listing::table_format::{Owner, Sign, TELLING, TableFormat, signs};
+use crate::listing::table_format::{MARKER_NAMES, Owner, Sign, TableFormat, signs};
 use crate::listing::walk::{REQUESTS, Walk};
 
-/// How many directories above the named one are looked at: partitions of a table are hardly nested deeper.
+/// Number of directories above the named one to inspect: partitions of a table are rarely nested deeper.
 const LEVELS: usize = 8;
 
 /// What a listing does about files that belong to a table of a [`TableFormat`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnedFiles {
-    /// It fails: such files are rows only if the table's log says so.
+    /// Fails: such files are rows only if the table's log says so.
     #[default]
     Refuse,
-    /// It takes them, and [tells](crate::Listing::owners) which tables they belong to.
+    /// Includes them, and [reports](crate::Listing::owners) the tables they belong to.
     Report,
-    /// It takes them and does not look for tables.
+    /// Includes them, and does not look for tables.
     Ignore,
 }
 
@@ -33,12 +33,12 @@ pub enum OwnedFiles {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     directory: Path,
-    /// The named directory, in the same spelling: with symbolic links, or without.
+    /// The named directory in the same spelling: with symbolic links, or without.
     named: Path,
 }
 
 impl Place {
-    /// The directory, those around it up to the named one, and some above that.
+    /// Returns the directory, its parents up to the named one, and some above that.
     fn ancestors(&self) -> Vec<Path> {
         let top = if self.directory.prefix_matches(&self.named) { &self.named } else { &self.directory };
         let depth = self.directory.parts_count() - top.parts_count();
@@ -46,7 +46,7 @@ impl Place {
         above.take(depth + 1 + LEVELS).collect()
     }
 
-    /// The name of the directory in `root` that leads to this one, if the user spelled it out.
+    /// Returns the name of the directory in `root` that leads to this one, if the user wrote it.
     fn spelled_out(&self, root: &Path, pattern: &[Segment]) -> Option<&str> {
         let name = self.directory.as_ref().split('/').nth(root.parts_count())?;
         let is_named = self.named.prefix_matches(&root.clone().join(name));
@@ -59,18 +59,19 @@ impl Place {
     }
 }
 
-/// The tables that the files of a walk belong to; if it found none, those in the directories that it visited.
+/// Returns the tables that the files of a traversal belong to. If it found none, returns those in the directories
+/// that it visited.
 ///
-/// A path into the metadata of a table, such as `t/_delta_log/`, asks for what is there: it belongs to no table.
+/// A path into the metadata of a table, such as `t/_delta_log/`, requests that metadata: it belongs to no table.
 ///
 /// # Errors
-/// The store fails. That a directory above the named one must not be listed is no failure.
+/// The store fails. Missing permission to list a directory above the named one is not an error.
 pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     let places = places(walk);
     let mut directories = BTreeSet::new();
     for place in &places {
         match walk.found.is_empty() {
-            // Where nothing was found, only what was visited tells something.
+            // If no file was found, only the visited directories give evidence.
             true => drop(directories.insert(place.directory.clone())),
             false => directories.extend(place.ancestors()),
         }
@@ -93,7 +94,7 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     let mut roots: Vec<(Path, TableFormat)> = Vec::new();
     let mut owners = Vec::new();
     for ((root, format), marker) in tables {
-        // A table may have the metadata of several formats, of which the first stands for all, and marks in its partitions.
+        // A table may have metadata of several formats and markers in its partitions; only the first is reported.
         let is_known =
             |(known, of): &(Path, TableFormat)| root == *known || format == *of && root.prefix_matches(known);
         if !roots.iter().any(is_known) && owns(&root, format) {
@@ -104,8 +105,8 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     Ok(owners)
 }
 
-/// The directories of the files that were found, with and without symbolic links; if there are none, the directories with
-/// signs.
+/// Returns the directories of the files that were found, with and without symbolic links. If there are no files,
+/// returns the directories with signs.
 fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
     let named = &walk.location.prefix;
     let place = |directory: Path| Place { directory, named: named.clone() };
@@ -126,7 +127,7 @@ fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
     places
 }
 
-/// The tables that a directory is or is a part of: their directory, format and marker.
+/// Returns the tables that a directory is, or is a part of: their directory, format and marker.
 async fn inspect(walk: &Walk<'_>, directory: &Path) -> Result<Vec<(Path, TableFormat, String)>> {
     let found = match walk.signs_of(directory) {
         Some(signs) => signs,
@@ -140,7 +141,7 @@ async fn inspect(walk: &Walk<'_>, directory: &Path) -> Result<Vec<(Path, TableFo
             Sign::Part(format, marker) => tables.push((directory.parent().unwrap_or_default(), format, marker)),
             Sign::Perhaps(format, name) => {
                 let listed = list(walk, &directory.clone().join(name)).await?;
-                // The newest one, as a rule, and of Iceberg the one that describes the table.
+                // Usually the newest one, and for Iceberg the one that describes the table.
                 let rank = |file: &&String| (file.contains(".metadata.json"), (*file).clone());
                 if let Some(file) = listed.files.iter().filter(|file| format.confirms(file)).max_by_key(rank) {
                     tables.push((directory.clone(), format, format!("{name}/{file}")));
@@ -165,7 +166,8 @@ impl Names {
     }
 }
 
-/// The names in a directory, by one listing unless the walk knows them; none if it must not be listed.
+/// Lists the names in a directory, with one request unless the traversal has cached them. Empty if listing is not
+/// permitted.
 async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
     let name = |path: &Path| path.filename().map(str::to_owned);
     let names = |listed: &object_store::ListResult| Names {
@@ -178,7 +180,7 @@ async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
     let prefix = (!directory.as_ref().is_empty()).then_some(directory);
     match walk.store.list_with_delimiter(prefix).await {
         Ok(listed) => Ok(names(&listed)),
-        Err(error) if says_nothing(walk, &error) => {
+        Err(error) if is_listing_denied(walk, &error) => {
             log::debug!("{}: not searched for a table: {error}", walk.location.file_names().name(directory));
             Ok(Names::default())
         }
@@ -186,9 +188,9 @@ async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
     }
 }
 
-/// Whether a failed listing is no failure of the store: who may read a directory need not be allowed to list the one above
-/// it. Stores other than those of the big clouds have no error for this alone.
-fn says_nothing(walk: &Walk<'_>, error: &object_store::Error) -> bool {
+/// Whether a failed listing is not a failure of the store: a user who may read a directory may lack permission to
+/// list the one above it. Stores other than the big clouds have no specific error for this.
+fn is_listing_denied(walk: &Walk<'_>, error: &object_store::Error) -> bool {
     use object_store::Error::{NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated};
     !walk.is_flat
         || matches!(
@@ -201,10 +203,10 @@ fn says_nothing(walk: &Walk<'_>, error: &object_store::Error) -> bool {
         )
 }
 
-/// The signs of a local directory, which is asked for each name that tells.
+/// Probes a local directory for the names that indicate a table, and returns the signs.
 fn ask(directory: &Path) -> Vec<Sign> {
     let mut names = Names::default();
-    for name in TELLING {
+    for name in MARKER_NAMES {
         match std::fs::metadata(format!("/{directory}/{name}")) {
             Ok(metadata) if metadata.is_dir() => names.directories.push((*name).to_owned()),
             Ok(_) => names.files.push((*name).to_owned()),
@@ -214,7 +216,8 @@ fn ask(directory: &Path) -> Vec<Sign> {
     names.signs(directory)
 }
 
-/// Whether a local directory holds what is of many users or tools: it is no table, whatever lies in it, unless it is named.
+/// Whether a local directory is shared by many users or tools. It is not a table, whatever it contains, unless it is
+/// named explicitly.
 fn is_shared(walk: &Walk<'_>, directory: &Path) -> bool {
     let is_one_of = |shared: std::path::PathBuf| {
         let shared = shared.to_str().and_then(|shared| Path::parse(shared).ok());
@@ -227,7 +230,7 @@ fn is_shared(walk: &Walk<'_>, directory: &Path) -> bool {
             || is_one_of(std::env::temp_dir()))
 }
 
-/// A local path without symbolic links, if it has any.
+/// Resolves the symbolic links of a local path. `None` if it has none.
 fn resolve(path: &Path) -> Option<Path> {
     let resolved = std::fs::canonicalize(format!("/{path}")).ok()?;
     Path::parse(resolved.to_str()?).ok().filter(|resolved| resolved != path)

@@ -1,4 +1,4 @@
-//! Columns that stand in the path: `dt=2026-01-01/country=fr%2Fx/part-0.parquet`.
+//! Columns in the path: `dt=2026-01-01/country=fr%2Fx/part-0.parquet`.
 
 use std::sync::Arc;
 
@@ -50,11 +50,11 @@ impl PartitionColumns {
         Ok(columns)
     }
 
-    /// The same columns with the types in which they were written, where those are known; `file_name` names the file of an
+    /// Sets the types in which the columns were written, if known. `file_name` returns the name of a file by its
     /// index.
     ///
     /// # Errors
-    /// A value is none of its type.
+    /// A value does not have its column's type.
     pub fn with_written_types(mut self, columns: &[FieldRef], file_name: impl Fn(usize) -> String) -> Result<Self> {
         for (position, field) in self.fields.iter_mut().enumerate() {
             let Some(known) = columns.iter().find(|known| known.name() == field.name()) else { continue };
@@ -70,22 +70,22 @@ impl PartitionColumns {
                     }
                 })?;
             }
-            // What Hive cannot name comes back as null.
+            // Values that Hive cannot represent are read back as null.
             *field = Arc::new(known.as_ref().clone().with_nullable(true));
         }
         Ok(self)
     }
 
-    /// These columns of a table without files.
+    /// Creates the columns of a table without files.
     pub(crate) fn of_no_file(columns: &[FieldRef]) -> Self {
         let fields = columns.iter().map(|column| Arc::new(column.as_ref().clone().with_nullable(true)));
         Self { fields: fields.collect(), values: Vec::new() }
     }
 
-    /// These columns, null in each of so many files.
+    /// Creates columns that are null in each of `files` files.
     ///
     /// # Errors
-    /// The type of a column has no null.
+    /// The type of a column does not support nulls.
     pub fn nulls(columns: &[FieldRef], files: usize) -> datafusion_common::Result<Self> {
         let nulls: Vec<_> =
             columns.iter().map(|column| ScalarValue::try_from(column.data_type())).collect::<Result<_, _>>()?;
@@ -101,7 +101,7 @@ impl PartitionColumns {
         position.is_some_and(|position| self.values.iter().any(is_null(position)))
     }
 
-    /// The columns but one.
+    /// Removes a column.
     pub fn without(mut self, column: &str) -> Self {
         if let Some(position) = self.fields.iter().position(|field| field.name() == column) {
             self.fields.remove(position);
@@ -112,10 +112,10 @@ impl PartitionColumns {
         self
     }
 
-    /// The same with the types of those columns that `declared` names; its other columns are of no concern.
+    /// Sets the types of the columns that `declared` contains. Its other columns are ignored.
     ///
-    /// Text, truth values, whole and decimal numbers, floating point numbers, dates and timestamps can be declared. A
-    /// value must be one of the type, without digits or a time of day that would be cut off.
+    /// Supported types are text, booleans, integers, decimals, floating point numbers, dates and timestamps. A value
+    /// must be exact in its type: digits or a time of day must not be cut off.
     pub(crate) fn with_types(&self, declared: &Schema, file_name: impl Fn(usize) -> String) -> Result<Self> {
         let mut typed = self.clone();
         for (position, field) in self.fields.iter().enumerate() {
@@ -129,7 +129,7 @@ impl PartitionColumns {
             }
             for (index, values) in typed.values.iter_mut().enumerate() {
                 let value = &mut values[position];
-                // What was taken for an integer prints back to what stands in the path.
+                // A value read as an integer prints as the text in the path.
                 let text = if value.is_null() { None } else { Some(value.to_string()) };
                 *value = read(text.as_deref(), &data_type).ok_or_else(|| ErrorKind::PartitionValue {
                     file: file_name(index),
@@ -143,12 +143,12 @@ impl PartitionColumns {
         Ok(typed)
     }
 
-    /// The columns, in the order of the directories.
+    /// Returns the columns, in the order of the directories.
     pub fn fields(&self) -> &[FieldRef] {
         &self.fields
     }
 
-    /// The values for the file at `index` of the listing, one for each field.
+    /// Returns the values for the file at `index` of the listing, one for each field.
     pub fn values(&self, index: usize) -> &[ScalarValue] {
         self.values.get(index).map_or(&[], Vec::as_slice)
     }
@@ -158,7 +158,7 @@ fn names(keys: &[Key]) -> Vec<&str> {
     keys.iter().map(|(key, _)| key.as_str()).collect()
 }
 
-/// The `key=value` directories between `root` and the file.
+/// Returns the `key=value` directories between `root` and the file.
 pub(crate) fn keys(root: &Path, file: &Path) -> Vec<Key> {
     let Some(below) = file.prefix_match(root) else { return Vec::new() };
     let mut names: Vec<_> = below.map(|part| part.as_ref().to_owned()).collect();
@@ -171,7 +171,7 @@ pub(crate) fn keys(root: &Path, file: &Path) -> Vec<Key> {
     names.iter().filter_map(key).collect()
 }
 
-/// The type that a column of the path has if it is declared so; `None` if it cannot be.
+/// Returns the type of a partition column with this declared type, or `None` if it is not supported.
 fn type_in_path(declared: &DataType) -> Option<DataType> {
     use DataType::{Boolean, Date32, Decimal128, Decimal256, LargeUtf8, Timestamp, Utf8, Utf8View};
     match declared {
@@ -184,10 +184,10 @@ fn type_in_path(declared: &DataType) -> Option<DataType> {
     }
 }
 
-/// The value that a text stands for; `None` if it is none of this type, or more than one.
+/// Parses a value. `None` if the text does not have this type, or is not exact in it.
 fn read(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
     let Some(text) = text else { return ScalarValue::try_from(data_type).ok() };
-    // What a cast would cut off.
+    // Digits that a cast would cut off.
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.find(|c: char| !c.is_ascii_digit()).map_or(fraction, |end| &fraction[..end]);
     let digits = digits.trim_end_matches('0').len();
@@ -200,7 +200,7 @@ fn read(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
         _ => true,
     };
     let value = ScalarValue::from(text).cast_to(data_type).ok()?;
-    // A number beyond the range of its type.
+    // A number out of the range of its type.
     let is_beyond = match value {
         ScalarValue::Float32(Some(value)) => value.is_infinite(),
         ScalarValue::Float64(Some(value)) => value.is_infinite(),
@@ -209,7 +209,7 @@ fn read(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
     (is_whole && !is_beyond && !value.is_null()).then_some(value)
 }
 
-/// Whether an `Int64` prints back to the same text.
+/// Whether the text is an `Int64` that prints as the same text.
 fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|value| value.to_string() == text)
 }

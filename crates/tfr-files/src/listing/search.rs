@@ -1,4 +1,4 @@
-//! The files of a location, and the tables that they belong to.
+//! Finds the files of a location, and the tables that they belong to.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,38 @@ use crate::listing::owner::{OwnedFiles, owners};
 use crate::listing::table_format::Owner;
 use crate::listing::walk::Walk;
 
-/// What is under one location.
+/// The contents of one location.
 pub struct Walked {
-    /// The files to read, sorted by path; the error of a table of this location if there is none.
+    /// The files to read, sorted by path. If there is none, the error for a table of this location.
     files: Result<Vec<ObjectMeta>>,
-    /// The files that were seen in directories and passed over, by path: empty ones, and those whose name starts with
-    /// `_`.
+    /// Files in directories that were skipped, by path: empty ones, and those whose name starts with `_`.
     pub passed: BTreeMap<Path, ObjectMeta>,
-    /// The tables that the files belong to, if they were looked for.
+    /// The tables that the files belong to, if requested.
     pub owners: Vec<Owner>,
 }
 
 impl Walked {
-    /// The files to read, sorted by path.
+    /// Returns the files to read, sorted by path.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no file to read.
     pub fn files(self) -> Result<Vec<ObjectMeta>> {
         self.files
     }
 
-    /// Takes the files to read, or nothing if there are none.
+    /// Takes the files to read, or an empty list if there are none.
     pub fn take_files(&mut self) -> Vec<ObjectMeta> {
         self.files.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
-/// The file at `path`, if there is one; `location` led to it.
+/// Returns the file at `path`, if it exists. Errors name `location`.
 pub async fn head(store: &dyn ObjectStore, location: &Location, path: &Path) -> Result<Option<ObjectMeta>> {
     Walk::new(store, location).head(path).await
 }
 
-/// Looks for the files under `location`. Every listing of a table passes here, so files of a table format are noticed here.
+/// Finds the files at `location`. All listings of tables use this function, so it also detects files of table
+/// formats.
 pub async fn walk(store: &dyn ObjectStore, location: &Location, owned: OwnedFiles) -> Result<Walked> {
     let mut walk = Walk::new(store, location);
     walk.find().await?;

@@ -1,11 +1,11 @@
-//! [`TableFormat`]: formats in which a log or a manifest decides which files of a directory are rows.
+//! [`TableFormat`]: formats in which a log or a manifest determines which files of a directory are rows.
 //!
-//! Every format leaves names that no other tool uses. [`signs`] finds them among the names in one directory;
-//! [`owner`](crate::listing::owner) decides from them whether the files of a location belong to a table.
+//! Every format uses names that no other tool does. [`signs`] finds them among the names in one directory;
+//! [`owner`](crate::listing::owner) then determines whether the files of a location belong to a table.
 
 use std::fmt;
 
-/// A format of tables whose files are not all rows: others were deleted, replaced or never committed.
+/// A table format, in which not all files are rows: some were deleted, replaced or never committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TableFormat {
@@ -30,7 +30,7 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The name of the format.
+    /// Returns the name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Delta => "Delta Lake",
@@ -45,7 +45,7 @@ impl TableFormat {
         }
     }
 
-    /// A table of the format, with its article: "an Apache Iceberg table".
+    /// Returns a table of the format, with its article: "an Apache Iceberg table".
     pub fn table(self) -> &'static str {
         match self {
             Self::Delta => "a Delta Lake table",
@@ -60,7 +60,8 @@ impl TableFormat {
         }
     }
 
-    /// The directories in the table's own that hold no rows. A location that spells one out asks for what is in it.
+    /// Returns the directories of a table that contain no rows. A location that names one of them requests its
+    /// contents.
     pub(crate) fn metadata_directories(self) -> &'static [&'static str] {
         match self {
             Self::Delta => &["_delta_log", "_symlink_format_manifest"],
@@ -74,7 +75,7 @@ impl TableFormat {
         }
     }
 
-    /// Whether a file in a directory that other tools may have, too, is one of this format.
+    /// Whether a file confirms this format, in a directory whose name other tools also use.
     pub(crate) fn confirms(self, file: &str) -> bool {
         match self {
             Self::Iceberg => is_iceberg_metadata(file),
@@ -91,20 +92,21 @@ impl fmt::Display for TableFormat {
     }
 }
 
-/// What the names in a directory say.
+/// Evidence of a table in the names of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// The directory is a table, by this name in it.
+    /// The directory is a table, because it contains this name.
     Table(TableFormat, String),
-    /// The directory is a part of the table in its parent directory, by its own name.
+    /// The directory is a part of the table in its parent directory, because of its own name.
     Part(TableFormat, String),
-    /// The directory is a table if this directory in it has a file that [the format confirms](TableFormat::confirms).
+    /// The directory is a table if this subdirectory contains a file that [confirms the
+    /// format](TableFormat::confirms).
     Perhaps(TableFormat, &'static str),
 }
 
-/// The directories and files that say by their name alone what the directory around them is. A directory that must not be
-/// listed is asked for these.
-pub(crate) const TELLING: &[&str] = &[
+/// Directories and files whose name alone identifies the table around them. A directory that must not be listed is
+/// probed for these.
+pub(crate) const MARKER_NAMES: &[&str] = &[
     "_delta_log",
     "metadata",
     ".hoodie",
@@ -119,7 +121,7 @@ pub(crate) const TELLING: &[&str] = &[
     "_metadata_acid",
 ];
 
-/// The signs in the names of a directory: its own, those of its subdirectories and those of its files.
+/// Returns the signs in the names of a directory: its own, those of its subdirectories and those of its files.
 pub(crate) fn signs<'a>(
     own: &str,
     directories: impl Iterator<Item = &'a str>,
@@ -149,7 +151,7 @@ pub(crate) fn signs<'a>(
             _ if acid_name(name) == Some(Certainty::Certain) => TableFormat::HiveAcid,
             _ => continue,
         };
-        // Of a table with thousands of delta directories one says it.
+        // One sign is enough for a table with thousands of delta directories.
         if !signs.iter().any(|sign| matches!(sign, Sign::Table(known, _) if *known == format)) {
             signs.push(Sign::Table(format, format!("{name}/")));
         }
@@ -177,16 +179,16 @@ pub(crate) fn signs<'a>(
     signs
 }
 
-/// How sure it is that a directory with a name such as `base_1` is one of a transactional Hive table.
+/// How certain it is that a directory with a name such as `base_1` belongs to a transactional Hive table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Certainty {
-    /// The numbers have the seven digits of Hive, or the name is one that nobody else uses.
+    /// The numbers have Hive's seven digits, or the name is unique to Hive.
     Certain,
-    /// As `base_1` or `delta_20260101_20260131`: the files in it decide.
+    /// Names such as `base_1` or `delta_20260101_20260131`: the files in it decide.
     Possible,
 }
 
-/// Reads `base_N`, `delta_N_M`, `delta_N_M_S` and `delete_delta_N_M`, each with a `_vN` behind it or not.
+/// Parses `base_N`, `delta_N_M`, `delta_N_M_S` and `delete_delta_N_M`, each with an optional `_vN`.
 fn acid_name(name: &str) -> Option<Certainty> {
     let (numbers, count, is_delete) = if let Some(rest) = name.strip_prefix("delete_delta_") {
         (rest, 2..=3, true)
@@ -208,15 +210,15 @@ fn acid_name(name: &str) -> Option<Certainty> {
     }
 }
 
-/// Whether a file is one that Hive writes into the directories of transactional tables alone.
+/// Whether a file is one that Hive writes only into directories of transactional tables.
 fn is_acid_file(name: &str) -> bool {
     let bucket = name.strip_prefix("bucket_").and_then(|rest| rest.get(..5));
     matches!(name, "_orc_acid_version" | "_metadata_acid")
         || bucket.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a file in a directory `metadata/` is one of Iceberg: `v3.metadata.json`, `00003-<uuid>.gz.metadata.json`,
-/// `version-hint.text`, `snap-<number>-....avro`. Others have `x.metadata.json`, too.
+/// Whether a file in a directory `metadata/` belongs to Iceberg: `v3.metadata.json`, `00003-<uuid>.gz.metadata.json`,
+/// `version-hint.text`, `snap-<number>-....avro`. Other tools write `x.metadata.json`, too.
 fn is_iceberg_metadata(name: &str) -> bool {
     if name == "version-hint.text" {
         return true;
@@ -231,7 +233,7 @@ fn is_iceberg_metadata(name: &str) -> bool {
     has_uuid(stem) || number(version.split('-').next())
 }
 
-/// Whether a file is one of DuckLake: `ducklake-<uuid>.parquet`, `ducklake-<uuid>-delete.parquet`.
+/// Whether a file belongs to DuckLake: `ducklake-<uuid>.parquet`, `ducklake-<uuid>-delete.parquet`.
 fn is_ducklake(name: &str) -> bool {
     name.starts_with("ducklake-") && has_uuid(name) && name.ends_with(".parquet")
 }
@@ -240,7 +242,7 @@ fn number(text: Option<&str>) -> bool {
     text.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether the text has a UUID in it, as in RFC 9562: groups of 8, 4, 4, 4 and 12 hexadecimal digits.
+/// Whether the text contains a UUID as in RFC 9562: groups of 8, 4, 4, 4 and 12 hexadecimal digits.
 fn has_uuid(text: &str) -> bool {
     let groups: Vec<_> = text.split(['-', '.', '_']).collect();
     let is_hex = |group: &str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -256,7 +258,7 @@ pub struct Owner {
     pub format: TableFormat,
     /// The directory of the table, as messages name it.
     pub directory: String,
-    /// The name in the directory that tells the format; it ends in `/` if it is that of a directory.
+    /// The name in the directory that identifies the format. Ends in `/` if it is a directory.
     pub marker: String,
 }
 

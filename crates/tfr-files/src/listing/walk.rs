@@ -1,4 +1,4 @@
-//! [`Walk`]: a walk through a store that finds the files of a location.
+//! [`Walk`]: traverses a store to find the files of a location.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,14 @@ use crate::error::{ErrorKind, Result, SkipReason, Skipped};
 use crate::listing::location::{Location, Segment};
 use crate::listing::table_format::{Sign, signs};
 
-/// Whether a path of the local file system leads to a pipe, a device or a socket. The store would wait for the other
-/// end of a pipe and take a device for a file of 0 bytes.
+/// Whether a local path is a pipe, a device or a socket. The store would wait for the other end of a pipe, and treat
+/// a device as a file of 0 bytes.
 fn is_special_file(path: &Path) -> bool {
     std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Whether a directory of the local file system is a link to one on the way to it. Two of these, followed, are a tree without
-/// end for practical purposes.
-fn leads_back(path: &Path) -> bool {
+/// Whether a local directory is a symbolic link to one of its parents. Following two of these is practically endless.
+fn is_link_to_parent(path: &Path) -> bool {
     let path = std::path::PathBuf::from(format!("/{path}"));
     let is_on_the_way = |target: std::path::PathBuf| {
         let mut way = path.ancestors().skip(1).filter_map(|above| above.canonicalize().ok());
@@ -30,68 +29,71 @@ fn leads_back(path: &Path) -> bool {
     path.is_symlink() && path.canonicalize().is_ok_and(is_on_the_way)
 }
 
-/// Whether a file describes the records beside it. `beside_records`: some file there is certain to hold records.
+/// Whether a file is a sidecar that describes the records next to it. `beside_records`: whether the directory
+/// certainly contains a file of records.
 fn is_description(name: &str, beside_records: bool) -> bool {
     const NAMES: [&str; 2] = ["dataset_info.json", "features.json"];
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     match ending.as_deref() {
-        // Tables are kept in these, too.
+        // These may also contain tables.
         Some("csv" | "json") => NAMES.contains(&name),
         Some("txt") => beside_records || name.ends_with(".labels.txt"),
         _ => is_sidecar(name),
     }
 }
 
-/// Whether a file holds records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`, `a.tfrecord-00000-of-00002`.
+/// Whether a file contains records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`,
+/// `a.tfrecord-00000-of-00002`.
 fn is_records(path: &Path) -> bool {
     path.filename().is_some_and(|name| name.contains(".tfrec") && !is_sidecar(name))
 }
 
-/// Whether a pattern is for files of this ending, and not for any.
+/// Whether a pattern requires this extension, rather than any.
 fn asks_for_ending(pattern: &glob::Pattern, name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, ending)| pattern.as_str().ends_with(ending))
 }
 
-/// One walk through a store.
+/// A traversal of a store.
 pub(crate) struct Walk<'a> {
     pub(crate) store: &'a dyn ObjectStore,
     pub(crate) location: &'a Location,
     pub(crate) found: BTreeMap<Path, ObjectMeta>,
-    /// Whether the location is a file, named in full.
+    /// Whether the location is the full name of a file.
     pub(crate) is_file: bool,
-    /// The directories that were visited.
+    /// The visited directories.
     visited: BTreeSet<Path>,
-    /// What names in visited directories say of tables, hidden names too. Directories without signs are left out.
+    /// Evidence of tables in the names of visited directories, including hidden names. Directories without signs are
+    /// left out.
     pub(crate) signs: BTreeMap<Path, Vec<Sign>>,
     skipped: Skipped,
     pub(crate) passed: BTreeMap<Path, ObjectMeta>,
-    /// Whether some file of the directory being visited is certain to hold records.
+    /// Whether the directory being visited certainly contains a file of records.
     beside_records: bool,
-    /// Whether any file or directory was seen at all.
+    /// Whether any file or directory was seen.
     seen: bool,
-    /// Whether the store knows keys, not directories: all keys of many directories are one listing.
+    /// Whether the store has keys instead of directories, so that one listing returns the keys of many directories.
     pub(crate) is_flat: bool,
-    /// Directories of a flat store that were listed with all below them.
+    /// Cached listings of a flat store's directories, each with everything below it.
     known: BTreeMap<Path, ListResult>,
-    /// The directories from which on down they are known.
+    /// The roots of the cached directories.
     trees: Vec<Path>,
 }
 
-/// Services that list all keys with a prefix, a thousand at a time, as readily as those of one directory.
+/// Services that list all keys with a prefix, a thousand per request, as efficiently as those of one directory.
 const FLAT: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss"];
 
-/// Requests at a time.
+/// Maximum number of concurrent requests.
 pub(crate) const REQUESTS: usize = 32;
 
-/// What a walk asks of the store next.
+/// A request of the traversal.
 enum Step<'a> {
-    /// Whether there is such a file.
+    /// Whether this file exists.
     Head(Path),
-    /// What is in a directory: what of it fits `segment`, and below that what fits `rest`.
+    /// Lists a directory: names that match `segment`, and below them those that match `rest`.
     List { directory: Path, segment: Option<&'a glob::Pattern>, pattern: &'a [Segment], rest: &'a [Segment] },
 }
 
-/// What the store said to a [`Step`].
+/// The response to a [`Step`].
 enum Answer<'a> {
     File(ObjectMeta),
     NoFile(Path),
@@ -102,7 +104,7 @@ enum Answer<'a> {
         pattern: &'a [Segment],
         rest: &'a [Segment],
     },
-    /// A directory and all below it, which are to be visited with this pattern.
+    /// A directory and everything below it, to be visited with this pattern.
     Tree {
         root: Path,
         pattern: &'a [Segment],
@@ -110,7 +112,7 @@ enum Answer<'a> {
     },
 }
 
-/// The steps to what fits `pattern` below `directory`.
+/// Returns the requests that find names matching `pattern` below `directory`.
 fn steps(mut directory: Path, mut pattern: &[Segment]) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     loop {
@@ -137,11 +139,11 @@ fn steps(mut directory: Path, mut pattern: &[Segment]) -> Vec<Step<'_>> {
     }
 }
 
-/// The directories from `root` down in which `objects` lie, each as a listing of it would be.
+/// Groups `objects` by directory, from `root` down, each as a listing would return it.
 fn tree(root: &Path, objects: Vec<ObjectMeta>) -> BTreeMap<Path, ListResult> {
     let empty = || ListResult { objects: Vec::new(), common_prefixes: Vec::new() };
     let mut directories = BTreeMap::from([(root.clone(), empty())]);
-    // A key `root/` of no bytes, as some tools make for a directory, is the root itself.
+    // An empty key `root/`, which some tools create for a directory, is the root itself.
     let inside = |meta: &ObjectMeta| meta.location != *root && meta.location.prefix_matches(root);
     for meta in objects.into_iter().filter(inside) {
         let mut directory = meta.location.parent().unwrap_or_default();
@@ -150,7 +152,7 @@ fn tree(root: &Path, objects: Vec<ObjectMeta>) -> BTreeMap<Path, ListResult> {
             continue;
         }
         directories.insert(directory.clone(), ListResult { objects: vec![meta], ..empty() });
-        // Up to the first that is known.
+        // Up to the first parent that exists already.
         while directory != *root {
             let parent = directory.parent().unwrap_or_default();
             let is_known = directories.contains_key(&parent);
@@ -164,7 +166,7 @@ fn tree(root: &Path, objects: Vec<ObjectMeta>) -> BTreeMap<Path, ListResult> {
     directories
 }
 
-/// The signs in the names of a directory, its own among them.
+/// Returns the signs in the names of a directory, including its own name.
 fn signs_in(directory: &Path, listed: &ListResult) -> Vec<Sign> {
     let directories = listed.common_prefixes.iter().filter_map(Path::filename);
     let files = listed.objects.iter().filter_map(|meta| meta.location.filename());
@@ -205,7 +207,7 @@ impl<'a> Walk<'a> {
         let location = self.location;
         let url: &Url = location.object_store().as_ref();
         match self.descend().await {
-            // Servers of the web hardly ever list; that there is no such file they said already.
+            // Web servers rarely list directories, and the server has already reported that there is no such file.
             Err(error)
                 if matches!(url.scheme(), "http" | "https")
                     && !location.is_directory
@@ -218,7 +220,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits directories, a level at a time, each with the part of the pattern that still has to match below it.
+    /// Visits directories, one level at a time, each with the part of the pattern that still must match below it.
     async fn descend(&mut self) -> Result<()> {
         let mut level = vec![(self.location.prefix.clone(), self.location.pattern.as_slice())];
         while !level.is_empty() {
@@ -250,7 +252,7 @@ impl<'a> Walk<'a> {
     fn steps(&self, directory: Path, pattern: &'a [Segment]) -> Vec<Step<'a>> {
         let is_unknown = || !self.known.contains_key(&directory) && !self.is_known_absent(&directory);
         match pattern {
-            // All below it at once, before anything of it is asked for.
+            // List everything below at once, before parts of it are requested.
             [Segment::AnyDepth, ..] if self.is_flat && is_unknown() => {
                 vec![Step::List { directory, segment: None, pattern, rest: pattern }]
             }
@@ -290,7 +292,7 @@ impl<'a> Walk<'a> {
         Ok(Answer::Directory { directory, listed, segment, pattern, rest })
     }
 
-    /// Keeps what the names in a visited directory say of tables, before those that are hidden are passed over.
+    /// Records the signs of tables in a visited directory, before hidden names are skipped.
     fn read_signs(&mut self, directory: Path, listed: &ListResult) {
         let found = signs_in(&directory, listed);
         if !found.is_empty() {
@@ -299,7 +301,7 @@ impl<'a> Walk<'a> {
         self.visited.insert(directory);
     }
 
-    /// What the names in a directory say of tables, if the walk has seen them.
+    /// Returns the signs of tables in a directory, if the traversal has seen its names.
     pub(crate) fn signs_of(&self, directory: &Path) -> Option<Vec<Sign>> {
         match self.visited.contains(directory) {
             true => Some(self.signs.get(directory).cloned().unwrap_or_default()),
@@ -309,7 +311,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is in a directory, if the walk has listed it with all below it; `Some(None)` if nothing is.
+    /// Returns a cached listing of the directory, if it was listed with everything below it; `Some(None)` if it is
+    /// empty.
     pub(crate) fn listed(&self, directory: &Path) -> Option<Option<&ListResult>> {
         match self.known.get(directory) {
             Some(listed) => Some(Some(listed)),
@@ -317,12 +320,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether nothing lies in the directory, since it is not among those that are known.
+    /// Whether the directory is certainly empty, since it is missing from the cached listings.
     fn is_known_absent(&self, directory: &Path) -> bool {
         !self.known.contains_key(directory) && self.trees.iter().any(|root| directory.prefix_matches(root))
     }
 
-    /// Takes what belongs to the table from a directory; its subdirectories that may hold more of it.
+    /// Adds the files of a directory that belong to the table. Returns the subdirectories to visit.
     fn visit(
         &mut self,
         mut listed: ListResult,
@@ -343,7 +346,7 @@ impl<'a> Walk<'a> {
         listed.common_prefixes.into_iter()
     }
 
-    /// Whether a file (with its size) or directory that a listing brought up belongs to the table.
+    /// Whether a listed file (with its size) or directory belongs to the table.
     fn takes(&mut self, path: &Path, pattern: Option<&glob::Pattern>, size: Option<u64>) -> bool {
         let name = path.filename().unwrap_or_default();
         if pattern.is_some_and(|pattern| !pattern.matches(name)) {
@@ -352,7 +355,7 @@ impl<'a> Walk<'a> {
         let spelled_out = pattern.is_some_and(|pattern| pattern.as_str().starts_with(['.', '_']));
         let crc_asked = pattern.is_some_and(|pattern| pattern.as_str().ends_with(".crc"));
         let reason = match size {
-            // Hive and Spark know columns such as `_id`; `_id=7/` is a partition, not a hidden directory.
+            // Hive and Spark allow columns such as `_id`; `_id=7/` is a partition, not a hidden directory.
             _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
             _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
             Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
@@ -363,7 +366,7 @@ impl<'a> Walk<'a> {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,
-            None if self.is_local() && leads_back(path) => SkipReason::Loop,
+            None if self.is_local() && is_link_to_parent(path) => SkipReason::Loop,
             _ => return true,
         };
         let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };
@@ -385,13 +388,13 @@ impl<'a> Walk<'a> {
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
-            // Said of what is not there, too, to who may not list; a pattern is listed.
+            // Stores also return this for missing files, to users who may not list; a pattern is listed instead.
             Err(object_store::Error::PermissionDenied { .. }) if self.location.is_pattern() => Ok(None),
             Err(source) => Err(ErrorKind::List { location: self.location.file_names().name(path), source }.into()),
         }
     }
 
-    /// Tells an empty directory from one that is not there.
+    /// Distinguishes an empty directory from a missing one.
     pub(crate) async fn nothing_found(&self) -> Result<crate::error::Error> {
         let location = self.location.to_string();
         if !self.seen && !self.location.is_pattern() && !self.exists(&self.location.prefix).await? {

@@ -1,9 +1,9 @@
-//! Makes every failure of a scan an error that names its file.
+//! Adds the file's name to every error of a scan.
 //!
-//! Readers of columnar formats say what is wrong but not where, and some panic over content that was made to break
-//! them. [`GuardedSource`] stands around the [`FileSource`] of any format and gives both the shape of an
-//! [`Error`](crate::error::Error). It also keeps from the format what it would answer wrongly from statistics: filters on
-//! floating point columns.
+//! Readers of columnar formats often report what failed but not where, and some panic on malicious content.
+//! [`GuardedSource`] wraps the [`FileSource`] of any format and converts both to an [`Error`](crate::error::Error).
+//! It also withholds filters on floating point columns, for which the format would give wrong results from
+//! statistics.
 
 use std::any::Any;
 use std::fmt;
@@ -42,18 +42,18 @@ use crate::listing::location::FileNames;
 use crate::scan::read_ahead::ReadAhead;
 use crate::schema::adapter::UnfitInColumn;
 
-/// The function that takes a field of a struct.
+/// The function that returns a field of a struct.
 const FIELD_ACCESS: &str = "get_field";
 
-/// Finds out more about a failure to read rows of a file than the reader of its format reports.
+/// Diagnoses failures to read a file in more detail than the reader of its format.
 #[async_trait]
 pub trait Diagnosis: fmt::Debug + Send + Sync {
-    /// A more precise error in place of `error`, or `error` itself. `columns` are those of the table that were read.
+    /// Returns a more precise error, or `error` itself. `columns` are the columns of the table that were read.
     async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError;
 }
 
-/// A [`FileSource`] whose errors name the file and whose panics are errors, and which hands no filter on floating point
-/// columns on to the format, unless told so.
+/// A [`FileSource`] whose errors name the file, and whose panics become errors. By default it passes no filters on
+/// floating point columns to the format.
 #[derive(Clone)]
 pub struct GuardedSource {
     inner: Arc<dyn FileSource>,
@@ -64,21 +64,21 @@ pub struct GuardedSource {
     diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
-/// Rewrites an expression that is pushed into a scan, given what the scan projects and the schema of the table.
+/// Rewrites an expression that is pushed into a scan, given the scan's projection and the schema of the table.
 pub type RewriteExpr =
     fn(Arc<dyn PhysicalExpr>, &ProjectionExprs, &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>>;
 
-/// Which filters a format is handed.
+/// Which filters are passed to a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filters {
     All,
-    /// Those that read no floating point column.
+    /// Filters that read no floating point column.
     NotOverFloats,
     None,
 }
 
 impl GuardedSource {
-    /// Stands around `inner`; files are named as `names` says.
+    /// Wraps `inner`. Files are named as `names` specifies.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
         Self {
             inner,
@@ -90,42 +90,42 @@ impl GuardedSource {
         }
     }
 
-    /// Hands every filter on to the format: it looks at rows, not at statistics.
+    /// Passes every filter to the format, because it evaluates rows instead of statistics.
     pub fn with_all_filters(mut self) -> Self {
         self.filters = Filters::All;
         self
     }
 
-    /// Hands no filter at all on to the format: the statistics in the files are wrong.
+    /// Passes no filter to the format, because the statistics in the files are wrong.
     pub fn without_filters(mut self) -> Self {
         self.filters = Filters::None;
         self
     }
 
-    /// Rewrites the expressions of projections before the format gets them.
+    /// Rewrites the expressions of projections before they are passed to the format.
     pub fn with_rewrite(mut self, rewrite: RewriteExpr) -> Self {
         self.rewrite = Some(rewrite);
         self
     }
 
-    /// Has failures to read rows diagnosed.
+    /// Sets the diagnosis of failures to read rows.
     pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
         self.diagnosis = Some(diagnosis);
         self
     }
 
-    /// Notes the locations under which the files were found, as the user wrote them.
+    /// Records the locations of the files, as the user wrote them.
     pub(crate) fn with_locations(mut self, locations: &[String]) -> Self {
         self.locations = locations.into();
         self
     }
 
-    /// The locations under which the files were found, as the user wrote them.
+    /// Returns the locations of the files, as the user wrote them.
     pub fn locations(&self) -> &[String] {
         &self.locations
     }
 
-    /// The source of the format itself.
+    /// Returns the format's own source.
     pub fn inner(&self) -> &Arc<dyn FileSource> {
         &self.inner
     }
@@ -276,8 +276,8 @@ impl FileSource for GuardedSource {
     }
 }
 
-/// Whether an expression computes values of no fixed length, so that its batches are to be cut before: whoever reads a file
-/// shares long values among rows, and makes batches by their number.
+/// Whether an expression computes values of variable length, so that its batches must be cut beforehand: file readers
+/// share long values among rows, and size batches by rows.
 fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<bool> {
     let mut computes = false;
     expr.apply(|expr| {
@@ -290,10 +290,10 @@ fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<
     Ok(computes)
 }
 
-/// Whether the filter depends on a column with floating point numbers.
+/// Whether the filter depends on a floating point column.
 ///
-/// Formats prune by bounds, and bounds leave NaN out (the Parquet format demands it), while in Arrow's order NaN is
-/// above every number: a page of `[1.0, NaN]` holds a row with `x > 2.0`.
+/// Formats prune by bounds, and bounds exclude NaN (as the Parquet format requires), while in Arrow's order NaN is
+/// above every number: a page of `[1.0, NaN]` contains a row with `x > 2.0`.
 fn reads_floats(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let holds_floats = |name: &str| schema.field_with_name(name).map_or(true, |field| holds_floats(field.data_type()));
     collect_columns(filter).iter().any(|column| holds_floats(column.name()))
@@ -316,27 +316,27 @@ fn holds_floats(data_type: &DataType) -> bool {
 struct GuardedMorselizer {
     inner: Box<dyn Morselizer>,
     names: FileNames,
-    /// Whether the scan computes more than columns.
+    /// Whether the scan computes expressions, not only columns.
     evaluates: bool,
-    /// Whether no row is left out of what a file yields.
+    /// Whether the scan returns every row of a file.
     counts_rows: bool,
     /// The columns of the table that are read.
     columns: Arc<[String]>,
     diagnosis: Option<Arc<dyn Diagnosis>>,
 }
 
-/// What is known of the part of a file that a stream reads.
+/// The part of a file that a stream reads.
 #[derive(Debug, Clone)]
 struct Origin {
     file: Arc<str>,
-    /// Whether the scan computes more than columns.
+    /// Whether the scan computes expressions, not only columns.
     evaluates: bool,
-    /// The rows of the file before the next batch, if they are counted.
+    /// Number of rows of the file before the next batch, if they are counted.
     row: Option<u64>,
     diagnosis: Option<FileDiagnosis>,
 }
 
-/// The diagnosis of failures in one file.
+/// Diagnoses failures in one file.
 #[derive(Debug, Clone)]
 struct FileDiagnosis {
     meta: Arc<ObjectMeta>,
@@ -389,7 +389,7 @@ impl MorselPlanner for GuardedPlanner {
         let Self { inner, mut origin } = *self;
         let Some(mut plan) = guard_origin(&origin, || inner.plan())? else { return Ok(None) };
         let (morsels, planners) = (plan.take_morsels(), plan.take_ready_planners());
-        // Of several parts of a file only the first begins with row 0.
+        // Of several parts of a file, only the first starts with row 0.
         if morsels.len() + planners.len() > 1 {
             origin.row = None;
         }
@@ -429,7 +429,7 @@ impl Morsel for GuardedMorsel {
     }
 }
 
-/// Ends at the first failure, so that a stream is never polled again after it panicked.
+/// Ends at the first failure, so that a stream is never polled again after a panic.
 fn guard_stream(
     origin: Origin,
     stream: BoxStream<'static, Result<RecordBatch>>,
@@ -468,8 +468,8 @@ fn settle<T>(origin: &Origin, outcome: std::thread::Result<Result<T>>) -> Result
         .map_err(|error| name_file(origin, error))
 }
 
-/// Adds the file to an error about its content, or to one of an expression that the scan computes. An error of the
-/// query's own (a division by zero) and one that already says where it happened stay as they are.
+/// Adds the file to an error about its content, or about an expression that the scan computes. The query's own errors
+/// (such as a division by zero) and errors that already name a position are unchanged.
 fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
     let file = origin.file.to_string();
     if let DataFusionError::External(source) = error.find_root()
@@ -533,8 +533,8 @@ impl fmt::Debug for GuardedMorsel {
     }
 }
 
-/// Puts a [`GuardedSource`] around the source of the scan that a format planned, unless the format did so, and tells it
-/// what is read.
+/// Wraps the source of a format's scan in a [`GuardedSource`], unless the format has done so, and adds the listing's
+/// names and locations to it.
 pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
     let config = plan
         .downcast_ref::<DataSourceExec>()

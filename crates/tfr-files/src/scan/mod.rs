@@ -1,4 +1,4 @@
-//! Scans of the engine over files.
+//! Scans of files.
 
 pub(crate) mod guard;
 pub(crate) mod read_ahead;

@@ -1,4 +1,4 @@
-//! [`ReadAhead`]: small files of a remote store, fetched before they are asked for.
+//! [`ReadAhead`]: fetches small files of a remote store before they are requested.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,29 +19,30 @@ use object_store::{
     Result,
 };
 
-/// A store for a scan: a partition reads its files one after the other, and each would wait for the network anew. Here
-/// the first request for a file of up to [`ReadAhead::SMALL`] bytes fetches all of it, and the files that follow it in
-/// its partition.
+/// An object store for a scan. A partition reads its files one after the other, and would wait for the network for
+/// each of them. The first request for a file of up to [`ReadAhead::SMALL`] bytes fetches the whole file, and the
+/// files that follow it in its partition.
 ///
-/// No more than [`ReadAhead::FILES`] files are fetched or held at a time, over all partitions together, or two for each
-/// partition if that is more, and for each the one before: at most 96 MiB for up to 32 partitions.
+/// At most [`ReadAhead::FILES`] files are fetched or held at a time, over all partitions together, or two for each
+/// partition if that is more. In addition each partition holds the previous file. In total, that is at most 96 MiB
+/// for up to 32 partitions.
 pub struct ReadAhead {
     inner: Arc<dyn ObjectStore>,
     /// Partition and position of each small file.
     places: HashMap<Path, (usize, usize)>,
     partitions: Vec<Partition>,
-    /// Files ahead of the one that is read.
+    /// Number of files to fetch ahead of the current one.
     ahead: usize,
 }
 
-/// The small files that a partition reads, in its order.
+/// The small files of a partition, in reading order.
 struct Partition {
     files: Vec<Path>,
-    /// What was asked for and may still be needed, by position.
+    /// Fetches that may still be needed, by position.
     fetched: Mutex<BTreeMap<usize, Fetch>>,
 }
 
-/// A file that is being fetched, or was; none if that failed, so that who asks for it gets the error.
+/// A fetch in progress or done; `None` if it failed, in which case the caller's own request returns the error.
 type Fetch = Shared<BoxFuture<'static, Option<Arc<Fetched>>>>;
 
 struct Fetched {
@@ -51,18 +52,19 @@ struct Fetched {
 }
 
 impl ReadAhead {
-    /// Files up to this size are fetched as a whole: about as much as a store sends while a request is on its way.
+    /// Files up to this size are fetched as a whole: about as much as a store transfers during the latency of a
+    /// request.
     pub const SMALL: u64 = 1 << 20;
 
-    /// Files at a time.
+    /// Number of files fetched or held at a time.
     pub const FILES: usize = 64;
 
-    /// Reads from `store` what a scan of these groups of files, one for each partition, will ask for.
+    /// Creates a store for a scan of these file groups, one for each partition.
     pub fn new(store: Arc<dyn ObjectStore>, groups: &[FileGroup]) -> Self {
         Self::part_of(store, groups, groups.len())
     }
 
-    /// The same for some of the groups of a scan that has this many in all.
+    /// The same for some of the groups of a scan, which has `of` groups in all.
     pub(crate) fn part_of(store: Arc<dyn ObjectStore>, groups: &[FileGroup], of: usize) -> Self {
         let small = |group: &FileGroup| {
             let metas = group.iter().map(|file| &file.object_meta).filter(|meta| meta.size <= Self::SMALL);
@@ -77,13 +79,13 @@ impl ReadAhead {
         Self { inner: store, places, partitions, ahead: (Self::FILES / of.max(1)).saturating_sub(1).max(1) }
     }
 
-    /// The file, if it is one that is fetched as a whole; sees to it that those behind it are under way.
+    /// Returns the file if it is one that is fetched as a whole, and starts to fetch the files after it.
     async fn whole(&self, path: &Path) -> Option<Arc<Fetched>> {
         let &(partition, position) = self.places.get(path)?;
         let Partition { files, fetched } = self.partitions.get(partition)?;
         let fetch = {
             let mut fetched = fetched.lock().unwrap_or_else(PoisonError::into_inner);
-            // The one before may still be read, while this one is being opened.
+            // The previous file may still be read while this one is being opened.
             fetched.retain(|known, _| known + 1 >= position && *known <= position + self.ahead);
             for (at, path) in files.iter().enumerate().skip(position).take(1 + self.ahead) {
                 fetched.entry(at).or_insert_with(|| fetch(&self.inner, path));
@@ -94,13 +96,13 @@ impl ReadAhead {
     }
 }
 
-/// Starts to fetch a file. It goes on while somebody holds the result.
+/// Starts to fetch a file. The fetch continues while the result is referenced.
 fn fetch(store: &Arc<dyn ObjectStore>, path: &Path) -> Fetch {
     let (store, path) = (Arc::clone(store), path.clone());
     let task = SpawnedTask::spawn(async move {
         let result = store.get(&path).await.ok()?;
         let (meta, attributes) = (result.meta.clone(), result.attributes.clone());
-        // What has grown meanwhile is not held.
+        // Do not hold a file that has grown meanwhile.
         if meta.size > ReadAhead::SMALL {
             return None;
         }
@@ -111,7 +113,7 @@ fn fetch(store: &Arc<dyn ObjectStore>, path: &Path) -> Fetch {
 }
 
 impl Fetched {
-    /// The answer to a request, unless it asks for something that only the store can tell.
+    /// Answers a request from the fetched file, unless only the store can.
     fn answer(&self, options: &GetOptions) -> Option<GetResult> {
         let GetOptions {
             if_match, if_none_match, if_modified_since, if_unmodified_since, range, version, head, ..

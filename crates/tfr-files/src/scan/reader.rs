@@ -1,6 +1,6 @@
-//! What the engine asks of a format, answered once for all formats that are read here.
+//! Implements DataFusion's file format traits once, for all formats read here.
 //!
-//! A format is a [`FileReader`]; [`ReaderFormat`] and [`ReaderSource`] make of it what the engine plans and scans.
+//! A format implements [`FileReader`]. [`ReaderFormat`] and [`ReaderSource`] adapt it to the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,19 +33,19 @@ use datafusion_session::Session;
 use futures::stream::BoxStream;
 use object_store::{ObjectMeta, ObjectStore};
 
-/// The engine's batch size before it says otherwise.
+/// The default batch size of the engine.
 const DEFAULT_BATCH_SIZE: usize = 8192;
 
-/// The batches of a file or of a part of one.
+/// The batches of a file or a part of one.
 pub type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// Reads the files of a format.
 #[async_trait]
 pub trait FileReader: fmt::Debug + Send + Sync + 'static {
-    /// The name of the format in plans.
+    /// Returns the name of the format in plans.
     fn name(&self) -> &'static str;
 
-    /// What a plan says of the scan behind that, from a comma on.
+    /// Appends details to a plan's description of the scan, starting with a comma.
     fn describe(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
@@ -53,12 +53,13 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
     /// Whether a file can be read in parts.
     fn can_split(&self) -> bool;
 
-    /// What an opener does with a filter over the columns of `table`, where those at the indices `wanted` are read.
+    /// Returns how an opener uses a filter over the columns of `table`, if the columns at the indices `wanted` are
+    /// read.
     fn filter_use(&self, _filter: &Arc<dyn PhysicalExpr>, _table: &TableSchema, _wanted: &[usize]) -> FilterUse {
         FilterUse::None
     }
 
-    /// Divides the files of a scan among partitions; `None`: it stays as it is.
+    /// Divides the files of a scan among partitions. `None` leaves them unchanged.
     fn divide(&self, files: &[FileGroup], division: &Division) -> Option<Vec<FileGroup>> {
         let partitioner = FileGroupPartitioner::new()
             .with_target_partitions(division.partitions)
@@ -67,8 +68,8 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
         partitioner.repartition_file_groups(files).filter(|_| self.can_split())
     }
 
-    /// The columns of these files together. A [`DirectoryTable`](crate::DirectoryTable) asks
-    /// file by file and merges.
+    /// Returns the columns of these files together. A [`DirectoryTable`](crate::DirectoryTable) calls this for each
+    /// file, and merges.
     async fn schema(
         &self,
         session: &dyn Session,
@@ -76,57 +77,57 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
         files: &[ObjectMeta],
     ) -> Result<SchemaRef>;
 
-    /// How many rows a file has, if that is known without reading them.
+    /// Returns the number of rows of a file, if it is known without reading them.
     async fn rows(&self, _store: &Arc<dyn ObjectStore>, _file: &ObjectMeta) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Looks at a scan that was planned: its files, and the columns that it reads of them.
+    /// Called when a scan has been planned, with its files and the columns that it reads from them.
     fn planned(&self, _files: &[&ObjectMeta], _columns: &Schema) {}
 
-    /// Opens files and parts of files for one partition of a scan.
+    /// Creates an opener of files and parts of files, for one partition of a scan.
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>>;
 }
 
-/// What an opener does with a filter.
+/// How an opener uses a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterUse {
-    /// Nothing.
+    /// It ignores the filter.
     None,
-    /// It leaves out parts of files that hold no row that passes.
+    /// It skips parts of files in which no row passes.
     Parts,
-    /// It leaves out every row that does not pass.
+    /// It removes every row that does not pass.
     Rows,
 }
 
-/// How the files of a scan are to be divided.
+/// How to divide the files of a scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
-    /// Among how many partitions.
+    /// Number of partitions.
     pub partitions: usize,
-    /// Files of fewer bytes together need not be divided.
+    /// Minimum total size in bytes of files to divide.
     pub min_size: usize,
-    /// Whether the rows of each group have an order that must stay.
+    /// Whether the rows of each group have an order that must be preserved.
     pub is_ordered: bool,
-    /// How many rows are read at most, if that is known.
+    /// Maximum number of rows to read, if known.
     pub limit: Option<usize>,
     /// Whether files are fetched over a network.
     pub is_remote: bool,
 }
 
-/// What one partition of a scan reads.
+/// The scan of one partition.
 pub struct Scan<'a> {
-    /// The columns of the files and those of their paths.
+    /// The columns of the files and of their paths.
     pub table: &'a TableSchema,
-    /// The columns to read, as indices into those of the files; batches have them in this order.
+    /// The columns to read, as indices into those of the files. Batches have them in this order.
     pub wanted: &'a [usize],
-    /// How many rows a batch should have.
+    /// Target number of rows of a batch.
     pub batch_size: usize,
-    /// What batches and values may take.
+    /// Size limits of batches and values.
     pub bounds: ReadBounds,
-    /// What rows of the table must pass that somebody wants: all filters of which the reader makes some [`FilterUse`].
+    /// The filter on rows of the table: all filters that the reader makes some [`FilterUse`] of.
     pub filter: Option<&'a Arc<dyn PhysicalExpr>>,
-    /// How many rows are read at most, if that is known.
+    /// Maximum number of rows to read, if known.
     pub limit: Option<usize>,
     /// Whether files are fetched over a network.
     pub is_remote: bool,
@@ -135,35 +136,35 @@ pub struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> Result<SchemaRef> {
         Ok(Arc::new(self.table.file_schema().project(self.wanted)?))
     }
 
-    /// A metric of the scan.
+    /// Returns a metric of the scan.
     pub fn counter(&self, name: &'static str) -> Count {
         MetricBuilder::new(self.metrics).counter(name, self.partition)
     }
 
-    /// Counts the bytes read.
+    /// Returns the metric of bytes read.
     pub fn bytes_scanned(&self) -> Count {
         self.counter("bytes_scanned")
     }
 }
 
-/// The files of a [`FileReader`] as a [`FileFormat`].
+/// Adapts a [`FileReader`] to [`FileFormat`].
 #[derive(Debug)]
 pub struct ReaderFormat {
     reader: Arc<dyn FileReader>,
 }
 
 impl ReaderFormat {
-    /// The format that `reader` reads.
+    /// Creates the format of `reader`.
     pub fn new(reader: impl FileReader) -> Self {
         Self { reader: Arc::new(reader) }
     }
 
-    /// A scan of a [`FileReader`]'s files with batches within the bounds of the session; another one as it is.
+    /// Limits the batches of a [`FileReader`]'s scan to the bounds of the session. Other scans are unchanged.
     pub fn planned(session: &dyn Session, config: FileScanConfig) -> Result<FileScanConfig> {
         let Some(source) = config.file_source().downcast_ref::<ReaderSource>() else { return Ok(config) };
         let columns = source.table_schema.file_schema().project(&source.projection.file_indices)?;
@@ -233,7 +234,7 @@ impl FileFormat for ReaderFormat {
     }
 }
 
-/// Reads the files of a [`FileReader`] as a scan of the engine.
+/// Scans the files of a [`FileReader`].
 #[derive(Debug, Clone)]
 struct ReaderSource {
     reader: Arc<dyn FileReader>,
@@ -246,7 +247,7 @@ struct ReaderSource {
 }
 
 impl ReaderSource {
-    /// How many rows are read at most, where no filter leaves out any.
+    /// Returns the maximum number of rows to read, if no filter removes rows.
     fn limit(&self, config: &FileScanConfig) -> Option<usize> {
         config.limit.filter(|_| self.filter.is_none())
     }

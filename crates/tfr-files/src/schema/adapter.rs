@@ -1,4 +1,4 @@
-//! [`ExactAdapterFactory`]: makes a scan of the engine convert the columns of a file to those of the table without loss.
+//! [`ExactAdapterFactory`]: converts the columns of a file to those of the table without loss.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,9 +17,9 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 use crate::schema::convert::{UnfitValue, can_convert, convert, is_widening};
 
-/// Converts columns by [`convert`](crate::schema::convert()), where the engine's own adapter casts and may round.
+/// Converts columns by [`convert`](crate::schema::convert()). The engine's own adapter casts, and may round.
 ///
-/// A column that the file lacks is null. A field of a struct is read without the others.
+/// A column that the file lacks is null. A field of a struct is read without the other fields.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExactAdapterFactory;
 
@@ -74,7 +74,8 @@ impl ExactAdapter {
         }
     }
 
-    /// `get_field(convert(s), 'a')` as `convert(get_field(s, 'a'))`: the fields beside it need not be read.
+    /// Rewrites `get_field(convert(s), 'a')` to `convert(get_field(s, 'a'))`, so that the other fields need not be
+    /// read.
     fn part_of_struct(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let Some(access) = expr.downcast_ref::<ScalarFunctionExpr>().filter(|access| access.name() == "get_field")
         else {
@@ -135,14 +136,14 @@ fn null_of(field: &FieldRef) -> Result<Arc<dyn PhysicalExpr>> {
     Ok(Arc::new(Literal::new_with_metadata(null, Some(FieldMetadata::from(field.as_ref())))))
 }
 
-/// The values of `expr` as `wanted`.
+/// Converts the values of `expr` to `wanted`.
 fn conversion(
     expr: Arc<dyn PhysicalExpr>,
     found: &DataType,
     wanted: &FieldRef,
     column: &str,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    // The engine knows its own casts: it can use the statistics of integers and text through them.
+    // The engine understands its own casts: it can use the statistics of integers and text through them.
     if found == wanted.data_type() || is_widening(found, wanted.data_type()) {
         return Ok(Arc::new(CastExpr::new_with_target_field(expr, Arc::clone(wanted), None)));
     }
@@ -152,7 +153,7 @@ fn conversion(
     Ok(Arc::new(ConvertExpr { source: expr, from: found.clone(), to: Arc::clone(wanted), column: column.into() }))
 }
 
-/// The values of a column of a file in the type of the table.
+/// Converts the values of a file's column to the type of the table.
 #[derive(Debug, Clone)]
 struct ConvertExpr {
     source: Arc<dyn PhysicalExpr>,
@@ -212,11 +213,11 @@ impl PhysicalExpr for ConvertExpr {
     }
 }
 
-/// An [`UnfitValue`] before it is known in which file.
+/// An [`UnfitValue`] whose file is not known yet.
 #[derive(Debug, thiserror::Error)]
 #[error("column \"{column}\": {unfit}")]
 pub(crate) struct UnfitInColumn {
     pub(crate) column: String,
-    /// What is wrong. Part of the text, so no source.
+    /// The value. It is part of the text, so not a source.
     pub(crate) unfit: UnfitValue,
 }

@@ -11,13 +11,14 @@ use arrow_schema::{
 
 use crate::schema::kinds::{ListKind, is_binary, is_number, is_scalar_with_text, is_text};
 
-/// Decides the type of two that [`common_type`] has no answer for.
+/// Determines the type of two types for which [`common_type`] has no result.
 pub type LeafRule = fn(&DataType, &DataType) -> Option<DataType>;
 
 /// Two types that have no common type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeConflict {
-    /// Where in the column the two types are: `[]` for list items, `.name` for struct fields; empty for the column itself.
+    /// The position of the two types in the column: `[]` for list items, `.name` for struct fields; empty for the
+    /// column itself.
     pub path: String,
     /// One type.
     pub left: DataType,
@@ -68,10 +69,10 @@ pub fn common_type(left: &DataType, right: &DataType) -> Result<DataType, TypeCo
     common_type_or(left, right, |_, _| None)
 }
 
-/// As [`common_type`], but asks `rule` about types that have none, at every level of nesting.
+/// Same as [`common_type`], but calls `rule` for types without a common type, at every level of nesting.
 ///
 /// # Errors
-/// As [`common_type`], where `rule` does not answer.
+/// Same as [`common_type`], if `rule` returns `None`.
 pub fn common_type_or(left: &DataType, right: &DataType, rule: LeafRule) -> Result<DataType, TypeConflict> {
     use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
     if left == right {
@@ -129,7 +130,7 @@ fn common_fields(left: &Fields, right: &Fields, rule: LeafRule) -> Result<Fields
     Ok(fields.into())
 }
 
-/// Keys and values are matched by position: writers have several names for them.
+/// Keys and values are matched by position: writers use several names for them.
 fn common_entries(left: &FieldRef, right: &FieldRef, rule: LeafRule) -> Result<FieldRef, TypeConflict> {
     let (DataType::Struct(left_parts), DataType::Struct(right_parts)) = (left.data_type(), right.data_type()) else {
         return Err(TypeConflict::new(left.data_type(), right.data_type()));
@@ -184,7 +185,7 @@ fn time_of_day(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Whether a zone is a name of UTC.
+/// Whether a time zone is a name of UTC.
 fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00" | "+00" | "-00:00")
 }
@@ -216,7 +217,7 @@ fn common_number(left: &DataType, right: &DataType) -> Option<DataType> {
     common_decimal(left, right)
 }
 
-/// Bits and whether the type is signed.
+/// Returns the number of bits, and whether the type is signed.
 fn integer(data_type: &DataType) -> Option<(u16, bool)> {
     match data_type {
         DataType::Int8 => Some((8, true)),
@@ -245,11 +246,11 @@ fn signed_or_not(bits: u16, signed: bool) -> Option<DataType> {
     }
 }
 
-/// A decimal type, or an integer type as one.
+/// A decimal type, or an integer type as a decimal.
 struct Digits {
     precision: i16,
     scale: i16,
-    /// The most digits that the storage of the type has.
+    /// Maximum number of digits in the type's storage.
     storage: u8,
 }
 

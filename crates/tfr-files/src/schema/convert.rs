@@ -1,4 +1,4 @@
-//! [`convert`]: the values of an array in another type, each exactly, or the first one that the type cannot hold.
+//! [`convert`]: converts an array to another type exactly, or returns the first value that the type cannot represent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion_common::arrow::compute::take;
 
 use crate::schema::kinds::{ListKind, is_binary, is_number, is_scalar_with_text, is_text};
 
-/// A value that a type cannot hold.
+/// A value that a type cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfitValue {
     /// The row in the array, from 0.
@@ -26,7 +26,7 @@ pub struct UnfitValue {
     pub value: String,
     /// Its type.
     pub found: DataType,
-    /// The type that was wanted.
+    /// The wanted type.
     pub expected: DataType,
 }
 
@@ -50,10 +50,10 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Whether [`convert`] has a way from `found` to `wanted`; single values may still not fit.
+/// Whether [`convert`] supports converting `found` to `wanted`. Individual values may still not fit.
 ///
-/// Fields of structs are matched by name. A wanted field that is not in `found` becomes null, if it may be. At least one
-/// must be in both.
+/// Fields of structs are matched by name. A wanted field that is not in `found` becomes null, and must be nullable.
+/// At least one field must be in both.
 pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
     if found == wanted {
@@ -105,11 +105,11 @@ fn can_convert_scalar(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// Returns the values of `array` as `wanted`, each exactly.
+/// Converts the values of `array` to `wanted`, each exactly.
 ///
 /// # Errors
-/// A value has no equal in the wanted type, or there is no way between the types at all, which [`can_convert`] tells
-/// beforehand. Values under a null of a struct, list or map are not looked at.
+/// A value has no exact equivalent in the wanted type, or the conversion is not supported; see [`can_convert`].
+/// Values under a null of a struct, list or map are ignored.
 pub fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, UnfitValue> {
     let failure = match converted(array, wanted) {
         Ok(converted) => return Ok(converted),
@@ -174,7 +174,7 @@ fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
     }
 }
 
-/// A cast that changes no value, only how values are stored.
+/// Casts only the representation; values do not change.
 fn plain_cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
     Ok(cast_with_options(array, wanted, &CastOptions { safe: false, ..CastOptions::default() })?)
 }
@@ -189,7 +189,7 @@ fn converted_struct(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Fa
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls.cloned(), array.len())?))
 }
 
-/// The values, null where `nulls` are. What a null struct has in its fields is nobody's value.
+/// Returns the values, null where `nulls` are. The fields of a null struct may contain arbitrary values.
 fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(array)) };
     if matches!(array.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..)) {
@@ -212,7 +212,7 @@ fn converted_list<O: OffsetSizeTrait>(list: &GenericListArray<O>, item: &FieldRe
     Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, items, list.nulls().cloned())?))
 }
 
-/// The items from the first offset to the last, and the offsets into them.
+/// Returns the items from the first to the last offset, with the offsets into them.
 fn visible_items<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, items: &ArrayRef) -> (OffsetBuffer<O>, ArrayRef) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let visible = items.slice(first.as_usize(), (last - first).as_usize());
@@ -244,7 +244,7 @@ fn converted_scalar(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Fai
     use DataType::{Date32, Date64, Timestamp};
     let found = array.data_type();
     match (found, wanted) {
-        // The engine multiplies days without looking whether they fit.
+        // The engine multiplies days without an overflow check.
         (Date32, Timestamp(unit, None)) if *unit != TimeUnit::Second => {
             return converted_scalar(&exact_cast(array, &Timestamp(TimeUnit::Second, None))?, wanted);
         }
@@ -254,7 +254,7 @@ fn converted_scalar(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Fai
         (DataType::FixedSizeBinary(_), _) if !matches!(wanted, DataType::Binary) => {
             return converted(&plain_cast(array, &DataType::Binary)?, wanted);
         }
-        // A value may have more digits than its declared type, which the wanted type may hold.
+        // A value may have more digits than its declared type, but still fit into the wanted type.
         (DataType::Decimal128(_, scale), DataType::Decimal128(precision, wanted)) if scale == wanted => {
             if let Some(decimals) = with_precision::<Decimal128Type>(array, *precision) {
                 return Ok(decimals);
@@ -273,7 +273,7 @@ fn converted_scalar(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Fai
     }
 }
 
-/// Whether every value of `found` has an equal in `wanted`, so that the engine's cast needs no check.
+/// Whether every value of `found` has an exact equivalent in `wanted`, so that the engine's cast needs no check.
 pub(crate) fn is_total(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Boolean, Float16, Float32, Float64};
     match (found, wanted) {
@@ -284,7 +284,8 @@ pub(crate) fn is_total(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// Whether every value of `found` has an equal in `wanted` in the same order: integers in a wider type, and text.
+/// Whether every value of `found` has an exact equivalent in `wanted`, in the same order: integers in a wider type,
+/// and text.
 pub(crate) fn is_widening(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     match (wanted, found) {
@@ -298,7 +299,7 @@ pub(crate) fn is_widening(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
-/// The same decimals, declared with another number of digits, if no value has more.
+/// Declares the same decimals with another number of digits, if no value has more.
 fn with_precision<T: DecimalType + ArrowPrimitiveType>(array: &ArrayRef, precision: u8) -> Option<ArrayRef> {
     let decimals = array.as_primitive::<T>();
     decimals.validate_decimal_precision(precision).ok()?;
@@ -306,7 +307,7 @@ fn with_precision<T: DecimalType + ArrowPrimitiveType>(array: &ArrayRef, precisi
     Some(Arc::new(declared))
 }
 
-/// The engine's cast, and back: a value that does not come back has no equal in the wanted type.
+/// Casts with the engine and back. A value that differs afterwards has no exact equivalent in the wanted type.
 fn exact_cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let there = cast_with_options(array, wanted, &options)?;

@@ -1,4 +1,4 @@
-//! Kinds of types that convert alike.
+//! Kinds of types that are converted alike.
 
 use arrow_schema::{DataType, FieldRef};
 
@@ -13,7 +13,7 @@ pub(crate) enum ListKind {
 }
 
 impl ListKind {
-    /// The kind of a list type and its item field.
+    /// Returns the kind of a list type, and its item field.
     pub(crate) fn of(data_type: &DataType) -> Option<(Self, &FieldRef)> {
         match data_type {
             DataType::List(item) => Some((Self::List, item)),
@@ -57,7 +57,7 @@ pub(crate) fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
-/// Whether the values have a text that everybody agrees on.
+/// Whether the values have an unambiguous text.
 pub(crate) fn is_scalar_with_text(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Time32, Time64, Timestamp};
     is_number(data_type)

@@ -1,4 +1,4 @@
-//! One schema out of the schemas of many files.
+//! Merges the schemas of many files into one.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -12,12 +12,12 @@ use crate::error::{ErrorKind, Result};
 use crate::schema::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
 use crate::schema::convert::can_convert;
 
-/// How the types that files have for a column become one.
+/// How the types of a column in different files are merged.
 #[derive(Debug, Clone, Copy)]
 pub enum Joining {
-    /// They must be the same.
+    /// The types must be equal.
     Same,
-    /// The common type, or what the rule says of types that have none.
+    /// The common type, or the rule's result for types without one.
     Common(LeafRule),
 }
 
@@ -35,14 +35,14 @@ impl Joining {
 /// A column of the merged schema.
 struct Column {
     field: Field,
-    /// How many files have the column.
+    /// Number of files that have the column.
     files: usize,
 }
 
-/// Merges by name, columns in the order in which they first occur.
+/// Merges schemas by column name. Columns are in the order in which they first occur.
 ///
-/// A column that some files lack is nullable. A column in `types` has its type there, if the values of every file can
-/// be converted to it. The type of the others is that of all files together, as `joining` says.
+/// A column that some files lack is nullable. A column in `types` gets its type from there, if the values of every
+/// file can be converted to it. The types of other columns are merged as `joining` specifies.
 pub fn merge(
     schemas: &[SchemaRef],
     types: Option<&Schema>,
@@ -76,7 +76,7 @@ pub fn merge(
                 let data_type = joining
                     .join(column.field.data_type(), field.data_type())
                     .map_err(|_| conflict(schemas, file, field, joining, &file_name))?;
-                // Of a column without a type nothing else is known either.
+                // If the type of a column is unknown, so is everything else about it.
                 if column.field.data_type() == &DataType::Null {
                     column.field = field.as_ref().clone();
                 }
@@ -97,7 +97,7 @@ pub fn merge(
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// The error of a file whose type of a column has no common type with those of the files before it.
+/// Creates the error for a file whose column type has no common type with those of earlier files.
 fn conflict(
     schemas: &[SchemaRef],
     file: usize,
@@ -109,7 +109,7 @@ fn conflict(
     let mut before = before.filter_map(|(file, schema)| Some((file, schema.field_with_name(field.name()).ok()?)));
     let with = |other: &Field| joining.join(other.data_type(), field.data_type()).err();
     let found = before.clone().find_map(|(file, other)| Some((file, other, Some(with(other)?))));
-    // No two files need disagree: three integers and floats may.
+    // No pair of files need conflict: three integer and float types may.
     let found = found.or_else(|| before.next().map(|(file, other)| (file, other, None)));
     let (first_file, expected, reason) = match found {
         Some((file, other, reason)) => (file_name(file), other.data_type().clone(), reason),
@@ -129,7 +129,7 @@ fn conflict(
     }
 }
 
-/// Refuses a file with a column that its path has too: one of the two values would be dropped in silence.
+/// Rejects a file with a column that is also in its path: one of the two values would be silently dropped.
 pub fn check_path_columns(path: &[FieldRef], schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<()> {
     for (file, schema) in schemas.iter().enumerate() {
         if let Some(field) = path.iter().find(|field| schema.column_with_name(field.name()).is_some()) {
@@ -139,8 +139,8 @@ pub fn check_path_columns(path: &[FieldRef], schemas: &[SchemaRef], file_name: i
     Ok(())
 }
 
-/// Refuses a declared column that no file has, or one of them with values that cannot be converted to the declared type.
-/// A file from before a column was added has nulls for it, if the column may be null.
+/// Rejects a declared column that no file has, or whose values cannot be converted to the declared type. Files
+/// written before a column was added have nulls for it, if it is nullable.
 pub(crate) fn check_declared(
     declared: &Schema,
     schemas: &[SchemaRef],
@@ -159,7 +159,7 @@ pub(crate) fn check_declared(
     Ok(())
 }
 
-/// Refuses a column, or a field of a struct in it, that no file has.
+/// Rejects a column, or a struct field in it, that no file has.
 fn check_known(declared: &Field, schemas: &[SchemaRef], file_name: impl Fn(usize) -> String) -> Result<()> {
     let types = types_of(schemas, declared.name());
     if types.is_empty() && !schemas.is_empty() {
@@ -171,7 +171,7 @@ fn check_known(declared: &Field, schemas: &[SchemaRef], file_name: impl Fn(usize
     }
 }
 
-/// A field of a declared struct that no file has, with the fields around it.
+/// Returns the path of a declared struct field that no file has.
 fn unknown_part(declared: &DataType, found: &[&DataType]) -> Option<String> {
     if found.is_empty() {
         return None;
@@ -199,7 +199,7 @@ fn unknown_part(declared: &DataType, found: &[&DataType]) -> Option<String> {
             false => parts.get(index),
         });
         let of_files: Vec<&DataType> = of_files.map(|part| part.data_type()).collect();
-        // Where files have nothing but nulls, nothing is known.
+        // If the files contain only nulls, their fields are unknown.
         if is_struct && of_files.is_empty() && found.iter().any(|parts| !parts.is_empty()) {
             return Some(field.name().clone());
         }
@@ -241,13 +241,14 @@ fn check_convertible(
     .into())
 }
 
-/// The types that files have for a column.
+/// Returns the types of a column in the files.
 fn types_of<'a>(schemas: &'a [SchemaRef], column: &str) -> Vec<&'a DataType> {
     let fields = schemas.iter().filter_map(|schema| schema.column_with_name(column));
     fields.map(|(_, field)| field.data_type()).collect()
 }
 
-/// How a column is declared in SQL so that the values of all these types can be converted to it, if that can be said.
+/// Returns how to declare a column in SQL so that the values of all these types can be converted to it, if SQL has
+/// such a type.
 fn declarable(types: &[&DataType]) -> Option<String> {
     let (first, rest) = types.split_first()?;
     let joined = rest.iter().try_fold((*first).clone(), |joined, found| common_type_or(&joined, found, checked_rule));
@@ -255,12 +256,13 @@ fn declarable(types: &[&DataType]) -> Option<String> {
     types.iter().all(|found| can_convert(found, &declared)).then_some(sql)
 }
 
-/// Equal but for what writers differ in without meaning it: names and nullability of list items and map entries.
+/// Compares types, ignoring incidental differences between writers: names and nullability of list items and map
+/// entries.
 fn same_type(left: &DataType, right: &DataType) -> bool {
     left.equals_datatype(right) && same_names(left, right)
 }
 
-/// Whether fields of structs have the same names, in types that are equal otherwise.
+/// Whether struct fields have the same names, in types that are otherwise equal.
 fn same_names(left: &DataType, right: &DataType) -> bool {
     use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct};
     match (left, right) {
@@ -284,14 +286,15 @@ fn same_names(left: &DataType, right: &DataType) -> bool {
     }
 }
 
-/// The names of the columns of each file.
+/// Returns the column names of each file.
 pub(crate) fn names_of(schemas: &[SchemaRef]) -> Vec<Vec<&str>> {
     schemas.iter().map(|schema| schema.fields().iter().map(|field| field.name().as_str()).collect()).collect()
 }
 
-/// Names of columns that differ only by case and are never in one file: most likely one column, spelled in two ways.
+/// Finds column names that differ only by case and are never in the same file: most likely one column, spelled in two
+/// ways.
 ///
-/// `files` has the names of the columns of each file. Returns each such pair with the first file of each name.
+/// `files` contains the column names of each file. Returns each such pair with the first file of each name.
 pub fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
     let mut first_seen: HashMap<String, Vec<(&'a str, usize)>> = HashMap::new();
     let mut order = Vec::new();
@@ -320,7 +323,7 @@ pub fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
     found
 }
 
-/// Two names of columns that differ only by case.
+/// Two column names that differ only by case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamesByCase<'a> {
     /// The name that was found first.
@@ -329,7 +332,7 @@ pub struct NamesByCase<'a> {
     pub first_file: usize,
     /// The other name.
     pub second: &'a str,
-    /// The first file with that.
+    /// The first file with the other name.
     pub second_file: usize,
 }
 
@@ -399,7 +402,7 @@ mod tests {
             ([Int32, Utf8], Some("VARCHAR")),
             ([zoned.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)], Some("VARCHAR")),
             ([DataType::new_list(Int32, true), Int32], None),
-            // What is declared so has no zone.
+            // This declaration has no zone.
             ([zoned.clone(), zoned], None),
         ] {
             assert_eq!(declarable(&[&types[0], &types[1]]).as_deref(), expected, "{types:?}");

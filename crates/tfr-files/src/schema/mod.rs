@@ -1,4 +1,4 @@
-//! One schema for files whose columns differ, and their values in it.
+//! Merges the schemas of files into one, and converts their values.
 
 pub(crate) mod adapter;
 pub(crate) mod common_type;

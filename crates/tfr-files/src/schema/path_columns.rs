@@ -1,7 +1,7 @@
-//! Columns that stand in files and in their paths.
+//! Columns that are both in files and in their paths.
 //!
-//! Writers such as Polars leave the columns by which they partition a table in the files. There they must have the
-//! value that the path says, in every row: one of two different values would be dropped in silence.
+//! Some writers, such as Polars, keep partition columns in the files. Every row must then have the same value as the
+//! path: otherwise one of two different values would be silently dropped.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::listing::listed::Listing;
 use crate::scan::guard::guarded;
 use crate::schema::unreadable::check_projection;
 
-/// The schema of the file at `index` without the columns of its path.
+/// Returns the schema of the file at `index` without the columns of its path.
 ///
 /// # Errors
-/// One of these has another value in the file; the file cannot be read.
+/// The value of such a column differs in the file; the file cannot be read.
 pub(crate) async fn without_path_columns(
     session: &dyn Session,
     listing: &Listing,

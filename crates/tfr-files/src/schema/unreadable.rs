@@ -1,17 +1,17 @@
-//! Columns that are in a file but whose type is not read.
+//! Columns of a file whose type is not supported.
 //!
-//! Such a column must not block the queries that do not select it. A [`FileFormat`] puts it into the schema of the
-//! file as a [marked field](unreadable_field), with the file and the reason in the field's metadata. The rest is done here
+//! Such a column must not block queries that do not select it. A [`FileFormat`] adds it to the schema of the file as
+//! a [marked field](unreadable_field), with the file and the reason in the field's metadata. The rest is done here
 //! and in [`DirectoryTable`](crate::DirectoryTable):
 //!
 //! - Merging keeps the mark: a column that is unreadable in one file is unreadable in the table.
 //! - A declared column keeps its declared type and gets the mark of the file.
 //! - [`DirectoryTable::scan`](crate::DirectoryTable) fails with
-//!   [`ErrorKind::UnreadableColumn`](crate::ErrorKind::UnreadableColumn) if the projection includes a marked
-//!   column, so before the first row is read. `count(*)` and other columns work.
+//!   [`ErrorKind::UnreadableColumn`](crate::ErrorKind::UnreadableColumn) if the projection includes a marked column,
+//!   before the first row is read. `count(*)` and other columns work.
 //!
-//! For a format this means: return [`unreadable_field`] from `infer_schema` instead of an error, and expect that a scan
-//! never asks for that column. [`unreadable`] tells whether a field is marked.
+//! A format must return [`unreadable_field`] from `infer_schema` instead of an error. A scan then never requests that
+//! column. [`unreadable`] checks whether a field is marked.
 //!
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
@@ -26,19 +26,20 @@ use crate::error::{Error, ErrorKind};
 const REASON: &str = "tfr.unreadable";
 const FILE: &str = "tfr.unreadable.file";
 
-/// A column that cannot be read: its name, the file as messages name it, and the reason as a noun phrase, such as
+/// Creates a column that cannot be read, with the file's name for messages and the reason as a noun phrase, such as
 /// "a union" or "a 128-bit integer".
 pub fn unreadable_field(name: impl Into<String>, file: &str, reason: &str) -> Field {
     let mark = HashMap::from([(REASON.to_owned(), reason.to_owned()), (FILE.to_owned(), file.to_owned())]);
     Field::new(name, DataType::Null, true).with_metadata(mark)
 }
 
-/// Why a column cannot be read, if it is marked so.
+/// Returns why a column cannot be read, if it is marked.
 pub fn unreadable(field: &Field) -> Option<&str> {
     field.metadata().get(REASON).map(String::as_str)
 }
 
-/// The error for a query that selects a marked column of `schema`; `projection` holds indices, or `None` for all.
+/// Rejects a query that selects a marked column of `schema`. `projection` contains indices, or `None` for all
+/// columns.
 pub(crate) fn check_projection(schema: &Schema, projection: Option<&Vec<usize>>) -> Result<(), Error> {
     let is_selected = |index: &usize| projection.is_none_or(|selected| selected.contains(index));
     let selected = (0..schema.fields().len()).filter(is_selected).map(|index| schema.field(index));
@@ -54,7 +55,7 @@ pub(crate) fn check_projection(schema: &Schema, projection: Option<&Vec<usize>>)
     .into())
 }
 
-/// `schema` with the marks that the columns have in any of `schemas`. The type is kept where `keep_types` asks for it.
+/// Adds the marks of columns in any of `schemas` to `schema`. Keeps the type if `keep_types` is set.
 pub(crate) fn with_marks(schema: &SchemaRef, schemas: &[SchemaRef], keep_types: bool) -> SchemaRef {
     let mut of_files = schemas.iter().flat_map(|schema| schema.fields()).filter(|field| unreadable(field).is_some());
     if of_files.next().is_none() {

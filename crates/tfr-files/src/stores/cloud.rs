@@ -1,4 +1,4 @@
-//! Stores of the clouds, from what the environment says: S3, Google Cloud Storage and Azure.
+//! Cloud stores configured by the environment: S3, Google Cloud Storage and Azure.
 
 use std::str::FromStr;
 
@@ -16,13 +16,13 @@ use super::profile::Profile;
 use super::service::Service;
 use super::wire::{Wire, innermost};
 
-/// A store, and what to say of it to who wants to know: where it is reached, and whose credentials it uses.
+/// A store, with its endpoint and the source of its credentials for messages.
 pub(super) struct Built<S> {
     pub(super) store: S,
     pub(super) told: String,
 }
 
-/// What the builder of a client says of its settings.
+/// Converts an error of a client's builder about its settings.
 impl From<object_store::Error> for SettingsProblem {
     fn from(error: object_store::Error) -> Self {
         innermost(&error).into()
@@ -31,8 +31,9 @@ impl From<object_store::Error> for SettingsProblem {
 
 type Result<S> = std::result::Result<Built<S>, SettingsProblem>;
 
-/// The bucket of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
-/// profile's; keys are those of the environment, else those of the profile, else what the machine is given.
+/// Creates the store of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`,
+/// `AWS_ENDPOINT_URL` and the profile's. Keys are taken from the environment, then the profile, then those provided
+/// to the machine.
 pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -> Result<AmazonS3> {
     let mut builder = AmazonS3Builder::new()
         .with_url(url.as_str())
@@ -83,7 +84,7 @@ pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -
         endpoint.map(str::to_owned).or_else(in_environment).or_else(|| profile.get("endpoint_url").map(str::to_owned));
     if let Some(endpoint) = &endpoint {
         let url = endpoint_url(endpoint)?;
-        // It goes before any other endpoint.
+        // Takes precedence over other endpoints.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
         builder = builder.with_allow_http(url.scheme() == "http");
     }
@@ -92,10 +93,10 @@ pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -
     Ok(Built { store: builder.build()?, told })
 }
 
-/// A service account without a key, whose requests carry an empty token.
+/// A service account without a key, whose requests have an empty token.
 const NOBODY: &str = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
 
-/// The bucket of a `gs` URL. `STORAGE_EMULATOR_HOST` is understood as Google's own clients do.
+/// Creates the store of a `gs` URL. `STORAGE_EMULATOR_HOST` works as in Google's clients.
 pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudStorage> {
     let mut builder = GoogleCloudStorageBuilder::new()
         .with_bucket_name(url.host_str().unwrap_or_default())
@@ -114,7 +115,7 @@ pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudSto
         let base = if emulator.contains("://") { emulator.to_owned() } else { format!("http://{emulator}") };
         builder = builder.with_base_url(base.trim_end_matches('/')).with_config(GoogleConfigKey::SkipSignature, "true");
         if !has_credentials {
-            // Uploads in parts ask for credentials nevertheless.
+            // Multipart uploads require credentials all the same.
             builder = builder.with_service_account_key(NOBODY);
         }
     }
@@ -134,8 +135,8 @@ pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudSto
     Ok(Built { store: builder.build()?, told })
 }
 
-/// The container of an `az` or `abfss` URL. The variables of Azure's own tools are understood, `AZURE_STORAGE_ACCOUNT`,
-/// `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`, beside those of `object_store`.
+/// Creates the store of an `az` or `abfss` URL. In addition to the variables of `object_store`, those of Azure's own
+/// tools are supported: `AZURE_STORAGE_ACCOUNT`, `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`.
 pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzure> {
     check_container(url)?;
     let mut builder = MicrosoftAzureBuilder::new()
@@ -180,12 +181,12 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
     Ok(Built { store: builder.build()?, told })
 }
 
-/// Refuses a name that no container has: the service answers as if credentials were wrong.
+/// Rejects an invalid container name, since the service would respond as if the credentials were wrong.
 ///
 /// See "Naming and referencing containers, blobs, and metadata" of Azure's documentation.
 fn check_container(url: &Url) -> std::result::Result<(), SettingsProblem> {
     let name = match (url.username(), url.host_str().unwrap_or_default()) {
-        // That of an account, with the container in the path.
+        // An account's host; the container is in the path.
         ("", host) if host.contains('.') => return Ok(()),
         ("", host) => host,
         (name, _) => name,
@@ -202,7 +203,7 @@ fn check_container(url: &Url) -> std::result::Result<(), SettingsProblem> {
     Err(SettingsProblem::ContainerName { name: name.to_owned() })
 }
 
-/// `AccountName=a;AccountKey=k==;BlobEndpoint=http://host/a`.
+/// Parses `AccountName=a;AccountKey=k==;BlobEndpoint=http://host/a`.
 fn connection_string(text: &str) -> impl Iterator<Item = (AzureConfigKey, String)> {
     text.split(';').filter_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
@@ -217,7 +218,7 @@ fn connection_string(text: &str) -> impl Iterator<Item = (AzureConfigKey, String
     })
 }
 
-/// As the builders understand it.
+/// Same rule as the builders.
 fn is_true(setting: Option<String>) -> bool {
     setting.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y"))
 }

@@ -1,25 +1,25 @@
-//! How long a store is waited for, and how often it is asked again.
+//! Timeouts and retries of requests to stores.
 
 use std::time::Duration;
 
 use object_store::{ClientOptions, RetryConfig};
 
-/// To reach a server.
+/// Timeout to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For a request and all of its answer: parts of 8 MiB pass at half a megabit a second.
+/// Timeout of a request with its whole response: parts of 8 MiB arrive in time at half a megabit per second.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Until a request that fails again and again is given up. Signatures are valid for longer.
+/// Total time for retries of a failing request. Signatures are valid for longer.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How often a request is sent again, first after a tenth of a second, then after twice as long each time, up to 15 s.
+/// Maximum number of retries. The first follows after a tenth of a second; delays double up to 15 s.
 const RETRIES: usize = 10;
 
-/// The same for a server of the web, which may send files in one answer only.
+/// Request timeout for a web server, which may only be able to send files as a whole.
 const WHOLE_FILE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
-/// Of a server that may send files in one answer only.
+/// Returns the options for a server that may only be able to send files as a whole.
 pub(super) fn web_options() -> ClientOptions {
     client_options().with_timeout(WHOLE_FILE_TIMEOUT)
 }
@@ -32,7 +32,7 @@ pub(super) fn retries() -> RetryConfig {
     RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() }
 }
 
-/// The same in words.
+/// Describes the timeouts and retries in words.
 pub(super) fn patience() -> String {
     format!(
         "{RETRIES} retries within {} s, {} s to connect, {} s for an answer",

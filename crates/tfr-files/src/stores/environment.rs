@@ -1,10 +1,10 @@
-//! [`Environment`]: what the process is told of stores by its environment.
+//! [`Environment`]: environment variables that configure stores.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Variables that say how stores are reached: those of AWS, Google, Azure and Hadoop.
+/// The environment variables that configure stores: those of AWS, Google, Azure and Hadoop.
 #[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -12,39 +12,39 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// That of this process.
+    /// Returns the environment of this process.
     pub fn of_process() -> Self {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let value = value.into_string().ok()?;
-            // A secret that was read from a file may have the file's last line end.
+            // A secret read from a file may end with a line break.
             Some((name.into_string().ok()?, value.trim_end_matches(['\r', '\n']).to_owned()))
         });
         Self { variables: variables.filter(|(_, value)| !value.is_empty()).collect(), home: std::env::home_dir() }
     }
 
-    /// A variable of a cloud's whose value no request can hold.
+    /// Returns a cloud variable whose value cannot be sent in a request.
     pub(super) fn unfit(&self) -> Option<&str> {
         let is_of_cloud = |name: &str| ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|cloud| name.starts_with(cloud));
-        // The key of a service account is JSON, and has lines.
+        // The key of a service account is JSON, and has several lines.
         let is_json = |value: &str| value.trim_start().starts_with('{');
         let is_unfit = |value: &str| !is_json(value) && value.contains(|c: char| c.is_control());
         let mut unfit = self.variables.iter().filter(|(name, value)| is_of_cloud(name) && is_unfit(value));
         unfit.next().map(|(name, _)| name.as_str())
     }
 
-    /// The value of a variable that is set to something.
+    /// Returns the value of a variable that is set and not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// The variables whose names begin with `prefix`, with their names in lower case, as the builders of stores want
-    /// them.
+    /// Returns the variables whose names start with `prefix`, with names in lower case, as the stores' builders
+    /// expect.
     pub(super) fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (String, &'a str)> {
         let named = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
         named.map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// The user's directory.
+    /// Returns the user's home directory.
     pub(super) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
@@ -57,7 +57,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
     }
 }
 
-/// Names only: values may be secrets.
+/// Shows only names: values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.variables.keys()).finish()

@@ -1,4 +1,4 @@
-//! Why a store cannot be opened, or what it answered.
+//! Errors of opening and accessing stores.
 
 use std::fmt;
 
@@ -10,58 +10,59 @@ use crate::LocationText;
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of a store. It names the store (`s3://bucket`), never a credential, and of what a server says only its code.
+/// An error of a store. It names the store (`s3://bucket`) but never a credential. Of a server's response it only
+/// contains the code.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
-/// What failed.
+/// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No store is known by this scheme.
+    /// No store supports this scheme.
     #[error("no store has the scheme {scheme:?}")]
     UnknownScheme {
         /// The scheme.
         scheme: String,
     },
-    /// The store is left out of this build.
+    /// This build does not include the store.
     #[error("this build has no HDFS, which {store} needs")]
     LeftOut {
         /// The store.
         store: String,
     },
-    /// What the environment or the URL says of the store makes no sense.
+    /// The environment or the URL contains invalid settings for the store.
     #[error("{store}: {problem}")]
     Settings {
         /// The store.
         store: String,
-        /// What the service is.
+        /// The service.
         service: Service,
-        /// What is wrong.
+        /// The problem.
         problem: SettingsProblem,
     },
-    /// There are no credentials, or they cannot be had.
+    /// There are no credentials, or they cannot be obtained.
     #[error("{store}: no credentials: {reason}")]
     NoCredentials {
         /// The store.
         store: String,
-        /// What the service is.
+        /// The service.
         service: Service,
-        /// Where they were looked for.
+        /// Where they were searched.
         reason: String,
     },
-    /// The credentials do not allow it.
+    /// The credentials do not permit access.
     #[error("{store} refuses access: {answer}")]
     Denied {
         /// The store.
         store: String,
-        /// What the service is.
+        /// The service.
         service: Service,
         /// Status and code.
         answer: Answer,
     },
-    /// There is no such bucket or container.
+    /// The bucket or container does not exist.
     #[error("there is no {store}: {answer}")]
     NoBucket {
         /// The store.
@@ -69,15 +70,15 @@ pub enum ErrorKind {
         /// Status and code.
         answer: Answer,
     },
-    /// The bucket lies in another region.
+    /// The bucket is in another region.
     #[error("{store} lies in the region {region}, but another one was asked")]
     OtherRegion {
         /// The store.
         store: String,
-        /// The region that the server named.
+        /// The region named by the server.
         region: String,
     },
-    /// Any other answer that is no success.
+    /// Any other unsuccessful response.
     #[error("{store} answered {answer}")]
     Refused {
         /// The store.
@@ -85,21 +86,21 @@ pub enum ErrorKind {
         /// Status and code.
         answer: Answer,
     },
-    /// The connection failed, as often as it was tried.
+    /// The connection failed on every attempt.
     #[error("{store} cannot be reached: {reason}")]
     Unreachable {
         /// The store.
         store: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
-    /// A server of the web that sends files whole only.
+    /// A web server that only sends whole files.
     #[error("{store} sends no part of a file, only all of it")]
     NoParts {
         /// The store.
         store: String,
     },
-    /// A server of the web without WebDAV.
+    /// A web server without WebDAV.
     #[error("{store} lists no directories: {answer}")]
     NoListing {
         /// The store.
@@ -107,39 +108,39 @@ pub enum ErrorKind {
         /// Status and code.
         answer: Answer,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{store}: {reason}")]
     Failed {
         /// The store.
         store: String,
-        /// What the client of the store says.
+        /// The client's error.
         reason: String,
     },
 }
 
-/// What is wrong with what the environment or the URL says of a store.
+/// Invalid settings in the environment or the URL of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsProblem {
-    /// The profile of the AWS command line tool has no keys, but says where they come from.
+    /// The profile of the AWS command line tool has no keys, but refers to another source.
     #[error("the profile gets its keys by {way}, which is not supported")]
     ProfileWithoutKeys {
-        /// Where they come from.
+        /// The source.
         way: &'static str,
     },
-    /// The key of an Azure account is cut, or is something else.
+    /// The key of an Azure account is truncated or otherwise invalid.
     #[error("the account key is not base64")]
     AccountKey,
-    /// The URL has a name that no container of Azure can have.
+    /// The URL contains an invalid name of an Azure container.
     #[error("{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens")]
     ContainerName {
         /// The name.
         name: String,
     },
-    /// The endpoint is not `http://host:9000` or `https://host`.
+    /// The endpoint does not have the form `http://host:9000` or `https://host`.
     #[error("the endpoint is not a URL of a server: {0}")]
     Endpoint(LocationText),
-    /// Anything else.
+    /// Any other problem.
     #[error("{0}")]
     Other(String),
 }
@@ -150,14 +151,14 @@ impl From<String> for SettingsProblem {
     }
 }
 
-/// What a server answered: status, and the code and text of its error if these say no more than that.
+/// A server's response: its status, and the error's code and text if these say no more than that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     /// The service's own code, such as `AccessDenied`.
     pub code: Option<String>,
-    /// The service's own words, without what may be secret.
+    /// The service's own message, without potential secrets.
     pub text: Option<String>,
 }
 
@@ -175,7 +176,7 @@ impl fmt::Display for Answer {
 }
 
 impl Error {
-    /// What failed.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }

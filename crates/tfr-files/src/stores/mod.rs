@@ -1,16 +1,16 @@
-//! Where tables lie: stores of objects, built when a URL first names them.
+//! Object stores, built on first use of a URL.
 //!
-//! [`Stores`] is the registry that a session is given. What it knows of a store it takes from the environment, by the names
-//! that the clouds' own tools have; nothing secret reaches a log, an error or the URL of a table.
+//! [`Stores`] is the store registry of a session. It configures stores from the environment, by the variables of the
+//! clouds' own tools. Secrets never reach a log, an error or the URL of a table.
 //!
 //! | scheme | store | credentials |
 //! |---|---|---|
 //! | `file` | local files | |
-//! | `s3`, `s3a` | Amazon S3 and what speaks its protocol | `AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` with static keys, web identity, ECS and EKS, the instance; none with `AWS_SKIP_SIGNATURE` |
+//! | `s3`, `s3a` | Amazon S3 and compatible servers | `AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` with static keys, web identity, ECS and EKS, the instance; none with `AWS_SKIP_SIGNATURE` |
 //! | `gs`, `gcs` | Google Cloud Storage | `GOOGLE_SERVICE_ACCOUNT`, application default credentials, the instance; none with `GOOGLE_SKIP_SIGNATURE` |
 //! | `az`, `abfss`, `abfs`, `azure`, `adl` | Azure Blob Storage | `AZURE_STORAGE_ACCOUNT_NAME` with a key, a SAS, a client secret or a token, managed identity; none with `AZURE_SKIP_SIGNATURE` |
 //! | `http`, `https` | files of a web server; directories by WebDAV | user and password, or a signature, in the URL |
-//! | `hdfs`, `viewfs` | Hadoop's file system, with the feature `hdfs` | Kerberos or simple, as `HADOOP_CONF_DIR` says |
+//! | `hdfs`, `viewfs` | HDFS, with the feature `hdfs` | Kerberos or simple, as configured in `HADOOP_CONF_DIR` |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -62,39 +62,39 @@ pub use uploads::UploadStores;
 use cloud::Built;
 use remote::{Origin, Remote};
 
-/// What is known of stores beforehand.
+/// Settings of stores.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Where S3 is, in the place of `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
+    /// The S3 endpoint. Takes precedence over `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
     pub s3_endpoint: Option<String>,
     /// Credentials and settings.
     pub environment: Environment,
 }
 
 impl StoreOptions {
-    /// What this process's environment says.
+    /// Reads the settings from this process's environment.
     pub fn from_environment() -> Self {
         Self { s3_endpoint: None, environment: Environment::of_process() }
     }
 }
 
-/// The stores of a session, each built when a URL first names it.
+/// The stores of a session. Each is built on first use of a URL.
 pub struct Stores {
     options: StoreOptions,
-    /// By scheme and authority.
+    /// Stores by scheme and authority.
     stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     uploads: Arc<UploadStores>,
 }
 
 impl Stores {
-    /// No stores yet.
+    /// Creates a registry without stores.
     pub fn new(options: StoreOptions) -> Self {
         Self { options, stores: Mutex::default(), uploads: Arc::default() }
     }
 
-    /// How writes reach multipart uploads; filled as stores are built. It belongs among the extensions of the session's
-    /// configuration.
+    /// Returns the stores' multipart uploads, for writes. Stores are added as they are built. Belongs in the
+    /// extensions of the session's configuration.
     pub fn uploads(&self) -> &Arc<UploadStores> {
         &self.uploads
     }
@@ -136,7 +136,7 @@ impl Stores {
         S: ObjectStore + MultipartStore,
     {
         let store = remote(origin, built);
-        // It was made from such a URL.
+        // The key was made from such a URL.
         if let Ok(url) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) {
             self.uploads.register(url, Arc::clone(&store) as _);
         }
@@ -149,7 +149,7 @@ fn remote<S>(origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
     Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
 }
 
-/// Names as stores show themselves: the keys may hold what is secret.
+/// Shows the stores' own names: the keys may contain secrets.
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.stores().values().map(ToString::to_string)).finish()
@@ -168,7 +168,7 @@ impl ObjectStoreRegistry for Stores {
         })
     }
 
-    /// The store at `url`, built now if it was not used before. Nothing is asked of it yet.
+    /// Returns the store at `url`, and builds it on first use. No request is sent.
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>, DataFusionError> {
         let mut stores = self.stores();
         if let Some(store) = stores.get(&url[..Position::BeforePath]) {

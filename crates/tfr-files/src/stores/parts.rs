@@ -1,7 +1,7 @@
-//! Long answers as several short ones.
+//! Splits long responses into several short ones.
 //!
-//! A request is given up after a time, and whoever reads a big file may take longer than that, if only because the query
-//! sorts meanwhile. So what is longer than [`PART`] bytes is fetched in parts, one ahead of the reader.
+//! A request has a timeout, and a query may take longer than that to read a big file, for example while it sorts.
+//! Responses longer than [`PART`] bytes are therefore fetched in parts, one ahead of the reader.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, Result};
 
-/// Bytes of a part. Two of them are held for each file that is being read.
+/// Bytes of a part. Two parts are held for each file being read.
 pub(super) const PART: u64 = 8 << 20;
 
-/// The bytes `range` of an object, of which `answer` has begun to come in.
+/// Returns the bytes `range` of an object, of which `answer` has started to arrive.
 pub(super) fn in_parts<S: ObjectStore>(
     store: Arc<S>,
     meta: &ObjectMeta,
@@ -38,7 +38,7 @@ pub(super) fn in_parts<S: ObjectStore>(
     parts.boxed()
 }
 
-/// Where the parts come from, as it was when the first of them did.
+/// The object that the parts are fetched from, in the version of the first part.
 struct Source<S> {
     store: Arc<S>,
     path: Path,
@@ -59,7 +59,7 @@ impl<S: ObjectStore> Source<S> {
     }
 }
 
-/// The first [`PART`] bytes of an answer.
+/// Reads the first [`PART`] bytes of a response.
 async fn beginning(mut answer: BoxStream<'static, Result<Bytes>>) -> Result<Bytes> {
     let len = usize::try_from(PART).unwrap_or(usize::MAX);
     let mut part = BytesMut::with_capacity(len);
@@ -114,7 +114,7 @@ mod tests {
         let mut parts = in_parts(Arc::clone(&store), &meta, range, answer);
         parts.try_next().await?;
         store.put(&path, vec![2; 4 << 23].into()).await?;
-        // One part may have been on its way.
+        // One part may have been in progress.
         let rest: Result<Vec<_>> = parts.try_collect().await;
         assert!(matches!(rest, Err(object_store::Error::Precondition { .. })), "{:?}", rest.map(|parts| parts.len()));
         Ok(())

@@ -1,7 +1,7 @@
-//! [`Profile`]: what the files of the AWS command line tool say, `~/.aws/credentials` and `~/.aws/config`.
+//! [`Profile`]: reads the files of the AWS command line tool, `~/.aws/credentials` and `~/.aws/config`.
 //!
-//! Static keys, region and endpoint are read. A profile that gets its keys by way of a login, of a role or of another program
-//! is an error that names the command which prints such keys for the environment.
+//! Static keys, region and endpoint are supported. A profile whose keys come from a login, a role or another program
+//! is an error. The error names the command that prints such keys for the environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The profile that `AWS_PROFILE` names, or `default`. No files are no settings.
+    /// Reads the profile that `AWS_PROFILE` names, or `default`. Missing files are empty.
     ///
     /// # Errors
-    /// In words: the named profile is not there, or its files cannot be read.
+    /// A message: the named profile does not exist, or its files cannot be read.
     pub(super) fn read(environment: &Environment) -> Result<Self, String> {
         let named = environment.get("AWS_PROFILE").or_else(|| environment.get("AWS_DEFAULT_PROFILE"));
         let name = named.unwrap_or("default");
@@ -31,7 +31,7 @@ impl Profile {
         let config = text(path("AWS_CONFIG_FILE", "config"))?;
         let credentials = text(path("AWS_SHARED_CREDENTIALS_FILE", "credentials"))?;
         let in_config = if name == "default" { name.to_owned() } else { format!("profile {name}") };
-        // The file of credentials goes before that of settings.
+        // The credentials file takes precedence.
         let found = [section(&config, &in_config), section(&credentials, name)];
         if named.is_some() && found.iter().all(Option::is_none) {
             return Err(format!(
@@ -41,12 +41,12 @@ impl Profile {
         Ok(Self { settings: found.into_iter().flatten().flatten().collect() })
     }
 
-    /// A setting.
+    /// Returns a setting.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// How the profile gets its keys, if not from the file.
+    /// Returns the source of the profile's keys, if it is not the file.
     pub(super) fn other_way(&self) -> Option<&'static str> {
         const WAYS: [(&str, &str); 4] = [
             ("sso_session", "a login (sso_session)"),
@@ -67,7 +67,8 @@ fn text(path: Option<PathBuf>) -> Result<String, String> {
     path.as_deref().map_or(Ok(String::new()), read)
 }
 
-/// The `key = value` lines of a section. An indented line goes on with the value above it, which is none of ours.
+/// Returns the `key = value` lines of a section. An indented line continues the value above it; none of the supported
+/// settings has one.
 fn section(text: &str, name: &str) -> Option<BTreeMap<String, String>> {
     let mut found: Option<BTreeMap<_, _>> = None;
     let mut inside = false;

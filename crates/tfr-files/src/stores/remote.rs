@@ -1,4 +1,4 @@
-//! [`Remote`]: a store whose errors say what a user needs to know, and nothing else.
+//! [`Remote`]: a store whose errors are rewritten for users.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,13 +21,13 @@ use super::parts::{PART, in_parts};
 use super::service::Service;
 use super::wire::{Refusal, innermost};
 
-/// A store on the other side of a network. Each of its errors has an [`Error`] as its source.
+/// A store accessed over a network. Each of its errors has an [`Error`] as its source.
 pub(super) struct Remote<S> {
     pub(super) inner: Arc<S>,
     pub(super) origin: Origin,
 }
 
-/// Which store an error comes from.
+/// The store that an error comes from.
 #[derive(Clone)]
 pub(super) struct Origin {
     /// `s3://bucket`.
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// The error of a store's client, told anew.
+    /// Converts the error of a store's client.
     pub(super) fn explain(&self, error: object_store::Error) -> object_store::Error {
         use object_store::Error as Client;
         let answered = |status| {
@@ -101,7 +101,7 @@ impl<S: ObjectStore> ObjectStore for Remote<S> {
         let mut result = self.inner.get_opts(location, options).await.map_err(|error| self.origin.explain(error))?;
         if let GetResultPayload::Stream(mut stream) = result.payload {
             let range = result.range.clone();
-            // A server of the web may know no parts.
+            // A web server may not support ranges.
             if range.end - range.start > PART && self.origin.service != Service::Http {
                 stream = in_parts(Arc::clone(&self.inner), &result.meta, range, stream);
             }

@@ -1,27 +1,27 @@
-//! [`Service`]: who keeps the objects of a store.
+//! [`Service`]: the kind of object store.
 
 use std::fmt;
 
-/// Who keeps the objects of a store, by the scheme of its URL.
+/// The kind of object store, determined by the scheme of its URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Service {
-    /// This machine: `file`.
+    /// The local file system: `file`.
     File,
-    /// Amazon S3, or a server that speaks its protocol: `s3`, `s3a`.
+    /// Amazon S3, or a compatible server: `s3`, `s3a`.
     S3,
     /// Google Cloud Storage: `gs`, `gcs`.
     Gcs,
     /// Azure Blob Storage: `az`, `azure`, `adl`, `abfs`, `abfss`.
     Azure,
-    /// A server of the web: `http`, `https`.
+    /// A web server: `http`, `https`.
     Http,
-    /// Hadoop's file system: `hdfs`, `viewfs`.
+    /// HDFS: `hdfs`, `viewfs`.
     Hdfs,
 }
 
 impl Service {
-    /// The service that a URL's scheme stands for.
+    /// Returns the service of a URL scheme.
     pub fn of(scheme: &str) -> Option<Self> {
         Some(match scheme {
             "file" => Self::File,

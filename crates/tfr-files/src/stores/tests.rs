@@ -109,7 +109,7 @@ fn hdfs_is_built_by_the_name_of_its_node_or_service() -> Result<(), DataFusionEr
     for text in ["hdfs://namenode:8020/user/x", "hdfs://service/"] {
         let store = stores.get_store(&url(text))?;
         assert_eq!(store.to_string(), text.trim_end_matches("/user/x").trim_end_matches('/'));
-        // Nothing is written there: its files would be seen one by one.
+        // Writing there is not supported: its files would be visible one by one.
         let root = ObjectStoreUrl::parse(&url(text)[..Position::BeforePath])?;
         assert!(stores.uploads().get(&root).is_none());
     }

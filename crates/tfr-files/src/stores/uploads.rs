@@ -1,4 +1,4 @@
-//! [`UploadStores`]: how a plan reaches uploads that are completed apart from their parts.
+//! [`UploadStores`]: gives plans access to multipart uploads that are completed separately from their parts.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,10 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use object_store::multipart::MultipartStore;
 
-/// The stores of a session whose multipart uploads can be completed by another than who sent the parts, by URL.
+/// The stores of a session, by URL, whose multipart uploads can be completed by another component than the one that
+/// sent the parts.
 ///
-/// An [`ObjectStore`](object_store::ObjectStore) does not show that side of itself, so whoever builds a store registers
-/// it here a second time. The map is an extension of the session's configuration, shared by all its copies:
+/// An [`ObjectStore`](object_store::ObjectStore) does not expose this, so the code that builds a store also registers
+/// it here. The map is an extension of the session's configuration, shared by all its copies:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,19 +33,19 @@ use object_store::multipart::MultipartStore;
 /// # }
 /// ```
 ///
-/// Where stores are built on first use, ask the session's runtime for the store first, and then this map.
+/// If stores are built on first use, look up the store in the session's runtime before this map.
 #[derive(Default)]
 pub struct UploadStores {
     stores: RwLock<HashMap<ObjectStoreUrl, Arc<dyn MultipartStore>>>,
 }
 
 impl UploadStores {
-    /// Makes the uploads of the store at `url` known, in the place of what was known before.
+    /// Registers the uploads of the store at `url`, replacing any earlier ones.
     pub fn register(&self, url: ObjectStoreUrl, store: Arc<dyn MultipartStore>) {
         self.stores.write().unwrap_or_else(PoisonError::into_inner).insert(url, store);
     }
 
-    /// The uploads of the store at `url`, if it has such.
+    /// Returns the uploads of the store at `url`, if it supports them.
     pub fn get(&self, url: &ObjectStoreUrl) -> Option<Arc<dyn MultipartStore>> {
         self.stores.read().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
     }

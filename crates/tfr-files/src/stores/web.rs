@@ -1,4 +1,4 @@
-//! Files of a server of the web, and directories of one that speaks WebDAV.
+//! Files of a web server, and directories if it supports WebDAV.
 
 use crate::{query_of_store, user_of_store};
 use base64::Engine as _;
@@ -13,10 +13,10 @@ use super::error::SettingsProblem;
 use super::service::Service;
 use super::wire::Wire;
 
-/// The files of the server at `url`. Its user and password become a header, its query goes with every request.
+/// Opens the server at `url`. The user and password become a header, and the query is sent with every request.
 pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, SettingsProblem> {
     let mut base = url.clone();
-    // They fail for a URL that cannot have a host; this one has.
+    // These fail for a URL that cannot have a host; this one has a host.
     let _ = base.set_username("").and_then(|()| base.set_password(None));
     let told = format!("{}, {}", base.as_str(), if *url == base { "no credentials" } else { "credentials of the URL" });
     let mut options = web_options().with_allow_http(true);

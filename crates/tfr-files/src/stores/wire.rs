@@ -1,8 +1,9 @@
-//! [`Wire`]: what goes over the network, and what comes back that is no success.
+//! [`Wire`]: the HTTP layer of stores, which filters unsuccessful responses.
 //!
-//! A store's client puts whatever a server said into its errors, and a server may say anything: the request with its
-//! headers, or a signed URL. So answers are judged here, before the client sees them: of a failure only the status, the
-//! code and harmless words go on, as a [`Refusal`]. Requests are logged without query and headers.
+//! A store's client includes any response of a server in its errors, and a response may contain the request with its
+//! headers, or a signed URL. Responses are therefore filtered here, before the client sees them: of a failure only
+//! the status, the code and harmless text are passed on, as a [`Refusal`]. Requests are logged without query and
+//! headers.
 
 use std::time::Instant;
 
@@ -19,13 +20,13 @@ use object_store::{ClientOptions, HeaderMap, HeaderValue};
 use super::error::Answer;
 use super::service::Service;
 
-/// Makes the clients of a store.
+/// Creates the HTTP clients of a store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wire {
     pub(super) service: Service,
 }
 
-/// What a server says in the place of what was asked for; the innermost source of the client's error.
+/// An unsuccessful response; the innermost source of the client's error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("the server answered {0}")]
@@ -55,11 +56,11 @@ struct Judge {
     inner: HttpClient,
 }
 
-/// Where a request goes, in words.
+/// A description of a request's target.
 struct Asked {
     method: String,
     host: String,
-    /// Without the query.
+    /// The URL without its query.
     url: String,
 }
 
@@ -97,7 +98,7 @@ impl HttpService for Judge {
         let response = self.send(&asked, request).await?;
         let status = response.status().as_u16();
         match (again, range) {
-            // Servers that do not know HEAD, and URLs that were signed for GET alone.
+            // For servers without HEAD, and URLs signed for GET only.
             (Some(request), _) if matches!(status, 403 | 405 | 501) => match self.head_by_get(request).await? {
                 Some(head) => Ok(head),
                 None => self.judge(&asked, response).await,
@@ -130,7 +131,7 @@ impl Judge {
         }
     }
 
-    /// Passes success on; of anything else what can be told safely.
+    /// Passes on successful responses, and only the safe parts of others.
     async fn judge(&self, asked: &Asked, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let status = response.status().as_u16();
         if response.status().is_success() || status == 304 {
@@ -152,21 +153,21 @@ impl Judge {
             (404, Some("NoSuchBucket" | "ContainerNotFound" | "FilesystemNotFound")) => {
                 Err(final_error(Refusal::NoBucket(answer)))
             }
-            // The client has a meaning for each of these, and tells by the status alone.
+            // The client handles each of these by the status alone.
             (300..=399 | 404 | 405 | 409 | 412, _) => {
                 head.headers.remove("content-length");
                 Ok(HttpResponse::from_parts(head, Bytes::new().into()))
             }
             (408 | 429 | 500 | 502..=599, _) => {
                 log::info!("{} {}: {answer}", asked.method, asked.url);
-                // The kind that the client tries again, as it does with these statuses.
+                // The client retries this kind, as it does these statuses.
                 Err(HttpError::new(HttpErrorKind::Request, Refusal::Answer(answer)))
             }
             _ => Err(final_error(Refusal::Answer(answer))),
         }
     }
 
-    /// The answer to a HEAD request, from that to a request for the first byte.
+    /// Answers a HEAD request by requesting the first byte.
     async fn head_by_get(&self, mut request: HttpRequest) -> Result<Option<HttpResponse>, HttpError> {
         let Ok(get) = "GET".parse() else { return Ok(None) };
         *request.method_mut() = get;
@@ -188,10 +189,10 @@ impl Judge {
     }
 }
 
-/// Past this size a file is not fetched as a whole for each part of it.
+/// Above this size a file is not fetched as a whole for each part of it.
 const WHOLE_FILE_LIMIT: u64 = 64 << 20;
 
-/// The part that was asked for, from the answer of a server that sent all of a file.
+/// Returns the requested part of a response with the whole file.
 async fn part_of_whole(response: HttpResponse, range: &HeaderValue) -> Result<HttpResponse, HttpError> {
     let (head, body) = response.into_parts();
     let number = |value: &HeaderValue| value.to_str().ok()?.parse::<u64>().ok();
@@ -220,7 +221,8 @@ async fn part_of_whole(response: HttpResponse, range: &HeaderValue) -> Result<Ht
     Ok(response)
 }
 
-/// First and last but one byte of `bytes=1-2`, `bytes=1-` or `bytes=-2` of a file; none if there is no such part.
+/// Returns the start and the exclusive end of `bytes=1-2`, `bytes=1-` or `bytes=-2` in a file; `None` if there is no
+/// such part.
 fn bounds(range: &str, size: u64) -> Option<(u64, u64)> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     let (start, end) = match (first, last) {
@@ -231,23 +233,23 @@ fn bounds(range: &str, size: u64) -> Option<(u64, u64)> {
     (start < end).then_some((start, end))
 }
 
-/// The size in `bytes 0-0/123`.
+/// Returns the size in `bytes 0-0/123`.
 fn total_of(range: &HeaderValue) -> Option<u64> {
     range.to_str().ok()?.rsplit_once('/')?.1.parse().ok()
 }
 
-/// An error after which the client does not try again.
+/// Creates an error that the client does not retry.
 fn final_error(refusal: Refusal) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, refusal)
 }
 
-/// What the last error of a chain says.
+/// Returns the message of the last error in a chain.
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let last = std::iter::successors(Some(error), |error| error.source()).last();
     last.map(|error| redacted(&error.to_string()).into_owned()).unwrap_or_default()
 }
 
-/// Enough of a body for the error in it.
+/// Reads enough of a body for the error in it.
 async fn beginning(body: HttpResponseBody) -> Vec<u8> {
     const ENOUGH: usize = 16 << 10;
     let mut bytes = Vec::new();
@@ -261,7 +263,7 @@ async fn beginning(body: HttpResponseBody) -> Vec<u8> {
 }
 
 impl Answer {
-    /// Reads the error that S3, GCS or Azure put into an answer.
+    /// Parses the error in a response of S3, GCS or Azure.
     fn of(status: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
         let in_header = headers.get("x-ms-error-code").and_then(|code| code.to_str().ok());
@@ -271,7 +273,7 @@ impl Answer {
     }
 }
 
-/// The region that a server says a bucket is in.
+/// Returns the region of a bucket, as reported by the server.
 fn region(headers: &HeaderMap, answer: &Answer, body: &[u8]) -> Option<String> {
     let moved = match (answer.status, answer.code.as_deref()) {
         (301 | 307, _) => true,
@@ -284,7 +286,7 @@ fn region(headers: &HeaderMap, answer: &Answer, body: &[u8]) -> Option<String> {
     moved.then(named).flatten().filter(|region| is_code(region)).map(str::to_owned)
 }
 
-/// The text of the first XML element of this name.
+/// Returns the text of the first XML element of this name.
 fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     rest.split_once("</").map(|(text, _)| text)
@@ -296,7 +298,7 @@ fn is_code(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
-/// Whether a server's words can hold nothing that is secret: one short sentence that speaks of no such thing.
+/// Whether a server's text cannot contain secrets: one short sentence that does not mention any.
 fn is_harmless(text: &str) -> bool {
     const SECRETIVE: [&str; 8] = ["authori", "signature", "token", "credential", "password", "secret", "sig=", "://"];
     let lower = text.to_ascii_lowercase();

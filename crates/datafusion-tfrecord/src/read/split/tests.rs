@@ -5,7 +5,7 @@ fn file(name: &str, size: u64) -> PartitionedFile {
     PartitionedFile::new(name, size)
 }
 
-/// One that can be begun at these bytes.
+/// A shard that can be read from these bytes.
 fn shard(name: &str, size: u64, offsets: &[u64]) -> PartitionedFile {
     let offsets = offsets.iter().map(|file| RecordOffset { record: *file, framed: *file, file: *file });
     let compression = Some(Compression::Gzip);
@@ -40,7 +40,7 @@ fn shards_are_cut_where_their_manifest_says() {
     let offsets = [16, 32, 48, 64, 80];
     assert_eq!(divided(&[shard("a", 96, &offsets)], 2), [["a[0..48]"], ["a[48..96]"]]);
     assert_eq!(divided(&[shard("a", 100, &offsets)], 3), [["a[0..32]"], ["a[32..64]"], ["a[64..100]"]]);
-    // More partitions than places: fewer groups.
+    // More partitions than positions: fewer groups.
     assert_eq!(divided(&[shard("a", 96, &[40])], 8), [["a[0..40]"], ["a[40..96]"]]);
     assert_eq!(divided(&[shard("a", 96, &[])], 2), [["a"]]);
 }

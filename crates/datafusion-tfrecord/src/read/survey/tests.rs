@@ -15,7 +15,7 @@ fn framed(payloads: &[Vec<u8>]) -> Vec<u8> {
     writer.finish().expect("a Vec takes every byte")
 }
 
-/// Where the records begin, and where the last one ends.
+/// Returns where the records begin, and where the last one ends.
 fn starts(payloads: &[Vec<u8>]) -> Vec<Position> {
     let mut places = vec![Position::default()];
     let mut byte = 0;
@@ -37,7 +37,7 @@ async fn surveyed(file: &FsPath, cuts: &[u64]) -> Boundaries {
     Survey::new(cuts).boundaries(&store, &meta).await
 }
 
-/// Payloads that are framed records themselves, which a look at bytes alone cannot tell from those around them.
+/// Payloads that are framed records themselves. Bytes alone do not distinguish them from the records around them.
 fn nested() -> Vec<Vec<u8>> {
     let inner: Vec<_> = (0..30_u8).map(|byte| vec![byte; usize::from(byte) % 7]).collect();
     let deep = framed(&[framed(&inner), framed(&inner[..5])]);
@@ -87,7 +87,7 @@ async fn what_has_no_chain_of_headers_is_read_in_one_piece() {
         std::fs::write(&file, bytes).expect("written");
         assert_eq!(surveyed(&file, &cuts).await, None, "{name}");
     }
-    // Damage of a payload is found by who reads it, under its number.
+    // Damage of a payload is reported when it is read, with its record number.
     let mut payload = sound;
     payload[116 * 10 + 50] ^= 1;
     std::fs::write(&file, payload).expect("written");
@@ -106,7 +106,7 @@ async fn parts_of_a_file_share_a_survey() {
     let meta = store.head(&Path::from_filesystem_path(&file).expect("a path")).await.expect("the file is there");
     let survey = Survey::new([1000, 3000]);
     let first = survey.clone();
-    // One that was asked first and is never polled again keeps nobody waiting.
+    // A caller that was first and is never polled again blocks no other.
     let mut abandoned = Box::pin(first.boundaries(&store, &meta));
     let _ = futures::poll!(abandoned.as_mut());
     let boundaries = survey.boundaries(&store, &meta).await.expect("a sound file");

@@ -20,27 +20,27 @@ use super::{Dealer, Turn};
 use crate::error::ErrorKind;
 use crate::write::run::describe_panic;
 
-/// Messages that wait between an input and an output. Each holds what one batch has for that output, so an input is at
-/// most this many batches and the one in its hands ahead of the slowest output.
+/// Messages buffered between an input and an output. Each holds one batch's rows for that output. An input is thus at
+/// most this many batches, plus the one it is processing, ahead of the slowest output.
 const CHANNEL_CAPACITY: usize = 2;
 
-/// What goes from an input to an output.
+/// A message from an input to an output.
 enum Message {
-    /// What one batch holds for the output, in order.
+    /// The rows of one batch for the output, in order.
     Turns {
         turns: Vec<Turn>,
-        /// The memory of the whole batch, for as long as one of its slices waits here.
+        /// The memory of the whole batch, reserved while one of its slices waits here.
         reservation: Arc<MemoryReservation>,
     },
-    /// The input has ended. Without this word, a channel that closes has lost its input.
+    /// The input has ended. A channel that closes without this message has lost its input.
     End,
     Failed(Arc<DataFusionError>),
 }
 
-/// The outputs of a running exchange that have not been asked for yet.
+/// The outputs of a running exchange that have not been requested yet.
 pub(super) type Unclaimed = Arc<Mutex<Vec<Option<Rotation>>>>;
 
-/// The exchange before it runs.
+/// An exchange that has not started.
 pub(super) struct Exchange {
     pub(super) shards: NonZeroUsize,
     /// Schema of the outputs.
@@ -49,7 +49,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Starts one task for each input partition and gives out the receiving ends, which are to be kept in `unclaimed`.
+    /// Starts one task for each input partition. Returns the receiving ends, to be kept in `unclaimed`.
     pub(super) fn start(
         self,
         input: &Arc<dyn ExecutionPlan>,
@@ -78,7 +78,7 @@ impl Exchange {
     }
 }
 
-/// Runs one input to its end, and says to every output how it ended.
+/// Runs one input to its end, and reports the result to every output.
 async fn run_input(
     batches: SendableRecordBatchStream,
     dealer: Dealer,
@@ -90,28 +90,31 @@ async fn run_input(
     let failure = result.err().map(Arc::new);
     for sender in &senders {
         let last = failure.as_ref().map_or(Message::End, |error| Message::Failed(Arc::clone(error)));
-        // An output that is gone needs no word.
+        // An output that has been dropped needs no message.
         let _ = sender.send(last).await;
     }
 }
 
-/// Deals every batch to the outputs.
+/// Sends the rows of every batch to the outputs.
 ///
-/// Inputs and outputs cannot come to wait for each other in a circle. Let the *place* of an input be (round, number of
-/// the input) of the row that comes after all those that it has sent to every output: the first row of the batch in its
-/// hands or, at its end, the row that does not come. Of the inputs that wait to send, let `q` be the one with the least
-/// place, and `w` the output that it waits for. The channel from `q` to `w` is full, so `w` itself waits, for the end of
-/// the turn of another input `p` in some round `r`, and the channel from `p` is empty.
+/// This cannot deadlock. Let the *place* of an input be (round, number of the input) of the first row that it has not
+/// yet sent to every output. This is the first row of the batch it is processing or, at its end, the position after
+/// its last row. Of the inputs blocked in sending, let `q` be the one with the least place, and `w` the output it is
+/// blocked on. The channel from `q` to `w` is full, so `w` itself waits for the end of the turn of another input `p`
+/// in some round `r`, and the channel from `p` is empty.
 ///
-/// - `w` has taken all that `p` had for it before the place of `p`, and the turn did not end there: the place of `p` is in
-///   round `r` at the latest.
-/// - By the rotation, what `w` has left of `q` is of round `r` at the earliest if `q > p`, and of round `r + 1` if
-///   `q < p`. It comes from earlier batches than the one in the hands of `q`, so the place of `q` is behind it.
+/// - `w` has received all rows of `p` before the place of `p`, and the turn did not end there. So the place of `p` is
+///   in round `r` at the latest.
+/// - By the rotation, the rows of `q` that `w` has not taken are of round `r` at the earliest if `q > p`, and of
+///   round `r + 1` if `q < p`. They come from batches before the one that `q` is processing, so the place of `q` is
+///   after them.
 ///
-/// In both cases `p` has a lesser place than `q`, so it does not wait to send: it waits for its own input, and goes on.
+/// In both cases the place of `p` is less than that of `q`. So `p` is not blocked in sending: it waits for its own
+/// input, and continues.
 ///
-/// The argument needs that a batch's rows are sent before the next batch is taken, instead of waiting for more rows to
-/// join them, and that a turn's last rows say that they are, so that an output goes on without seeing the next turn.
+/// The argument requires two properties. A batch's rows are sent before the next batch is read, instead of waiting
+/// for more rows to join them. The last rows of a turn are marked as such, so that an output continues without seeing
+/// the next turn.
 async fn deal_batches(
     mut batches: SendableRecordBatchStream,
     mut dealer: Dealer,
@@ -120,7 +123,7 @@ async fn deal_batches(
 ) -> Result<()> {
     while let Some(batch) = batches.next().await {
         let batch = batch?;
-        // Not refused when memory is short: the batch is there already, and few of them can be.
+        // Infallible: the batch already exists, and there are only a few.
         let reservation = Arc::new(reservation.new_empty());
         reservation.grow(batch.get_array_memory_size());
         let mut turns: Vec<Vec<Turn>> = senders.iter().map(|_| Vec::new()).collect();
@@ -146,16 +149,16 @@ async fn deal_batches(
     Ok(())
 }
 
-/// One input, as an output sees it.
+/// One input, as seen by an output.
 struct Incoming {
     receiver: mpsc::Receiver<Message>,
-    /// What is left of the last message.
+    /// The rest of the last message.
     turns: VecDeque<Turn>,
     reservation: Option<Arc<MemoryReservation>>,
 }
 
 impl Incoming {
-    /// The next turn, or part of one; `None` at the end of the input.
+    /// Returns the next turn, or part of one; `None` at the end of the input.
     async fn next(&mut self) -> Result<Option<Turn>> {
         while self.turns.is_empty() {
             self.reservation = None;
@@ -173,11 +176,11 @@ impl Incoming {
     }
 }
 
-/// One output: takes what is for its shards from the inputs in rotation.
+/// One output: reads the rows of its shards from the inputs in rotation.
 pub(super) struct Rotation {
     /// Inputs that have not ended.
     inputs: Vec<Incoming>,
-    /// Whose turn it is.
+    /// The input to read next.
     next: usize,
     unclaimed: Weak<Mutex<Vec<Option<Rotation>>>>,
     /// Dropped with the last output.
@@ -191,15 +194,15 @@ impl std::fmt::Debug for Rotation {
 }
 
 impl Drop for Rotation {
-    /// An output that is dropped before its end has been cancelled, and the run with it: outputs that have not been
-    /// asked for would keep the inputs alive, and be taken for those of the next run.
+    /// An output dropped before its end means that the run was cancelled. Outputs that have not been requested would
+    /// keep the inputs alive, and be mistaken for those of the next run.
     fn drop(&mut self) {
         if self.inputs.is_empty() {
             return;
         }
         if let Some(unclaimed) = self.unclaimed.upgrade() {
             let cancelled = mem::take(&mut *unclaimed.lock().unwrap_or_else(PoisonError::into_inner));
-            // Not under the lock: these take it too.
+            // Outside the lock: their drop takes it too.
             drop(cancelled);
         }
     }
@@ -219,13 +222,13 @@ impl Rotation {
                     self.next += usize::from(turn.complete);
                     return Ok(Some(turn.rows));
                 }
-                // The next one takes its place.
+                // The next input moves to this position.
                 None => drop(self.inputs.remove(self.next)),
             }
         }
     }
 
-    /// The output's rows.
+    /// Returns the output's rows.
     pub(super) fn into_batches(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
         futures::stream::try_unfold(self, |mut rotation| async move {
             Ok(rotation.next().await?.map(|batch| (batch, rotation)))

@@ -1,4 +1,4 @@
-//! [`Arrangement`]: what rows are sorted by, as planning settles it.
+//! [`Arrangement`]: the sort order of rows, determined by planning.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -13,34 +13,34 @@ use super::partition_text::is_partition_type;
 use crate::error::ErrorKind;
 use crate::write::options::{SplitOptions, WriteOptions};
 
-/// What rows are sorted by: the group first, which has shards of its own, then the order in it.
+/// The sort order of rows: first by group, each of which has its own shards, then by the order within the group.
 #[derive(Debug, Clone)]
 pub(in crate::write) struct Arrangement {
     pub(super) groups: GroupRule,
     pub(super) order: RecordOrder,
-    /// The columns of the records, where not all are.
+    /// Indices of the record columns; `None` for all columns.
     record_columns: Option<Vec<usize>>,
 }
 
-/// What has shards of its own.
+/// How rows are grouped. Each group has its own shards.
 #[derive(Debug, Clone)]
 pub(super) enum GroupRule {
-    /// The whole set.
+    /// The whole set is one group.
     All,
-    /// Every split, in every directory if there are partition columns.
+    /// Every split is a group, in every directory if there are partition columns.
     Columns { partitions: Vec<PartitionColumn>, splits: Option<SplitRule> },
-    /// Every shard, as rows are dealt. So many of them.
+    /// Every shard is a group; rows are assigned to this many shards round-robin.
     Shards(NonZeroUsize),
 }
 
-/// How records stand in their group.
+/// The order of records within their group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::write) enum RecordOrder {
     /// By a hash of the record and this seed.
     Shuffled { seed: u64 },
-    /// As they come in, one input partition after the other.
+    /// Input order, one input partition after the other.
     Kept,
-    /// As a [`DealExec`](super::super::DealExec) to so many shards would have it: block by block, in turn from all input
+    /// The order of a [`DealExec`](super::super::DealExec) with this many shards: blocks, round-robin over all input
     /// partitions.
     Dealt { shards: NonZeroUsize },
 }
@@ -52,20 +52,21 @@ pub(super) struct PartitionColumn {
     pub(super) name: Arc<str>,
 }
 
-/// What decides about a row's split.
+/// How a row's split is determined.
 #[derive(Debug, Clone)]
 pub(super) struct SplitRule {
     pub(super) splits: Splits,
-    /// The key columns. Without any, the record itself.
+    /// The key columns. If empty, the record itself is the key.
     pub(super) by: Vec<usize>,
 }
 
 impl Arrangement {
-    /// What the options say of rows of this schema, with the schema of what goes into the records.
+    /// Applies the options to rows of this schema. Also returns the schema of the records.
     ///
     /// # Errors
-    /// A column is not there, or cannot name directories or be a key; no column is left for the records; or a split that
-    /// there is not has shards.
+    /// - A column does not exist, or cannot name directories or be a key.
+    /// - No column is left for the records.
+    /// - A number of shards is given for an unknown split.
     pub(in crate::write) fn try_new(
         schema: &SchemaRef,
         options: &WriteOptions,
@@ -102,7 +103,7 @@ impl Arrangement {
         Ok((Self { groups, order, record_columns: Some(record_columns) }, records))
     }
 
-    /// The columns of the records.
+    /// Returns the columns of the records.
     pub(super) fn records(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         Ok(match &self.record_columns {
             Some(columns) => rows.project(columns)?,
@@ -110,12 +111,12 @@ impl Arrangement {
         })
     }
 
-    /// Whether the records of equal rows stand the same way whatever partition they come from.
+    /// Whether the order of records is independent of the partitions their rows come from.
     pub(in crate::write) fn ignores_partitions(&self) -> bool {
         matches!(self.order, RecordOrder::Shuffled { .. })
     }
 
-    /// The columns of the directories, by their names, with their types.
+    /// Returns the partition columns in the order of their names, with their types.
     pub(in crate::write) fn partition_schema(schema: &Schema, options: &WriteOptions) -> Result<Option<Schema>> {
         if options.partition_by.is_empty() {
             return Ok(None);
@@ -141,7 +142,7 @@ impl SplitRule {
         Ok(Self { splits: options.splits.clone(), by })
     }
 
-    /// The key columns of these rows.
+    /// Returns the key columns of these rows.
     pub(super) fn key(&self, rows: &RecordBatch) -> Vec<ArrayRef> {
         self.by.iter().filter_map(|&index| rows.columns().get(index).cloned()).collect()
     }
@@ -166,13 +167,13 @@ impl fmt::Display for Arrangement {
     }
 }
 
-/// How the rows of a group are spread over shards.
+/// Returns how the rows of a group are distributed over shards.
 pub(in crate::write) fn sharding_of(group: &ShardGroup, options: &WriteOptions) -> Sharding {
     let of_split = group.split.as_ref().and_then(|split| options.split_shards.get(split));
     of_split.map_or(options.sharding, |&shards| Sharding::Count(shards))
 }
 
-/// The only column of this name.
+/// Finds a column. Its name must be unique.
 fn find<'a>(schema: &'a Schema, role: &'static str, name: &str) -> Result<(usize, &'a arrow_schema::Field)> {
     let mut found = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name);
     match (found.next(), found.next()) {

@@ -1,12 +1,12 @@
-//! [`Barrier`]: where the write partitions of a node wait for each other.
+//! [`Barrier`]: lets the write partitions of a node wait for each other.
 
 use std::sync::Arc;
 
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use tokio::sync::watch;
 
-/// Where partitions wait until all have come and the last has made what they go on with. When one of them fails, or is
-/// dropped before it is through, those that wait fail with its error.
+/// Blocks partitions until all have arrived and the last one has produced the value they continue with. If a
+/// partition fails or is dropped before it leaves, the waiting ones fail with its error.
 #[derive(Debug)]
 pub(super) struct Barrier<T> {
     state: watch::Sender<State<T>>,
@@ -15,11 +15,11 @@ pub(super) struct Barrier<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    /// So many have not come yet.
+    /// This many partitions have not arrived yet.
     Closed {
         missing: usize,
     },
-    /// All have come, and this is what they go on with.
+    /// All partitions have arrived, and continue with this value.
     Open(T),
     Failed(Arc<DataFusionError>),
 }
@@ -29,13 +29,13 @@ impl<T: Clone> Barrier<T> {
         Self { state: watch::Sender::new(State::Closed { missing: partitions }), partitions }
     }
 
-    /// One of the partitions, on its way.
+    /// Registers a partition.
     pub(super) fn visitor(self: &Arc<Self>) -> Visitor<T> {
         Visitor { barrier: Arc::clone(self), is_through: false }
     }
 }
 
-/// A partition on its way through a [`Barrier`]. Dropped before it is [through](Self::leave), it ends the others.
+/// A partition at a [`Barrier`]. If dropped before it [leaves](Self::leave), it ends the others.
 #[derive(Debug)]
 pub(super) struct Visitor<T> {
     barrier: Arc<Barrier<T>>,
@@ -43,10 +43,11 @@ pub(super) struct Visitor<T> {
 }
 
 impl<T: Clone> Visitor<T> {
-    /// Notes that this partition has come. The last of them is told so, and has to [open](Self::open) the barrier.
+    /// Records that this partition has arrived. Returns `true` for the last one, which must [open](Self::open) the
+    /// barrier.
     ///
     /// # Errors
-    /// When another has failed, or more come than there are.
+    /// Another partition has failed, or more partitions arrive than expected.
     pub(super) fn arrive(&self) -> Result<bool> {
         let mut arrived = Ok(false);
         self.barrier.state.send_if_modified(|state| {
@@ -66,7 +67,7 @@ impl<T: Clone> Visitor<T> {
         arrived
     }
 
-    /// Lets all go on with this.
+    /// Lets all partitions continue with this value.
     pub(super) fn open(&self, with: T) {
         self.barrier.state.send_if_modified(|state| {
             let is_closed = matches!(state, State::Closed { .. });
@@ -80,7 +81,7 @@ impl<T: Clone> Visitor<T> {
     /// Waits until the barrier is open.
     ///
     /// # Errors
-    /// When another partition has failed.
+    /// Another partition has failed.
     pub(super) async fn opened(&self) -> Result<T> {
         let mut changes = self.barrier.state.subscribe();
         let state = changes.wait_for(|state| !matches!(state, State::Closed { .. })).await;
@@ -91,10 +92,10 @@ impl<T: Clone> Visitor<T> {
         }
     }
 
-    /// Whether to go on.
+    /// Checks whether to continue.
     ///
     /// # Errors
-    /// When another partition has failed.
+    /// Another partition has failed.
     pub(super) fn check(&self) -> Result<()> {
         match &*self.barrier.state.borrow() {
             State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
@@ -102,12 +103,12 @@ impl<T: Clone> Visitor<T> {
         }
     }
 
-    /// This partition is done: it ends nobody any more.
+    /// Marks this partition as done: dropping it no longer ends the others.
     pub(super) fn leave(mut self) {
         self.is_through = true;
     }
 
-    /// Ends the others with this error, unless one has ended them before, and gives it back.
+    /// Ends the other partitions with this error, unless they have already ended, and returns the error.
     pub(super) fn fail(mut self, error: DataFusionError) -> DataFusionError {
         self.is_through = true;
         let error = Arc::new(error);
@@ -144,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Far more than anything here takes: a test that hangs is to fail.
+    /// Far longer than any operation here, so that a hanging test fails.
     const LONG: Duration = Duration::from_secs(60);
 
     fn visitors(partitions: usize) -> Vec<Visitor<u32>> {

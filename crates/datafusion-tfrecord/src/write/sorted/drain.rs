@@ -1,4 +1,4 @@
-//! The second half of the work: from sorted records to staged shards.
+//! Second phase of the sort: writes sorted records to staged shards.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::write::sealing::Sealing;
 use crate::write::staging::Sinks;
 use crate::write::units::PartitionPlace;
 
-/// Most files of shards that all partitions have open at a time, beside those that are being synced.
+/// Maximum number of shard files that all partitions have open at a time, in addition to those being synced.
 const MOST_OPEN: usize = 64;
 
-/// Writes shards until all of the set are taken, as many at a time as are this partition's share.
+/// Writes shards until all shards of the set are taken, as many at a time as this partition's share permits.
 pub(super) async fn write_shards(
     run: &Arc<Run>,
     layout: &Arc<Layout>,
@@ -45,7 +45,7 @@ struct Lane {
     metrics: WriteMetrics,
 }
 
-/// The records of a task with those that were read last, if there were any.
+/// The records of a task with the block read last, if there was one.
 type Read = (TaskRecords, Option<SortedBlock>);
 
 impl Lane {
@@ -56,11 +56,11 @@ impl Lane {
         let mut spare = None;
         while let Some(task) = self.layout.take_task() {
             let shards = self.layout.plan.task_shards(task);
-            // The first that is not complete.
+            // The first shard that is not complete.
             let mut shard = shards.start;
             let mut ahead = self.read(self.layout.plan.read_once(task), spare.take());
             while let (records, Some(block)) = ahead.await? {
-                // The next block is read while this one is written.
+                // Read the next block while this one is written.
                 ahead = self.read(records, spare.take());
                 let SortedBlock { records, pieces } = block;
                 let records = Arc::new(records);
@@ -76,7 +76,7 @@ impl Lane {
                 }
                 spare = Arc::into_inner(records);
             }
-            // What is left has no rows.
+            // The remaining shards have no rows.
             while shard < shards.end {
                 visitor.check()?;
                 let step = shard..shards.end.min(shard + self.most_open());
@@ -88,12 +88,12 @@ impl Lane {
         sealing.finish().await
     }
 
-    /// Shards that may be open at the same time while shards are complete with a few rows each.
+    /// Returns the number of shards that may be open at the same time, for shards of a few rows each.
     fn most_open(&self) -> usize {
         (MOST_OPEN / self.layout.lanes).clamp(1, OpenShards::MAX_PIECES)
     }
 
-    /// Reads some records of a task, whose room `spare` may be.
+    /// Reads some records of a task. Reuses the buffer `spare`, if any.
     fn read(&self, mut records: TaskRecords, spare: Option<RecordBuffer>) -> BoxFuture<'static, Result<Read>> {
         let time = self.metrics.elapsed_compute.clone();
         let read = self.run.compute(move |run| {
@@ -107,7 +107,7 @@ impl Lane {
         read.boxed()
     }
 
-    /// Opens some shards of the plan, and appends records to them.
+    /// Opens shards of the plan, and appends records to them.
     async fn append(
         &self,
         mut open: OpenShards<Sinks>,

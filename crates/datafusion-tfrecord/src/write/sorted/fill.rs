@@ -1,4 +1,4 @@
-//! [`Fill`]: the first half of the work, from rows to records and their keys in the sorter.
+//! [`Fill`]: first phase of the sort. Encodes rows and adds the records with their keys to the sorter.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::write::observe::RowEncoder;
 use crate::write::run::Run;
 use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
 
-/// The rows of one write partition on their way to the sorter.
+/// Adds the rows of one write partition to the sorter.
 pub(super) struct Fill {
     sorting: Arc<Sorting>,
     place: PartitionPlace,
@@ -29,17 +29,17 @@ pub(super) struct Fill {
     sort_metrics: SortMetrics,
 }
 
-/// Records and what they are sorted by.
+/// Records and their sort keys.
 struct KeyedUnit {
     keys: Vec<SortKey>,
     records: RecordBuffer,
 }
 
-/// Rows that are dealt to a shard in one turn, or a part of them.
+/// Rows assigned to a shard in one round, or a part of them.
 struct DealtRows {
     shard: u32,
     round: u64,
-    /// Rows of the partition's block of that round that lie before them.
+    /// Number of rows before them in the partition's block of that round.
     in_turn: usize,
     rows: usize,
 }
@@ -56,9 +56,9 @@ impl Fill {
         Self { sorting, place, encoder, size, metrics, sort_metrics }
     }
 
-    /// Takes all rows, and tells how many there were.
+    /// Adds all rows, and returns their number.
     pub(super) async fn run(self, run: &Arc<Run>, input: SendableRecordBatchStream) -> Result<u64> {
-        // Enough under way for this partition's share of the pool, and one more to take up when one is done.
+        // Enough jobs for this partition's share of the pool, and one more to start when one is done.
         let window = run.threads().div_ceil(self.place.partitions) + 1;
         let this = Arc::new(self);
         let mut dealer = Dealer::new(&this);
@@ -66,7 +66,7 @@ impl Fill {
             .map_ok(|unit| {
                 let this = Arc::clone(&this);
                 let dealt = dealer.as_mut().map(|dealer| dealer.deal(&unit)).unwrap_or_default();
-                // In one job, since what has been encoded is in the caches of the thread that did it.
+                // In one job, since the encoded records are in the caches of the thread that encoded them.
                 run.compute(move |_| {
                     let unit = this.encode(&unit, &dealt)?;
                     this.push(unit)
@@ -85,7 +85,7 @@ impl Fill {
         let _timer = self.metrics.elapsed_compute.timer();
         let arrangement = &self.sorting.arrangement;
         let rows = unit.batches.iter().map(RecordBatch::num_rows).sum();
-        let (mut records, booked) = self.sorting.inputs.buffer(|| self.size.buffer(rows));
+        let (mut records, reserved) = self.sorting.inputs.buffer(|| self.size.buffer(rows));
         let mut groups = Vec::new();
         for rows in &unit.batches {
             let start = records.len();
@@ -100,7 +100,7 @@ impl Fill {
         }
         self.size.note(&records);
         self.sort_metrics.rows_encoded.add(records.len());
-        self.sorting.inputs.book(booked, &records);
+        self.sorting.inputs.reserve(reserved, &records);
         let group = |record| groups.get(record).copied().unwrap_or(0);
         let keys = match arrangement.order {
             RecordOrder::Shuffled { seed } => {
@@ -108,13 +108,13 @@ impl Fill {
                 (0..records.len()).map(key).collect()
             }
             RecordOrder::Kept => {
-                let first = kept_key(self.place.partition, unit.rows_before, records.len())?;
+                let first = input_order_key(self.place.partition, unit.rows_before, records.len())?;
                 (first..).zip(0..records.len()).map(|(key, record)| SortKey::new(group(record), key)).collect()
             }
             RecordOrder::Dealt { .. } => {
                 let mut keys = Vec::with_capacity(records.len());
                 for &DealtRows { shard, round, in_turn, rows } in dealt {
-                    let first = dealt_key(round, self.place.partition, in_turn)?;
+                    let first = round_robin_key(round, self.place.partition, in_turn)?;
                     keys.extend((first..).take(rows).map(|key| SortKey::new(shard, key)));
                 }
                 keys
@@ -131,17 +131,17 @@ impl Fill {
     }
 }
 
-/// Bits of a key that tell the partition, where keys tell the order of rows.
+/// Bits of a key for the partition, if keys represent the order of rows.
 const PARTITION_BITS: u32 = 20;
 
-/// Bits behind them: of the row in its partition, if the order is kept.
+/// Bits below them for the row in its partition, if the input order is preserved.
 const ROW_BITS: u32 = u64::BITS - PARTITION_BITS;
 
-/// The same if rows are dealt: of the row in the partition's block. The round stands before the partition.
+/// The same for round-robin assignment: bits for the row in the partition's block. The round is above the partition.
 const IN_TURN_BITS: u32 = ShardDeal::MAX_BLOCK.ilog2();
 
-/// Orders rows as they came: by partition, then row. For the first of so many rows.
-fn kept_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
+/// Returns the key of the first of `rows` rows in input order: by partition, then row.
+fn input_order_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
     let behind = first.saturating_add(rows as u64);
     if partition >> PARTITION_BITS > 0 || behind >> ROW_BITS > 0 {
         return resources_err!(
@@ -152,8 +152,8 @@ fn kept_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
     Ok(u64::from(partition) << ROW_BITS | first)
 }
 
-/// Orders the rows that are dealt to a shard: by round, then partition, then where they are in the partition's block.
-fn dealt_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
+/// Returns the key of rows assigned round-robin: by round, then partition, then position in the partition's block.
+fn round_robin_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
     const ROUND_BITS: u32 = ROW_BITS - IN_TURN_BITS;
     if partition >> PARTITION_BITS > 0 || round >> ROUND_BITS > 0 || in_turn >> IN_TURN_BITS > 0 {
         return resources_err!(
@@ -164,18 +164,18 @@ fn dealt_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
     Ok((round << PARTITION_BITS | u64::from(partition)) << IN_TURN_BITS | in_turn as u64)
 }
 
-/// Deals the rows of a partition, as [`DealExec`](crate::write::DealExec) does with several of them.
+/// Assigns the rows of a partition round-robin, as [`DealExec`](crate::write::DealExec) does with several partitions.
 struct Dealer {
     deal: ShardDeal,
     shards: NonZeroUsize,
-    /// Turns that are complete.
+    /// Number of complete turns.
     turns: u64,
-    /// Rows that the current turn has had.
+    /// Rows of the current turn so far.
     in_turn: usize,
 }
 
 impl Dealer {
-    /// If rows are to be dealt.
+    /// Returns `None` if rows are not assigned round-robin.
     fn new(fill: &Fill) -> Option<Self> {
         let RecordOrder::Dealt { shards } = fill.sorting.arrangement.order else { return None };
         Some(Self { deal: ShardDeal::new(shards), shards, turns: 0, in_turn: 0 })
@@ -187,7 +187,7 @@ impl Dealer {
         while left > 0 {
             let block = self.deal.deal_block(left);
             let round = self.turns / self.shards.get() as u64;
-            // There are fewer shards than that, since planning says so.
+            // Planning ensures that there are fewer shards.
             let shard = u32::try_from(block.shard).unwrap_or(u32::MAX);
             dealt.push(DealtRows { shard, round, in_turn: self.in_turn, rows: block.rows });
             left -= block.rows;

@@ -1,4 +1,4 @@
-//! [`Groups`]: what has shards of its own, numbered as it is met.
+//! [`Groups`]: numbers the groups that have their own shards, in the order they are first seen.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,23 +13,24 @@ use super::arrangement::{PartitionColumn, SplitRule};
 use super::partition_text::partition_text;
 use crate::error::shards_error;
 
-/// The groups of a run that columns tell, numbered in the order in which they are met. That is a matter of timing, so
-/// numbers may not show in what is written.
+/// The groups of a run that are determined by columns, numbered in the order they are first seen. That order depends
+/// on timing, so the numbers must not affect the output.
 #[derive(Debug, Default)]
-pub(super) struct Groups(RwLock<Known>);
+pub(super) struct Groups(RwLock<GroupNumbers>);
 
 #[derive(Debug, Default)]
-struct Known {
-    /// By what tells a group.
+struct GroupNumbers {
+    /// Numbers by encoded group key.
     numbers: HashMap<Box<[u8]>, u32>,
     groups: Vec<ShardGroup>,
 }
 
 impl Groups {
-    /// The group of each row, whose records are those from `start` on.
+    /// Returns the group of each row. The rows' records start at record `start`.
     ///
     /// # Errors
-    /// A value can name no directory. The row is counted as record `start` of the partition is `first_row`.
+    /// A value cannot name a directory. The row number is relative to `first_row`, the row of record `start` in the
+    /// partition.
     pub(super) fn of(
         &self,
         (partitions, splits): (&[PartitionColumn], Option<&SplitRule>),
@@ -48,8 +49,8 @@ impl Groups {
         let (mut key, mut last) = (Vec::new(), Vec::new());
         for row in 0..rows.num_rows() {
             let split = split_of.as_ref().and_then(|splits| splits.get(row).copied());
-            tell(&mut key, &texts, row, split);
-            // Rows of one group often stand together.
+            write_group_key(&mut key, &texts, row, split);
+            // Rows of one group are often adjacent.
             let number = match numbers.last() {
                 Some(&number) if key == last => number,
                 _ => self.number(&key, || {
@@ -65,7 +66,7 @@ impl Groups {
         Ok(numbers)
     }
 
-    /// The groups so far, by their numbers.
+    /// Returns the groups so far, by their numbers.
     pub(super) fn all(&self) -> Vec<ShardGroup> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).groups.clone()
     }
@@ -76,7 +77,7 @@ impl Groups {
         }
         let group = group()?;
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Another may have been quicker.
+        // Another thread may have added it.
         if let Some(&number) = known.numbers.get(key) {
             return Ok(number);
         }
@@ -89,7 +90,7 @@ impl Groups {
 }
 
 impl SplitRule {
-    /// The number of each row's split.
+    /// Returns the number of each row's split.
     fn of(&self, rows: &RecordBatch, records: &RecordBuffer, start: usize) -> Result<Vec<usize>> {
         if self.by.is_empty() {
             let hash = |row| record_hash(records.payload(start + row));
@@ -100,8 +101,8 @@ impl SplitRule {
     }
 }
 
-/// Writes to `key` what tells the group of a row. No two groups are told alike.
-fn tell(key: &mut Vec<u8>, texts: &[StringArray], row: usize, split: Option<usize>) {
+/// Appends the group key of a row to `key`. Keys of different groups differ.
+fn write_group_key(key: &mut Vec<u8>, texts: &[StringArray], row: usize, split: Option<usize>) {
     key.clear();
     for text in texts {
         if text.is_valid(row) {
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn every_combination_of_values_is_a_group() -> Result<()> {
         let groups = Groups::default();
-        // Texts that run into each other, and nulls beside what Hive takes for null.
+        // Texts with equal concatenations, and nulls next to the text that Hive uses for null.
         let rows = rows(
             &[Some("x"), Some("xy"), Some("x"), None, Some(""), Some("__HIVE_DEFAULT_PARTITION__"), Some("x")],
             &[Some("yz"), Some("z"), Some("yz"), Some("z"), Some("z"), Some("z"), None],

@@ -1,4 +1,4 @@
-//! [`Inputs`]: the records that are to be sorted, in memory as far as there is some, else in temporary files.
+//! [`Inputs`]: collects the records to sort, in memory while there is room, else in temporary files.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,62 +18,65 @@ use super::arrangement::RecordOrder;
 use super::spill::DiskSpill;
 use crate::error::shards_error;
 
-/// The inputs of a sorter, which all jobs of a run share: whichever is at hand takes records. There are few, so that each
-/// becomes large before it is spilled, but more than one, since one that is being spilled takes nothing.
+/// The inputs of a sorter, shared by all jobs of a run: a job uses any input that is free. There are few, so that
+/// each becomes large before it is spilled. There is more than one, since an input accepts no records while it is
+/// being spilled.
 ///
-/// What is held is booked with the engine's pool as something that can be spilled.
+/// Memory is reserved with the engine's pool as spillable.
 pub(super) struct Inputs {
     sorter: Mutex<Option<RecordSorter>>,
     at_hand: Mutex<Vec<SorterInput>>,
-    /// Empty ones, to be used again. They stay booked, as does what is spare in the sorter.
+    /// Empty buffers to reuse. They stay reserved, as do the sorter's spare buffers.
     free: Mutex<Vec<RecordBuffer>>,
     reservation: MemoryReservation,
     room: Room,
-    /// Rows that have been pushed.
+    /// Number of rows pushed.
     pushed: AtomicU64,
-    /// Whether a part of the room does, known once so much is taken.
-    part_will_do: OnceLock<bool>,
-    /// What copies of equal records may take.
+    /// Whether a part of the memory suffices; set once enough is taken to decide.
+    part_suffices: OnceLock<bool>,
+    /// Maximum memory for copies of equal records.
     copy_bytes: usize,
-    /// Less than this is not worth a run of its own.
+    /// Minimum size of a spilled run.
     least_run: usize,
 }
 
-/// What is known of the room for records.
+/// The memory available for records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Memory that they may take, beside what others do.
+    /// Memory that records may take, in addition to other consumers.
     pub(super) memory: usize,
-    /// How many there will be, if that is certain.
+    /// The total number of rows, if it is known exactly.
     pub(super) rows: Option<u64>,
 }
 
 impl Room {
-    /// What the sorter holds beside each record, about.
-    const BESIDE: u64 = 16;
+    /// Approximate memory of the sorter per record, in addition to the record.
+    const RECORD_OVERHEAD: u64 = 16;
 
     /// With less, runs would be short.
     const LEAST_ENOUGH: usize = 64 << 20;
 
-    /// Of the room, what does where most records are spilled anyway.
+    /// Returns the part of the memory that suffices if most records are spilled anyway.
     fn enough(self) -> usize {
         (self.memory / 4).max(Self::LEAST_ENOUGH).min(self.memory / 2)
     }
 
-    /// If so many rows take so much of the room, whether all of them would take more than twice the room. Then most are
-    /// spilled anyway, and [a part](Self::enough) of it does: to use what has been used costs less than to touch more.
+    /// Whether all rows would take more than twice the memory, given that `rows_in_it` rows take `taken` bytes. Most
+    /// are then spilled anyway, and [a part](Self::enough) of the memory suffices: reusing memory is cheaper than
+    /// touching more.
     fn is_far_too_short(self, taken: usize, rows_in_it: u64) -> bool {
         let all = |rows: u64| rows as f64 / rows_in_it.max(1) as f64 * taken as f64;
         self.rows.is_some_and(|rows| all(rows) > 2.0 * self.memory as f64)
     }
 
-    /// Whether it is to be expected that not all records can be held as they are, while so much memory is taken and these
-    /// are some of them: then they are better kept compact from here on, of which more fit, and what is spilled is less.
+    /// Whether memory is likely to run out if records are held as they are, given the memory taken so far and a
+    /// sample of the records. From then on they are better held in compact form: more fit into memory, and less is
+    /// spilled.
     fn is_short(self, taken: usize, some: &RecordBuffer) -> bool {
         let memory = self.memory as u64;
         match self.rows {
             Some(rows) => {
-                let mean = some.bytes().len() as u64 / (some.len() as u64).max(1) + Self::BESIDE;
+                let mean = some.bytes().len() as u64 / (some.len() as u64).max(1) + Self::RECORD_OVERHEAD;
                 rows.saturating_mul(mean) > memory
             }
             None => taken as u64 > memory / 2,
@@ -81,10 +84,10 @@ impl Room {
     }
 }
 
-/// How many there are from the beginning. Where more jobs push at the same time there will be more.
+/// Initial number of inputs. More are added if more jobs push at the same time.
 const INPUTS: usize = 2;
 
-/// Chunks of copies of equal records that are held in memory.
+/// Number of chunks of copies of equal records held in memory.
 const COPY_CHUNKS: usize = 2;
 
 impl Inputs {
@@ -111,30 +114,30 @@ impl Inputs {
             reservation,
             room,
             pushed: AtomicU64::new(0),
-            part_will_do: OnceLock::new(),
+            part_suffices: OnceLock::new(),
             copy_bytes,
             least_run: chunk_bytes / 2,
         }
     }
 
-    /// An empty buffer, a new one if there is none to use again, and how many bytes are booked for it.
+    /// Returns an empty buffer and its reserved bytes. Creates a buffer if none can be reused.
     pub(super) fn buffer(&self, new: impl FnOnce() -> RecordBuffer) -> (RecordBuffer, usize) {
         match self.free().pop() {
             Some(buffer) => {
-                let booked = buffer.capacity();
-                (buffer, booked)
+                let reserved = buffer.capacity();
+                (buffer, reserved)
             }
             None => (new(), 0),
         }
     }
 
-    /// Books records that are on their way, where so much was booked for their buffer before. Never refused: they are few, and
-    /// without them nothing moves.
-    pub(super) fn book(&self, booked: usize, records: &RecordBuffer) {
-        self.reservation.grow(records.capacity().saturating_sub(booked));
+    /// Updates the reservation for records in progress; `reserved` bytes were reserved for their buffer before.
+    /// Infallible: there are few, and without them there is no progress.
+    pub(super) fn reserve(&self, reserved: usize, records: &RecordBuffer) {
+        self.reservation.grow(records.capacity().saturating_sub(reserved));
     }
 
-    /// Takes records that are [booked](Self::book), and makes room for them if memory is short.
+    /// Adds records that are already [reserved](Self::reserve), and makes room for them if memory is short.
     pub(super) fn push(&self, keys: &[SortKey], mut records: RecordBuffer) -> Result<()> {
         let sorter = self.sorter()?;
         if self.room.is_short(self.reservation.size(), &records) {
@@ -147,13 +150,13 @@ impl Inputs {
         self.pushed.fetch_add(keys.len() as u64, Ordering::Relaxed);
         let mut is_full = grown > 0 && self.is_enough();
         while !is_full && self.reservation.try_grow(grown).is_err() {
-            // What waits to be used again goes first.
+            // Free reusable memory first.
             let spare = sorter.drop_spare();
             self.reservation.shrink(spare);
             is_full = spare == 0 && !self.drop_one_free();
         }
         if is_full {
-            // For as long as it takes to spill something.
+            // For the duration of a spill.
             self.reservation.grow(grown);
         }
         self.at_hand().push(input);
@@ -163,15 +166,15 @@ impl Inputs {
         Ok(())
     }
 
-    /// Whether no more memory is to be taken although there is some.
+    /// Whether to take no more memory although some is available.
     fn is_enough(&self) -> bool {
         let taken = self.reservation.size();
         let far_too_short = || self.room.is_far_too_short(taken, self.pushed.load(Ordering::Relaxed));
-        taken > self.room.enough() && *self.part_will_do.get_or_init(far_too_short)
+        taken > self.room.enough() && *self.part_suffices.get_or_init(far_too_short)
     }
 
-    /// Ends the inputs and gives the records in order, with the memory that is booked for them: beside what they take,
-    /// `needed` bytes to read them back, and those for copies of equal ones.
+    /// Ends the inputs and returns the sorted records with their memory reservation. Apart from the records, it
+    /// covers `needed` bytes to read them back, and the copies of equal records.
     pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
         let needed = needed + self.copy_bytes;
         self.drop_free()?;
@@ -182,9 +185,9 @@ impl Inputs {
             }
             self.drop_free()?;
         }
-        let booked = self.reservation.size();
+        let reserved = self.reservation.size();
         let inputs = mem::take(&mut *self.at_hand());
-        // Much of the sorting of each is done by one thread.
+        // Most of the sorting of each input is single-threaded.
         inputs.into_par_iter().try_for_each(SorterInput::finish).map_err(shards_error)?;
         let sorter = self.sorter.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)?;
         let counter = sorter.clone();
@@ -194,11 +197,10 @@ impl Inputs {
         metrics.spilled_bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
         let rows: u64 = sorted.groups().iter().map(|group| group.rows).sum();
         log::info!("sorted {rows} records; {runs} runs of altogether {bytes} bytes went to temporary files");
-        Ok((sorted, self.reservation.split(booked)))
+        Ok((sorted, self.reservation.split(reserved)))
     }
 
-    /// Spills the largest of those at hand, if it is worth it. All that it has held is there to be used again, and stays
-    /// booked.
+    /// Spills the largest free input, if it is large enough. Its memory is reused, and stays reserved.
     fn spill_largest(&self) -> Result<bool> {
         let Some(mut input) = self.take_largest() else { return Ok(false) };
         let before = input.memory();
@@ -225,7 +227,7 @@ impl Inputs {
         (at_hand[largest].record_memory() >= self.least_run).then(|| at_hand.swap_remove(largest))
     }
 
-    /// Gives back what is kept for records to come.
+    /// Releases the buffers kept for later records.
     fn drop_free(&self) -> Result<()> {
         while self.drop_one_free() {}
         let sorter = self.sorter()?;
@@ -241,10 +243,10 @@ impl Inputs {
 
     fn drop_one_free(&self) -> bool {
         let Some(buffer) = self.free().pop() else { return false };
-        let booked = buffer.capacity();
-        // First the buffer, then what is booked for it.
+        let reserved = buffer.capacity();
+        // Drop the buffer before its reservation.
         drop(buffer);
-        self.reservation.shrink(booked);
+        self.reservation.shrink(reserved);
         true
     }
 
@@ -256,7 +258,7 @@ impl Inputs {
         self.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sorter, for more inputs.
+    /// Returns the sorter, to create further inputs.
     fn sorter(&self) -> Result<RecordSorter> {
         self.sorter.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(ended)
     }

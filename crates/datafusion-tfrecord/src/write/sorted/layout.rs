@@ -1,4 +1,4 @@
-//! [`Layout`]: which records are in which shard, once all are known.
+//! [`Layout`]: assigns records to shards, once all records are known.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,32 +13,32 @@ use super::Sorting;
 use super::arrangement::{GroupRule, sharding_of};
 use crate::error::shards_error;
 
-/// All shards of the set, and who writes which: whoever takes the next.
+/// All shards of the set, and the tasks to write them. A partition takes the next task when it is free.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) plan: ShardPlan,
     names: ShardNames,
     next_task: AtomicUsize,
-    /// Shards that are written at the same time, by all partitions.
+    /// Number of shards that all partitions together write at the same time.
     pub(super) lanes: usize,
-    /// For what the plan holds, and what it takes to read it.
+    /// Memory for the plan, and for reading it.
     _memory: MemoryReservation,
 }
 
-/// Where the shards of the plan stand in the set.
+/// How the plan's shards map to shards of the set.
 #[derive(Debug)]
 enum ShardNames {
-    /// The groups are those of the set, by their numbers.
+    /// The plan's groups are groups of the set, by their numbers.
     Groups(Vec<ShardGroup>),
-    /// Every group of the plan is one of so many shards.
+    /// Every group of the plan is one of this many shards.
     Shards(NonZeroUsize),
 }
 
 impl Layout {
-    /// How many chunks a lane holds at a time, about.
+    /// Approximate number of chunks that a lane holds at a time.
     pub(super) const CHUNKS_AT_ONCE: usize = 4;
 
-    /// Ends what is to be sorted, and cuts it into shards. Computes for a while on the pool that the call runs in.
+    /// Ends the sorter's inputs, and cuts the records into shards. CPU-bound: runs on the calling thread's pool.
     pub(super) fn new(sorting: &Sorting, metrics: &SortMetrics) -> Result<Self> {
         let lanes = sorting.lanes;
         let needed = lanes * (sorting.chunk_bytes * Self::CHUNKS_AT_ONCE + sorting.shard_bytes);
@@ -67,13 +67,13 @@ impl Layout {
         Ok(Self { plan, names, next_task: AtomicUsize::new(0), lanes, _memory: memory })
     }
 
-    /// A task that nobody has taken.
+    /// Takes the next task.
     pub(super) fn take_task(&self) -> Option<usize> {
         let task = self.next_task.fetch_add(1, Ordering::Relaxed);
         (task < self.plan.tasks()).then_some(task)
     }
 
-    /// Where a shard of the plan stands in the set, and its number over all shards.
+    /// Returns the place of one of the plan's shards in the set, and its number over all shards.
     pub(super) fn place(&self, shard: usize) -> Result<(usize, ShardPlace<'_>)> {
         static WHOLE_SET: ShardGroup = ShardGroup { partition_values: Vec::new(), split: None };
         let unknown = || internal_datafusion_err!("shard {shard} is not planned");

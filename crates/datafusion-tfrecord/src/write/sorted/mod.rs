@@ -1,4 +1,4 @@
-//! Writing records in another order than rows come in: shuffled, by split and by directory, or by shard.
+//! Writes records in another order than their rows: shuffled, by split and directory, or by shard.
 //!
 //! ```text
 //! every write partition:  input -> units -> encode, key of each record -> the sorter's inputs (memory, else runs on disk)
@@ -10,14 +10,17 @@
 //! ```
 //!
 //! # Why not an exchange and the engine's sort
-//! What is sorted are framed records, whose keys are hashes or positions: keys spread evenly, so runs are read back by
-//! ranges of keys and need no merge row by row; lengths stand in the frames, so no offsets are spilled; ranks and bytes of all
-//! groups are known before the first shard is opened, so shards are cut exactly and have their final names; and records
-//! that are equal can be told apart by a number that depends on nothing but how many there are.
+//! The sort works on framed records, whose keys are hashes or positions. This has several advantages:
 //!
-//! # What decides about the bytes
-//! The [`Arrangement`]. Which of the sorter's inputs takes a record, which partition writes a shard, and how groups are
-//! numbered is a matter of timing, and shows nowhere.
+//! - Keys are spread evenly, so runs are read back by key ranges, without a merge row by row.
+//! - Frames contain their lengths, so no offsets are spilled.
+//! - The ranks and bytes of all groups are known before the first shard is opened, so shards are cut exactly and have
+//!   their final names.
+//! - Equal records can be distinguished by a number that depends only on how many there are.
+//!
+//! # What determines the output
+//! Only the [`Arrangement`]. Which input of the sorter takes a record, which partition writes a shard, and how groups
+//! are numbered depend on timing, and do not affect the output.
 
 mod arrangement;
 mod barrier;
@@ -49,37 +52,38 @@ use super::units::PartitionPlace;
 
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
 
-/// Bytes of records that are sorted and read back at once, if there is memory for it: the more, the longer the pieces that are
-/// read from each run on disk.
+/// Bytes of records that are sorted and read back at once, if memory permits. Larger chunks mean longer reads from
+/// each run on disk.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// The least of them.
+/// Lower bound of the same.
 const LEAST_CHUNK_BYTES: usize = 256 << 10;
 
-/// The most framed bytes to encode in one job: what is in the caches still when keys are made of it, and compact records.
+/// Maximum framed bytes to encode in one job: still in the caches when keys and compact records are made of it.
 const MOST_UNIT_BYTES: usize = 1 << 20;
 
-/// The least of them.
+/// Lower bound of the same.
 const LEAST_UNIT_BYTES: usize = 64 << 10;
 
-/// What the write partitions of a node share while they sort.
+/// State shared by the write partitions of a node while they sort.
 pub(super) struct Sorting {
     arrangement: Arrangement,
     options: Arc<WriteOptions>,
     groups: Groups,
     inputs: Inputs,
     barrier: Arc<Barrier<Arc<Layout>>>,
-    /// Shards that are written at the same time, by all partitions.
+    /// Number of shards that all partitions together write at the same time.
     lanes: usize,
     unit_bytes: usize,
-    /// Of records that are sorted and read back at once.
+    /// Bytes of records that are sorted and read back at once.
     chunk_bytes: usize,
-    /// What an open shard holds.
+    /// Memory of an open shard.
     shard_bytes: usize,
 }
 
 impl Sorting {
-    /// Nothing is sorted yet, of so many write partitions, and of so many rows if that is certain.
+    /// Creates the shared state of `partitions` write partitions. `rows` is the number of rows, if it is known
+    /// exactly.
     pub(super) fn new(
         arrangement: Arrangement,
         options: Arc<WriteOptions>,
@@ -92,8 +96,8 @@ impl Sorting {
             MemoryLimit::Finite(limit) => limit / divisor.max(1),
             _ => usize::MAX,
         };
-        // A quarter of the memory is for reading back, of which a lane holds some chunks, and so the rest for records; a
-        // sixteenth for what is on its way to the sorter.
+        // A quarter of the memory is for reading back, since a lane holds several chunks; the rest is for records. A
+        // sixteenth is for records in progress.
         let room = Room { memory: share_of_memory(4).saturating_mul(3), rows };
         let chunk_bytes = share_of_memory(4 * lanes * Layout::CHUNKS_AT_ONCE).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
         let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES);
@@ -114,7 +118,7 @@ impl Sorting {
     }
 }
 
-/// One write partition at work.
+/// The state of one write partition.
 pub(super) struct SortedWrite {
     run: Arc<Run>,
     sorting: Arc<Sorting>,
@@ -126,7 +130,7 @@ pub(super) struct SortedWrite {
 }
 
 impl SortedWrite {
-    /// A partition that has not begun. Dropped, it ends the others.
+    /// Creates a partition that has not started. If dropped, it ends the others.
     pub(super) fn new(
         run: Arc<Run>,
         sorting: Arc<Sorting>,
@@ -139,7 +143,7 @@ impl SortedWrite {
         Self { run, sorting, place, encoder, metrics, sort_metrics, visitor }
     }
 
-    /// Sorts all rows of `input` with those of the other partitions, and writes some of the shards.
+    /// Sorts all rows of `input` together with those of the other partitions, and writes some of the shards.
     pub(super) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
         let Self { run, sorting, place, encoder, metrics, sort_metrics, visitor } = self;
         let observer = encoder.observer();

@@ -1,4 +1,4 @@
-//! Values of partition columns as the text that names their directories.
+//! Formats the values of partition columns as directory names.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use arrow_schema::DataType;
 use datafusion_common::{Result, internal_datafusion_err};
 use tfrecord_shards::NULL_PARTITION;
 
-/// As Hive and Spark print times; the readers of both find them again.
+/// The format of Hive and Spark, whose readers parse it.
 const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
 
-/// With the offset, without which the hour that daylight saving time repeats would be two times.
+/// With the offset. Without it, the hour repeated at the end of daylight saving time would be ambiguous.
 const TIMESTAMP_WITH_ZONE: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
 
-/// Whether the values of a column can name directories: plain values that their text gives back.
+/// Whether the values of a column can name directories: scalar values that can be parsed from their text.
 pub(super) fn is_partition_type(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_partition_type(values),
@@ -28,14 +28,14 @@ pub(super) fn is_partition_type(data_type: &DataType) -> bool {
     }
 }
 
-/// Every value as text; null for null, for the empty text, which Hive has no directory for, and for what its directory of
-/// nulls is called.
+/// Formats every value as text. Null, the empty text (for which Hive has no directory) and the name of Hive's
+/// directory of nulls become null.
 pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
     let format =
         FormatOptions::new().with_timestamp_format(Some(TIMESTAMP)).with_timestamp_tz_format(Some(TIMESTAMP_WITH_ZONE));
     let options = CastOptions { safe: false, format_options: format };
     let values = match values.data_type() {
-        // Whole days, by Arrow's own definition.
+        // Whole days, by Arrow's definition.
         DataType::Date64 => Arc::new(cast_with_options(values, &DataType::Date32, &options)?),
         _ => Arc::clone(values),
     };
@@ -83,7 +83,7 @@ mod tests {
     fn bytes_lists_spans_and_nulls_name_no_directories() {
         let item = Arc::new(arrow_schema::Field::new("item", DataType::Int64, true));
         let span = DataType::Duration(arrow_schema::TimeUnit::Second);
-        // Nor what has no type, in which no text is a value.
+        // A column of type null has no text values either.
         for data_type in [DataType::Binary, DataType::List(item), span, DataType::Null] {
             assert!(!is_partition_type(&data_type), "{data_type}");
         }

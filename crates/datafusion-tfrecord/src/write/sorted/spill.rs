@@ -1,4 +1,4 @@
-//! [`DiskSpill`]: temporary files of the engine for a sorter's runs.
+//! [`DiskSpill`]: stores a sorter's runs in temporary files of the engine.
 
 use std::fmt;
 use std::fs::File;
@@ -11,7 +11,7 @@ use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::spill_file::{SpillFile as EngineFile, SpillWriter};
 use tfrecord_shards::sort::{SpillFile, SpillStore};
 
-/// Makes temporary files where the engine makes its own, and within its quota,
+/// Creates temporary files in the engine's directories, within its quota
 /// `datafusion.runtime.max_temp_directory_size`.
 pub(super) struct DiskSpill {
     disk: Arc<DiskManager>,
@@ -44,10 +44,10 @@ impl fmt::Debug for DiskSpill {
     }
 }
 
-/// One temporary file. The engine removes it with the last who holds it.
+/// One temporary file. The engine removes it when the last reference is dropped.
 struct TemporaryFile {
     reader: File,
-    /// Counts against the quota what it writes. Never locked, but without it the file could not be shared to be read.
+    /// Counts written bytes against the quota. The lock is never contended; it makes the file shareable for reading.
     writer: Mutex<Box<dyn SpillWriter>>,
     _file: Arc<dyn EngineFile>,
 }

@@ -1,4 +1,4 @@
-//! Whoever appends what, the shards are what the rows make them.
+//! The shards depend only on the rows, whichever thread appends them.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -35,7 +35,7 @@ fn mapping() -> Arc<Mapping> {
     Arc::new(Mapping::try_new(&rows(0..1).schema(), &MappingOptions::default()).unwrap())
 }
 
-/// How rows find their shard, and which shards that are.
+/// How rows are assigned to shards, and the expected result.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
     Rows(usize),
@@ -61,7 +61,7 @@ impl Rule {
         }
     }
 
-    /// What the shards are to hold.
+    /// The expected contents of the shards.
     fn expected(self) -> Vec<Vec<u8>> {
         let mut records = RecordBuffer::default();
         Encoder::new(mapping()).encode(&rows(0..ROWS), &mut records).unwrap();
@@ -176,7 +176,7 @@ fn units(lens: &[usize]) -> Vec<Range<usize>> {
 
 fn rules() -> impl Strategy<Value = Rule> {
     prop_oneof![
-        // Of some of these a unit makes far more shards than may be open, of others several units make one.
+        // A unit makes far more shards than may be open for some of these; for others, several units make one shard.
         prop::sample::select(vec![3, 10, 40, 700, ROWS]).prop_map(Rule::Rows),
         (1_usize..9).prop_map(Rule::Dealt),
     ]
@@ -185,7 +185,7 @@ fn rules() -> impl Strategy<Value = Rule> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Units are taken up in any order, as far as they are under way at the same time.
+    /// Units are started in any order within the window.
     #[test]
     fn units_in_any_order_make_the_same_shards(
         rule in rules(),
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// Threads take units as they come to them, and what one completes is sealed while others go on.
+/// Threads take units as they get to them. Complete shards are sealed while other threads continue.
 #[test]
 fn threads_make_the_same_shards() {
     for rule in [Rule::Rows(7), Rule::Rows(500), Rule::Dealt(3)] {
@@ -230,7 +230,7 @@ fn threads_make_the_same_shards() {
     }
 }
 
-/// Whole units are appended where members of them are compressed in parallel.
+/// Whole units are appended if their members are compressed in parallel.
 #[test]
 fn compressed_units_wait_for_their_turn() {
     let (rule, compression) = (Rule::Rows(400), Compression::Gzip);

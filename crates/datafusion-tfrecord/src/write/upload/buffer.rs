@@ -1,4 +1,4 @@
-//! [`PartBuffers`]: the bytes of shards that are not sent yet, in memory as far as there is some, else on disk.
+//! [`PartBuffers`]: buffers the unsent bytes of shards, in memory while there is room, else on disk.
 
 use std::io;
 use std::mem;
@@ -10,20 +10,20 @@ use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReser
 
 use super::spool::{Slot, Spool};
 
-/// Bytes that are sent together at least, but at the end of a shard. Stores want 5 MiB or more.
+/// Minimum number of bytes sent together, except at the end of a shard. Stores require 5 MiB or more.
 pub(super) const CHUNK_LEN: usize = 8 << 20;
 
-/// What a chunk begins with in memory: there may be a thousand, most of them small.
+/// Initial capacity of a chunk in memory: there may be a thousand, most of them small.
 const FIRST_LEN: usize = 64 << 10;
 
-/// Most memory for all buffers of a run, whatever the engine's pool has.
+/// Maximum memory for all buffers of a run, whatever the engine's pool has.
 const MOST_MEMORY: usize = 1 << 30;
 
-/// The share of the engine's memory that buffers take, at most: the query is to go on beside them.
+/// Buffers may take at most 1/4 of the engine's memory; the rest is for the query.
 const SHARE: usize = 4;
 
-/// Where the bytes of all open shards of a run wait until they are enough for a part: in memory that is booked with the
-/// engine's pool, a quarter of it and 1 GiB at most, and past that in its temporary files.
+/// Buffers the bytes of all open shards of a run until they fill a part. Memory is reserved with the engine's pool,
+/// up to a quarter of it and at most 1 GiB. Beyond that, bytes wait in the engine's temporary files.
 #[derive(Debug)]
 pub(super) struct PartBuffers {
     reservation: MemoryReservation,
@@ -38,13 +38,13 @@ impl PartBuffers {
             MemoryLimit::Finite(limit) => (limit / SHARE).min(MOST_MEMORY),
             _ => MOST_MEMORY,
         };
-        // Not one that can spill: sorts would get a share less each, whatever little this takes.
+        // Not registered as spillable: every sort would get a smaller share, however little this takes.
         let reservation = MemoryConsumer::new("uploads of shards").register(pool);
         let spool = Spool::new(Arc::clone(&context.runtime_env().disk_manager), CHUNK_LEN);
         Self { reservation, limit, spool: Arc::new(spool) }
     }
 
-    /// How many whole chunks fit into the memory.
+    /// Returns how many whole chunks fit into the memory.
     pub(super) fn chunks(&self) -> usize {
         self.limit / CHUNK_LEN
     }
@@ -58,7 +58,7 @@ impl PartBuffers {
 #[derive(Debug)]
 pub(super) struct Chunk {
     content: Content,
-    booked: Booked,
+    reserved: ReservedMemory,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,10 @@ enum Content {
 
 impl Chunk {
     pub(super) fn new(buffers: &Arc<PartBuffers>) -> Self {
-        Self { content: Content::Memory(Vec::new()), booked: Booked { buffers: Arc::clone(buffers), bytes: 0 } }
+        Self {
+            content: Content::Memory(Vec::new()),
+            reserved: ReservedMemory { buffers: Arc::clone(buffers), bytes: 0 },
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,7 +82,7 @@ impl Chunk {
         }
     }
 
-    /// Adds as many of the bytes as there is room for, and tells how many.
+    /// Appends as many bytes as fit, and returns their number.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let len = bytes.len().min(CHUNK_LEN - self.len());
         let bytes = bytes.get(..len).unwrap_or(bytes);
@@ -89,10 +92,10 @@ impl Chunk {
                 let capacity = held.capacity();
                 if needed > capacity {
                     let wanted = (2 * capacity).clamp(FIRST_LEN, CHUNK_LEN).max(needed);
-                    if !self.booked.buffers.try_grow(wanted - capacity) {
+                    if !self.reserved.buffers.try_grow(wanted - capacity) {
                         return self.spill(bytes);
                     }
-                    self.booked.bytes += wanted - capacity;
+                    self.reserved.bytes += wanted - capacity;
                     held.reserve_exact(wanted - held.len());
                 }
                 held.extend_from_slice(bytes);
@@ -102,15 +105,15 @@ impl Chunk {
         Ok(len)
     }
 
-    /// Moves to disk what is held, and adds the bytes there.
+    /// Moves the buffered bytes to disk, and appends the bytes there.
     fn spill(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut slot = self.booked.buffers.spool.slot()?;
+        let mut slot = self.reserved.buffers.spool.slot()?;
         if let Content::Memory(held) = &self.content {
             slot.append(held)?;
         }
         slot.append(bytes)?;
         self.content = Content::Disk(slot);
-        self.booked.release();
+        self.reserved.release();
         Ok(bytes.len())
     }
 
@@ -119,35 +122,35 @@ impl Chunk {
         matches!(self.content, Content::Disk(_))
     }
 
-    /// The bytes, and what is booked for them.
-    pub(super) fn into_bytes(mut self) -> io::Result<(Bytes, Booked)> {
+    /// Returns the bytes and their reservation.
+    pub(super) fn into_bytes(mut self) -> io::Result<(Bytes, ReservedMemory)> {
         let bytes = match self.content {
             Content::Memory(bytes) => bytes,
             Content::Disk(slot) => {
-                // Not refused: only so many are sent at a time.
-                self.booked.buffers.reservation.grow(slot.len());
-                self.booked.bytes += slot.len();
+                // Infallible: only a bounded number of chunks is sent at a time.
+                self.reserved.buffers.reservation.grow(slot.len());
+                self.reserved.bytes += slot.len();
                 slot.read()?
             }
         };
-        Ok((bytes.into(), self.booked))
+        Ok((bytes.into(), self.reserved))
     }
 }
 
-/// Memory that is booked until this is dropped.
+/// Memory that stays reserved until this is dropped.
 #[derive(Debug)]
-pub(super) struct Booked {
+pub(super) struct ReservedMemory {
     buffers: Arc<PartBuffers>,
     bytes: usize,
 }
 
-impl Booked {
+impl ReservedMemory {
     fn release(&mut self) {
         self.buffers.reservation.shrink(mem::take(&mut self.bytes));
     }
 }
 
-impl Drop for Booked {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.release();
     }
@@ -161,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Buffers over a pool of so many bytes.
+    /// Creates buffers over a pool of this many bytes.
     fn buffers(memory: usize) -> datafusion_common::Result<(Arc<PartBuffers>, Arc<dyn MemoryPool>)> {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool)).build_arc()?;
@@ -175,7 +178,7 @@ mod tests {
         for (memory, on_disk) in [(64 << 20, [false, false]), (12 << 20, [true, true])] {
             let (buffers, pool) = buffers(memory)?;
             let mut chunks = [Chunk::new(&buffers), Chunk::new(&buffers)];
-            // One after the other, so that what they share shows.
+            // One after the other, so that shared state would show.
             for piece in expected.chunks(100_000) {
                 for chunk in &mut chunks {
                     let room = CHUNK_LEN - chunk.len();
@@ -185,10 +188,10 @@ mod tests {
             }
             assert_eq!(chunks.each_ref().map(Chunk::is_on_disk), on_disk, "{memory}");
             for chunk in chunks {
-                let (bytes, booked) = chunk.into_bytes()?;
+                let (bytes, reserved) = chunk.into_bytes()?;
                 assert!(bytes == expected[..CHUNK_LEN]);
                 assert!(pool.reserved() >= CHUNK_LEN);
-                drop(booked);
+                drop(reserved);
             }
             assert_eq!(pool.reserved(), 0);
         }

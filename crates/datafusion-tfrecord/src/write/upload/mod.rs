@@ -1,13 +1,13 @@
-//! [`UploadSet`]: a set on its way to an object store, as multipart uploads that are completed with its commit.
+//! [`UploadSet`]: a shard set written to an object store as multipart uploads, which the commit completes.
 //!
-//! What is decided, and why, is told at [`tfrecord_shards::objects`]; here it is carried out.
+//! [`tfrecord_shards::objects`] describes the protocol and its reasons; this module carries it out.
 //!
-//! Uploads that are begun are aborted when the last who holds the set is gone, whatever the reason.
+//! Started uploads are aborted when the last reference to the set is dropped, whatever the reason.
 
 mod buffer;
-mod place;
 mod shard;
 mod spool;
+mod target;
 
 use std::fmt;
 use std::io;
@@ -33,49 +33,49 @@ use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
 
 use self::buffer::PartBuffers;
-use self::place::{MOST_AT_ONCE, describe};
+use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::Running;
 use crate::error::shards_error;
 use tfr_files::Location;
 
-pub(crate) use self::place::Place;
 pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
+pub(crate) use self::target::UploadTarget;
 
-/// Where indexes are kept until they are put.
+/// Index files, stored locally until they are uploaded.
 struct IndexFiles {
     disk: Arc<DiskManager>,
-    /// Those that are there, which go with this.
+    /// The existing files, which are removed with this value.
     files: Mutex<Vec<Arc<dyn SpillFile>>>,
 }
 
-/// A set on its way to an object store. Dropping it aborts what is not completed.
+/// A shard set that is being uploaded to an object store. Dropping it aborts incomplete uploads.
 pub(crate) struct UploadSet {
-    place: Place,
+    place: UploadTarget,
     mode: SaveMode,
-    /// The set that shards are added to.
+    /// The existing set that shards are appended to.
     standing: Option<StoredManifest>,
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
-    /// None if no indexes are asked for.
+    /// `None` if no indexes are requested.
     indexes: Option<IndexFiles>,
     /// Uploads that are neither completed nor aborted.
     open: Mutex<Vec<(Path, MultipartId)>>,
     runtime: Handle,
-    /// Goes when nothing is left to abort.
+    /// Dropped when there is nothing left to abort.
     running: Mutex<Option<Running>>,
 }
 
-/// What a run begins with.
+/// The initial state of a run.
 pub(crate) enum BegunUploads {
     Set(Arc<UploadSet>),
-    /// There is nothing to do, since these are there.
+    /// There is nothing to do, since these files exist.
     Ignored(Vec<String>),
 }
 
 impl UploadSet {
-    /// Checks that the target may be written to. Nothing is written yet.
+    /// Checks that the target may be written to. Writes nothing.
     pub(crate) async fn begin(
         location: &Location,
         options: &WriteOptions,
@@ -83,7 +83,7 @@ impl UploadSet {
         context: &TaskContext,
         running: Running,
     ) -> Result<BegunUploads> {
-        let place = Place::find(location, &context.runtime_env(), context.session_config())?;
+        let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
         let occupant = place.inspect(options.mode).await?;
         let is_vacant = occupant == Occupant::Vacant;
         let standing = match occupant {
@@ -99,7 +99,7 @@ impl UploadSet {
             prefix: options.prefix.clone(),
             total: if let Sharding::Count(shards) = options.sharding { Some(shards.get()) } else { None },
             compression: options.compression,
-            // Old and new lie beside each other for a while.
+            // Old and new files exist next to each other for a while.
             run: (!is_vacant).then(|| run.clone()),
         };
         Ok(BegunUploads::Set(Arc::new(Self {
@@ -119,7 +119,7 @@ impl UploadSet {
         })))
     }
 
-    /// A new file for the index of a shard, if there are to be indexes.
+    /// Creates a file for the index of a shard, if indexes are requested.
     fn index_file(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
         let Some(IndexFiles { disk, files }) = &self.indexes else { return Ok(None) };
         let failed = |source| ErrorKind::Io { action: "make an index of", path: self.place.out(), source };
@@ -129,12 +129,12 @@ impl UploadSet {
         Ok(Some(path))
     }
 
-    /// The set that shards are added to.
+    /// Returns the existing set that shards are appended to.
     pub(crate) fn standing(&self) -> Option<&Manifest> {
         self.standing.as_ref().map(|standing| &standing.manifest)
     }
 
-    /// Publishes these shards as the set. Not to be given up halfway.
+    /// Publishes these shards as the set. Must not be cancelled halfway.
     pub(crate) async fn publish(
         &self,
         shards: Vec<StagedShard>,
@@ -196,7 +196,7 @@ impl UploadSet {
         Ok(ObjectOutcome::Done)
     }
 
-    /// Puts the files beside the shards, several at a time.
+    /// Uploads the sidecar files, several at a time.
     async fn put_sidecars(&self, indexes: &[(StagedIndex, String)], sidecars: &[Sidecar]) -> Result<()> {
         let put_index = async |(staged, path): &(StagedIndex, String)| {
             let file = staged.path.clone();
@@ -212,8 +212,8 @@ impl UploadSet {
         stream::iter(sidecars).map(put).buffer_unordered(MOST_AT_ONCE).try_collect().await
     }
 
-    /// Completes all uploads, several at a time. When one fails, no other is begun, but those under way are waited for: what
-    /// is taken back must not appear afterwards.
+    /// Completes all uploads, several at a time. After a failure no further one is started, but those in progress are
+    /// waited for: a shard must not appear after the rollback.
     async fn complete(&self, shards: &[StagedShard]) -> Result<()> {
         let mut waiting = shards.iter();
         let mut under_way = FuturesUnordered::new();
@@ -238,7 +238,7 @@ impl UploadSet {
         Ok(())
     }
 
-    /// Takes back what can be taken back of a publication that has failed.
+    /// Rolls back a failed publication as far as possible.
     async fn take_back(&self, publication: ObjectPublication) {
         let taken_back = async {
             let standing = self.place.manifest().await?;

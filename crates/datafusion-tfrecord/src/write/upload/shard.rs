@@ -1,5 +1,5 @@
-//! [`ShardUpload`]: one shard on its way to an object store, and [`PartUploads`], which sends the parts of those of a
-//! write partition.
+//! Uploads shards to an object store: [`ShardUpload`] is one shard, and [`PartUploads`] sends the parts of a write
+//! partition's shards.
 //!
 //! ```text
 //! ShardWriter -> UploadSink -> Part -> PartUploads -> the store
@@ -22,26 +22,26 @@ use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::UploadSet;
-use super::buffer::{Booked, CHUNK_LEN, Chunk};
+use super::buffer::{CHUNK_LEN, Chunk, ReservedMemory};
 
-/// Most parts of an upload: the limit of S3 and of Google Cloud Storage.
+/// Maximum number of parts of an upload: the limit of S3 and of Google Cloud Storage.
 const MAX_PARTS: usize = 10_000;
 
-/// So many parts have the same length, [`CHUNK_LEN`] at first, the next so many twice that. So the parts of shards up to
-/// 8 GB are alike, as some stores want them, and the last one that there may be ends at 8 TB.
+/// This many parts have the same length, first [`CHUNK_LEN`]; the next group has twice that length. All parts of
+/// shards up to 8 GB are thus alike, as some stores require, and the last possible part ends at 8 TB.
 const PARTS_ALIKE: usize = 1_000;
 
-/// Most parts that all partitions of a run send at the same time.
+/// Maximum number of parts that all partitions of a run send at the same time.
 const MOST_SENDING: usize = 16;
 
-/// One shard: a multipart upload, which begins with its first part and is not completed here.
+/// One shard: a multipart upload that starts with its first part, and is completed elsewhere.
 #[derive(Debug)]
 pub(crate) struct ShardUpload {
     set: Arc<UploadSet>,
     partition: u32,
     sequence: u32,
     group: ShardGroup,
-    /// Its path from the set's prefix.
+    /// Path relative to the set's prefix.
     name: String,
     key: Path,
     id: OnceCell<MultipartId>,
@@ -50,25 +50,25 @@ pub(crate) struct ShardUpload {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// What the store calls the parts that it has.
+    /// The store's identifiers of the parts sent so far.
     sent: Vec<Option<String>>,
-    /// What the writer has counted, and the number of parts, once the shard is finished.
+    /// The writer's counts and the number of parts, once the shard is finished.
     end: Option<(ShardStats, usize)>,
 }
 
 impl ShardUpload {
-    /// What the store calls the upload, which is begun if need be.
+    /// Returns the store's identifier of the upload. Starts the upload if necessary.
     async fn id(&self) -> Result<&MultipartId> {
         let begin = || async {
             let (set, key) = (Arc::clone(&self.set), self.key.clone());
-            // Never given up halfway: nobody could abort an upload whose name nobody knows.
+            // Must not be cancelled halfway: an upload with an unknown identifier cannot be aborted.
             let begun = tokio::spawn(async move { set.begin_upload(key).await }).await;
             begun.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
         };
         self.id.get_or_try_init(begin).await
     }
 
-    /// Sends a part. An empty one does no more than begin the upload.
+    /// Sends a part. An empty part only starts the upload.
     async fn send(self: &Arc<Self>, index: usize, chunks: Vec<Chunk>) -> Result<()> {
         let id = self.id().await?;
         if chunks.is_empty() {
@@ -99,7 +99,7 @@ impl ShardUpload {
         Ok(())
     }
 
-    /// The shard, once it is finished and the store has all parts of it. Once only.
+    /// Takes the shard once it is finished and all its parts are sent. Returns it only once.
     fn take_staged(&self) -> Option<StagedShard> {
         let id = self.id.get()?;
         let mut progress = self.progress();
@@ -119,25 +119,26 @@ impl ShardUpload {
     }
 }
 
-fn load(chunks: Vec<Chunk>) -> io::Result<Vec<(Bytes, Booked)>> {
+fn load(chunks: Vec<Chunk>) -> io::Result<Vec<(Bytes, ReservedMemory)>> {
     chunks.into_iter().map(Chunk::into_bytes).collect()
 }
 
-/// How many chunks a part has, if it is not the last.
+/// Returns the number of chunks of a part that is not the last.
 fn chunks_of(part: usize) -> usize {
     1 << (part / PARTS_ALIKE)
 }
 
-/// Takes the bytes of a shard, and cuts them into parts.
+/// Receives the bytes of a shard, and cuts them into parts.
 #[derive(Debug)]
 pub(crate) struct UploadSink {
     parts: UnboundedSender<Part>,
-    /// Full ones of the part that is being filled.
+    /// Full chunks of the current part.
     full: Vec<Chunk>,
     chunk: Chunk,
-    /// The part that is being filled.
+    /// Number of the current part.
     index: usize,
-    /// Behind the chunks: with the last of them the run is cleaned up, and by then their memory is given back.
+    /// Declared after the chunks: the last reference cleans up the run, and the chunks' memory must be released
+    /// before that.
     upload: Arc<ShardUpload>,
 }
 
@@ -146,12 +147,12 @@ pub(crate) struct UploadSink {
 pub(super) struct Part {
     index: usize,
     chunks: Vec<Chunk>,
-    /// Behind the chunks, as in [`UploadSink`].
+    /// Declared after the chunks, as in [`UploadSink`].
     upload: Arc<ShardUpload>,
 }
 
 impl Part {
-    /// Sends it, and gives its upload.
+    /// Sends the part, and returns its upload.
     async fn send(self) -> Result<Arc<ShardUpload>> {
         let Self { index, chunks, upload } = self;
         upload.send(index, chunks).await?;
@@ -160,17 +161,17 @@ impl Part {
 }
 
 impl UploadSink {
-    /// The shard is finished: what is left becomes its last part.
+    /// Finishes the shard: the remaining bytes become its last part.
     ///
     /// # Errors
-    /// When there are too many parts, or the run has failed.
+    /// There are too many parts, or the run has failed.
     pub(crate) fn end(mut self, stats: ShardStats) -> io::Result<()> {
         if self.chunk.len() > 0 {
             self.end_chunk();
         }
         let parts = self.index + usize::from(!self.full.is_empty());
         self.upload.progress().end = Some((stats, parts));
-        // Also if it is empty: it tells that there are no more, and an empty shard is an upload, too.
+        // Sent even if it is empty: it marks the end, and an empty shard is an upload, too.
         self.end_part()
     }
 
@@ -184,7 +185,7 @@ impl UploadSink {
             return Err(io::Error::other("longer than an upload can be: write more shards"));
         }
         let part = Part { upload: Arc::clone(&self.upload), index: self.index, chunks: mem::take(&mut self.full) };
-        // Nobody receives any more: the run has failed, and this is about to be dropped.
+        // The receiver is gone: the run has failed, and this is about to be dropped.
         self.parts.send(part).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         self.index += 1;
         Ok(())
@@ -208,35 +209,35 @@ impl Write for UploadSink {
     }
 }
 
-/// The parts of a write partition's shards, some of them on their way.
+/// Sends the parts of a write partition's shards.
 pub(crate) struct PartUploads {
     set: Arc<UploadSet>,
     sender: UnboundedSender<Part>,
     parts: UnboundedReceiver<Part>,
     sending: FuturesUnordered<SpawnedTask<Result<Arc<ShardUpload>>>>,
-    /// How many of them there may be.
+    /// Maximum number of parts in flight.
     most: usize,
     staged: Vec<StagedShard>,
 }
 
 impl PartUploads {
-    /// Nothing to send yet, of one of so many partitions.
+    /// Creates an empty queue for one of `partitions` write partitions.
     pub(crate) fn new(set: &Arc<UploadSet>, partitions: usize) -> Self {
         let (sender, parts) = unbounded_channel();
-        // As many as memory has room for, but never less than two for each partition, so that it moves.
+        // As many as fit into memory, but at least two for each partition, so that it makes progress.
         let most = (set.buffers.chunks().min(MOST_SENDING) / partitions.max(1)).max(2);
         Self { set: Arc::clone(set), sender, parts, sending: FuturesUnordered::new(), most, staged: Vec::new() }
     }
 
-    /// Where the partition's shards are made.
+    /// Returns the factory for the partition's shards.
     pub(crate) fn sinks(&self) -> UploadSinks {
         UploadSinks { set: Arc::clone(&self.set), parts: self.sender.clone() }
     }
 
-    /// Begins to send what is ready, once not too much else is on its way.
+    /// Starts to send the parts that are ready, as the limit of parts in flight permits.
     ///
     /// # Errors
-    /// When something could not be sent, of what is ready or of what was before.
+    /// A part could not be sent, now or earlier.
     pub(crate) async fn send(&mut self) -> Result<()> {
         while let Ok(part) = self.parts.try_recv() {
             while self.sending.len() >= self.most {
@@ -244,17 +245,17 @@ impl PartUploads {
             }
             self.sending.push(SpawnedTask::spawn(part.send()));
         }
-        // What has failed ends the work now, not with the last row.
+        // Report a failure now, not with the last row.
         while let Some(Some(sent)) = self.sending.next().now_or_never() {
             self.note(sent)?;
         }
         Ok(())
     }
 
-    /// Waits for everything to be sent, and gives the shards that were finished.
+    /// Waits until all parts are sent, and returns the finished shards.
     ///
     /// # Errors
-    /// When something could not be sent.
+    /// A part could not be sent.
     pub(crate) async fn finish(mut self) -> Result<Vec<StagedShard>> {
         self.send().await?;
         while !self.sending.is_empty() {
@@ -277,7 +278,7 @@ impl PartUploads {
     }
 }
 
-/// Makes the shards of a write partition: uploads that begin with their first part.
+/// Creates the shards of a write partition as uploads, which start with their first part.
 #[derive(Debug, Clone)]
 pub(crate) struct UploadSinks {
     set: Arc<UploadSet>,
@@ -298,7 +299,7 @@ impl UploadSinks {
         self.create(self.set.names.path(place), partition, sequence, place.group.clone())
     }
 
-    /// Where the index of a shard is kept until it is put beside the shard.
+    /// Creates a file for the index of a shard, which is stored there until it is uploaded.
     pub(crate) fn index_file(&self) -> tfrecord_shards::Result<Option<IndexFile>> {
         Ok(self.set.index_file()?.map(IndexFile::from))
     }

@@ -1,4 +1,4 @@
-//! [`Spool`]: parts of uploads that wait on disk, because memory is short.
+//! [`Spool`]: stores parts of uploads on disk when memory is short.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::spill_file::SpillFile;
 
-/// One temporary file of the engine, cut into slots of equal length. So a thousand shards that are open need one file
-/// handle, and no more disk than a slot each.
+/// One temporary file of the engine, divided into slots of equal length. A thousand open shards thus need one file
+/// handle, and at most one slot of disk space each.
 pub(super) struct Spool {
     disk: Arc<DiskManager>,
     slot_len: usize,
@@ -19,7 +19,7 @@ pub(super) struct Spool {
 
 #[derive(Default)]
 struct State {
-    /// Made when it is first needed. The engine removes it with the last who holds it.
+    /// Created on first use. The engine removes it when the last reference is dropped.
     file: Option<(Arc<dyn SpillFile>, Arc<File>)>,
     slots: u64,
     free: Vec<u64>,
@@ -30,10 +30,10 @@ impl Spool {
         Self { disk, slot_len, state: Mutex::default() }
     }
 
-    /// An empty slot.
+    /// Returns an empty slot.
     ///
     /// # Errors
-    /// There may be no temporary files, or none can be made.
+    /// Temporary files are disabled, or the file cannot be created.
     pub(super) fn slot(self: &Arc<Self>) -> io::Result<Slot> {
         let mut state = self.state();
         let file = match &state.file {
@@ -65,7 +65,7 @@ impl fmt::Debug for Spool {
     }
 }
 
-/// A place for as many bytes as a slot has. Dropped, it is used again.
+/// Space for as many bytes as a slot has. Reused after it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     spool: Arc<Spool>,
@@ -79,7 +79,7 @@ impl Slot {
         self.len
     }
 
-    /// Adds bytes, for which there must be room.
+    /// Appends bytes, which must fit.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.len + bytes.len() > self.spool.slot_len {
             return Err(io::ErrorKind::StorageFull.into());
@@ -89,7 +89,7 @@ impl Slot {
         Ok(())
     }
 
-    /// All that was added.
+    /// Reads all bytes of the slot.
     pub(super) fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.len];
         self.file.read_exact_at(&mut bytes, self.start())?;

@@ -1,4 +1,4 @@
-//! What is said of a damaged file.
+//! Errors of damaged files.
 
 use std::fs;
 

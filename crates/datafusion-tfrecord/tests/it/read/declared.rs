@@ -1,4 +1,4 @@
-//! Declared columns, against what was written: none of them is null for want of a name.
+//! Declared columns compared with what was written: no column is null because of a wrong name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn declared<const N: usize>(columns: [(&str, DataType); N]) -> ReadOptions {
     ReadOptions { schema: Some(Arc::new(Schema::new(fields.to_vec()))), ..ReadOptions::default() }
 }
 
-/// The set that a query makes.
+/// Writes the result of a query as a set.
 async fn write_set(query: &str, out: &Path, options: &str) -> Result<PathBuf> {
     let mut state = SessionStateBuilder::new().with_default_features().build();
     state.register_file_format(Arc::new(TfRecordFormatFactory), true)?;
@@ -64,7 +64,7 @@ async fn sequences_are_told_from_the_records() -> Result<()> {
     | 1  | [a, b] | [1, 2] | [[3], [4, 5]] |
     +----+--------+--------+---------------+
     ");
-    // A value where a feature list is, and the other way round.
+    // A value where there is a feature list, and the reverse.
     insta::assert_snapshot!(told(&declared([("q", DataType::Int64)])).await, @r##"
     DIR/f.tfrecord: column "q": Int64 is read from feature "q", but the records have feature list "q"
     "##);
@@ -119,7 +119,7 @@ async fn columns_that_stand_elsewhere_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// A feature that is never there is what nulls look like, too.
+/// A feature that never occurs may also be null throughout.
 #[tokio::test]
 async fn columns_that_are_nowhere_are_warned_of() -> Result<()> {
     let dir = tempdir()?;
@@ -151,7 +151,7 @@ async fn columns_that_are_nowhere_are_warned_of() -> Result<()> {
     column "lable": 4 records looked at in 2 files, none of which has feature "lable", so it is null there; did you mean "label"?
     column "s": 4 records looked at in 2 files, none of which has feature "s/yy", so it is null there; they have label, s/x
     "##);
-    // As many records are looked at as for inference, so that a rare column is found.
+    // As many records are inspected as for inference, so that a rare column is found.
     let rare = example([("label", int64s(&[2])), ("lable", int64s(&[3])), ("confidence", int64s(&[1]))]);
     write_records(&dir.path().join("c.tfrecord"), &[record(), rare])?;
     shown_with(dir.path(), dir.path(), ALL, &declared([("lable", DataType::Int64)])).await;
@@ -165,7 +165,7 @@ async fn columns_that_are_nowhere_are_warned_of() -> Result<()> {
 #[tokio::test]
 async fn records_of_other_messages_are_refused() -> Result<()> {
     let dir = tempdir()?;
-    // As TensorFlow Metadata writes statistics: numbers where a feature would have its name.
+    // As TensorFlow Metadata writes statistics: numbers in place of a feature's name.
     let file = write_records(&dir.path().join("f.tfrecord"), &[vec![0x0a, 0x02, 0x10, 0x01]])?;
     insta::assert_snapshot!(shown_with(dir.path(), &file, ALL, &declared([("id", DataType::Int64)])).await, @r"
     DIR/f.tfrecord: record 0 at byte 0: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload
@@ -181,7 +181,7 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
         .await?;
     let told =
         async |options: &ReadOptions| shown_with(dir.path(), dir.path(), "SELECT * FROM r ORDER BY day", options).await;
-    // What one set has is null in the others.
+    // Columns of one set are null in the others.
     let s = structs([("x", DataType::Int64), ("y", DataType::Utf8), ("z", DataType::Int64)]);
     insta::assert_snapshot!(told(&declared([("s", s), ("label", DataType::Utf8)])).await, @r"
     +-------------------+-------+-----+
@@ -212,7 +212,7 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// A struct is null where all that was written of it is, whatever of it is declared.
+/// A struct is null if all its written fields are, whichever are declared.
 #[tokio::test(flavor = "multi_thread")]
 async fn some_fields_of_a_struct() -> Result<()> {
     let dir = tempdir()?;
@@ -266,7 +266,7 @@ async fn some_fields_of_a_struct() -> Result<()> {
     ");
     assert_eq!(said[1], said[0]);
 
-    // Without the manifest nobody knows what else there is; the records do.
+    // Without the manifest, only the records contain the other fields.
     keep_warnings();
     std::fs::remove_file(dir.path().join("absent/_manifest.json"))?;
     shown_with(dir.path(), dir.path().join("absent"), ALL, &declared([("s", structs([("y", DataType::Utf8)]))])).await;
@@ -320,7 +320,7 @@ async fn masks_that_nobody_spoke_of() -> Result<()> {
     +----------+------------+
     ");
     assert_eq!(warnings(), "");
-    // In a set that is whole the manifest knows, whoever declares.
+    // In a complete set the manifest specifies them, whatever is declared.
     assert_eq!(
         rows(write_set(table, &dir.path().join("again"), "'tfrecord.null' 'mask'").await?, ALL).await?.num_rows(),
         1
@@ -328,7 +328,7 @@ async fn masks_that_nobody_spoke_of() -> Result<()> {
     Ok(())
 }
 
-/// That a part has no mask is believed where its values were seen without one.
+/// A part counts as unmasked once its values were seen without a mask.
 #[tokio::test]
 async fn masks_of_parts_that_come_late() -> Result<()> {
     let dir = tempdir()?;

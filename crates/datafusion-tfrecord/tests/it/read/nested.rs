@@ -1,4 +1,4 @@
-//! Nested columns, masks, sequences and records as they are: what `COPY` writes comes back.
+//! Nested columns, masks, sequences and raw records: `COPY` and reading round-trip.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,12 +63,12 @@ async fn sequences_come_back() -> Result<()> {
     let context = copy(&query, &out, options).await?;
     let source = query_rows(&context, &format!("{query} ORDER BY id")).await?;
     assert_eq!(rows(&out, "SELECT * FROM r ORDER BY id").await?.columns(), source.columns());
-    // What is said adds to what the manifest says.
+    // Options are combined with the manifest.
     let mapping = Some(MappingOptions::default().with_record_type(RecordType::SequenceExample));
     let said = ReadOptions { mapping: mapping.clone(), ..ReadOptions::default() };
     let whole = shown(dir.path(), &out, "SELECT * FROM r ORDER BY id").await;
     assert_eq!(shown_with(dir.path(), &out, "SELECT * FROM r ORDER BY id", &said).await, whole);
-    // Of files that are in no set, features and feature lists are columns of their own.
+    // In files outside of sets, features and feature lists are ordinary columns.
     let foreign = dir.path().join("foreign.tfrecord");
     std::fs::copy(out.join("part-00000-of-00001.tfrecord"), &foreign)?;
     let plain = shown(dir.path(), &foreign, "SELECT * FROM r ORDER BY id").await;
@@ -124,7 +124,7 @@ async fn sets_with_other_masks_are_refused() -> Result<()> {
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r##"
     DIR/day=2: column "list" is not in the form that it has in DIR/day=1
     "##);
-    // What readers do not see is no difference.
+    // Differences that do not affect readers are ignored.
     copy(table, &dir.path().join("more/day=1"), "'tfrecord.null' 'error'").await?;
     copy(table, &dir.path().join("more/day=2"), "'tfrecord.map' 'list: null=drop'").await?;
     insta::assert_snapshot!(shown(dir.path(), dir.path().join("more"), "SELECT * FROM r ORDER BY day").await, @r##"

@@ -1,4 +1,4 @@
-//! What is read is not written over.
+//! The output must not overwrite the input.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Files in parts: whoever reads them, and however they are cut, they have the same rows.
+//! Reading files in parts: however they are split, the rows are the same.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tfrecord_shards::{Manifest, ShardedWriterBuilder, Sharding};
 
 use super::support::{example, examples, explained, external, framed, int64s, opened, texts, write_records};
 
-/// The ids that each partition of a scan yields.
+/// Returns the ids that each partition of a scan yields.
 async fn ids(context: &SessionContext) -> Result<Vec<Vec<i64>>> {
     let plan = context.sql("SELECT id, text FROM r").await?.create_physical_plan().await?;
     let partitions = collect_partitioned(plan, context.task_ctx()).await?;
@@ -24,7 +24,8 @@ async fn ids(context: &SessionContext) -> Result<Vec<Vec<i64>>> {
     Ok(partitions.iter().map(|batches| batches.iter().flat_map(ids).collect()).collect())
 }
 
-/// Checks that partitions have the ids of all records between them, in order, and gives the most that there were.
+/// Checks that the partitions together have the ids of all records, in order. Returns the largest number of
+/// partitions with rows.
 async fn most_parts(location: impl AsRef<Path>, options: &ReadOptions, records: i64) -> Result<usize> {
     let mut most = 0;
     for partitions in 1..=8 {
@@ -38,7 +39,7 @@ async fn most_parts(location: impl AsRef<Path>, options: &ReadOptions, records: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shards_are_read_in_parts() -> Result<()> {
-    // Long enough that there are places in the manifest: one for each 16 MiB.
+    // Long enough for positions in the manifest: one for each 16 MiB.
     let text = "y".repeat(700 << 10);
     let batch = |ids: std::ops::Range<i64>| {
         let texts: StringArray = ids.clone().map(|_| Some(text.as_str())).collect();
@@ -91,7 +92,7 @@ async fn places_that_are_not_in_a_shard_are_errors() -> Result<()> {
         change(&mut manifest);
         Ok(fs::write(&path, manifest.to_json().map_err(external)?)?)
     };
-    // A place inside a record, one that counts another record, and one record more in all.
+    // A position inside a record, one with another record number, and one record more in all.
     edit(&|manifest| manifest.shards[0].offsets[0].file += 1)?;
     assert_refused(&out, "length").await?;
     edit(&|manifest| manifest.shards[0].offsets[0].record += 1)?;
@@ -141,7 +142,7 @@ async fn files_of_others_are_read_in_parts() -> Result<()> {
         let file = dir.path().join(compression.to_string());
         fs::write(&file, framed(&records, compression)?)?;
         assert_eq!(most_parts(&file, &ReadOptions::default(), 500).await?, 1);
-        // Nobody knew, and it was cut in the plan.
+        // Unknown at planning, so it was split.
         let schema = opened(&file, &ReadOptions::default(), 1).await?.table_provider("r").await?.schema();
         let declared = ReadOptions { schema: Some(schema), ..ReadOptions::default() };
         assert_eq!(most_parts(&file, &declared, 500).await?, 1);
@@ -152,7 +153,7 @@ async fn files_of_others_are_read_in_parts() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_that_hold_records_fool_no_cut() -> Result<()> {
     let dir = tempdir()?;
-    // Every byte of the middle is a record of its own, for all that a look at bytes can tell.
+    // Every byte of the middle could start a record, judging by bytes alone.
     let inner = framed(&examples(1000..1400, |_| 0), Compression::None)?;
     let with_inner = |id: i64| {
         let text = datafusion::arrow::array::BinaryArray::from(vec![inner.as_slice()]);
@@ -174,7 +175,7 @@ async fn payloads_that_hold_records_fool_no_cut() -> Result<()> {
 async fn damage_is_named_by_its_place_in_the_file() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
-    // Ids of one length.
+    // Ids of equal length.
     let sound = framed(&examples(1000..2000, |_| 50), Compression::None)?;
     let len = sound.len() / 1000;
     let record = format!("record 700 at byte {}", 700 * len);

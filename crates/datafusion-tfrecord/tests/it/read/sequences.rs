@@ -1,4 +1,4 @@
-//! Records of `tf.train.SequenceExample` that nobody says anything of.
+//! Records of `tf.train.SequenceExample` without a manifest or options.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ async fn masks_of_steps_are_found() -> Result<()> {
     Ok(())
 }
 
-/// A table of the engine's own gets a schema of the format, and nothing else.
+/// A table created by the engine gets only a schema from the format.
 #[tokio::test]
 async fn tables_of_the_engine_have_to_be_told() -> Result<()> {
     let dir = tempdir()?;

@@ -1,4 +1,4 @@
-//! Sets of our own: what the manifest says is believed, as far as it can be.
+//! Our own shard sets: the manifest is trusted as far as it can be.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -23,7 +23,7 @@ use super::support::{
     write_records,
 };
 
-/// A table of which no column would come back by inference.
+/// A table none of whose columns inference would restore.
 fn table() -> Result<RecordBatch> {
     let prices = Decimal128Array::from(vec![Some(1250), None, Some(-7)]).with_precision_and_scale(9, 2)?;
     let kinds: DictionaryArray<Int8Type> = [Some("cat"), Some("dog"), None].into_iter().collect();
@@ -49,7 +49,7 @@ fn declared<const N: usize>(columns: [(&str, DataType); N]) -> ReadOptions {
     ReadOptions { schema: Some(Arc::new(Schema::new(fields.to_vec()))), ..ReadOptions::default() }
 }
 
-/// Writes the table as a set of shards of one row each.
+/// Writes the table as a shard set with one row per shard.
 fn write_set(out: &Path, compression: Compression) -> Result<PathBuf> {
     write_set_as(out, compression, Choice::Bits)
 }
@@ -109,7 +109,7 @@ async fn rows_are_counted_without_reading() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     let context = opened(&out, &ReadOptions::default(), 2).await?;
-    // Whoever read the shards now would fail.
+    // Reading the shards now would fail.
     for shard in 0..3 {
         let shard = out.join(format!("part-0000{shard}-of-00003.tfrecord"));
         let zeros = vec![0; fs::read(&shard)?.len()];
@@ -168,7 +168,7 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
     fs::write(out.join("_manifest.json"), "{")?;
     let refused = shown(dir.path(), &out, "SELECT count(*) AS n FROM r").await;
     assert!(refused.contains("DIR/set/_manifest.json"), "{refused}");
-    // The records hold numbers, and nobody knows of what.
+    // The records contain plain numbers, and nothing specifies their type.
     insta::assert_snapshot!(shown(dir.path(), out.join("part-*"), "SELECT \"when\" FROM r").await, @r"
     the manifest beside the files cannot be read, and the types of their columns stand in it
     cause: DIR/set/_manifest.json: cannot be understood as a manifest
@@ -189,7 +189,7 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
     ");
     let warned = warnings();
     assert!(warned.contains("_manifest.json") && warned.contains("not known"), "{warned}");
-    // A file of that name that is somebody else's.
+    // A file of that name written by another tool.
     fs::write(out.join("_manifest.json"), r#"{"entries": []}"#)?;
     assert_eq!(rows(&out, "SELECT name FROM r").await?.num_rows(), 3);
     Ok(())
@@ -201,7 +201,7 @@ async fn only_the_shards_of_the_set_are_read() -> Result<()> {
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     let stray = write_records(&out.join("stray.tfrecord"), &examples(0..100, |_| 1))?;
     assert_eq!(rows(&out, "SELECT * FROM r").await?, table()?);
-    // By itself it is a file like any other.
+    // On its own it is an ordinary file.
     assert_eq!(rows(stray, "SELECT id FROM r").await?.num_rows(), 100);
     Ok(())
 }
@@ -238,7 +238,7 @@ async fn a_shard_of_another_size_has_the_types_of_its_set() -> Result<()> {
         let refused = shown(Path::new("-"), &out, "SELECT * FROM r").await;
         assert!(refused.contains("the set of shards is not whole"), "{refused}");
         let pattern = &format!("{}/*.tfrecord*", out.display());
-        // Not counted by the manifest either.
+        // Not counted from the manifest either.
         let count = rows(pattern, "SELECT count(*) FROM r").await?;
         assert_eq!(count.column(0).as_ref(), &Int64Array::from(vec![4]));
         let table = table()?;
@@ -299,7 +299,7 @@ async fn a_set_without_rows_has_columns() -> Result<()> {
 async fn declared_columns_go_before_those_of_the_manifest() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
-    // `exact` in the form in which it was written, since it has the type that it had.
+    // `exact` in the form in which it was written, since its type is unchanged.
     let declared = declared([("exact", DataType::Float64), ("price", DataType::Utf8), ("small", DataType::Int64)]);
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &declared).await, @r"
     +-------+-------+-------+
@@ -344,7 +344,7 @@ async fn times_are_declared_in_the_unit_in_which_they_were_written() -> Result<(
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &took).await, @r#"
     DIR/set: column "took": declared as Duration(ms), but it was written as Duration(s)
     "#);
-    // The zone is for show, and numbers may be read as such.
+    // The zone is only for display, and numbers may be read as such.
     let micros = timestamp(TimeUnit::Microsecond);
     let options = declared([("plain", DataType::Int64), ("coarse", micros), ("took", DataType::Utf8)]);
     insta::assert_snapshot!(shown_with(dir.path(), &out, "SELECT * FROM r", &options).await, @r"
@@ -374,7 +374,7 @@ async fn a_declared_column_of_the_path_is_none_of_the_set() -> Result<()> {
     Ok(())
 }
 
-/// A schema of some lines must not make anybody allocate gigabytes.
+/// A schema of a few lines must not cause an allocation of gigabytes.
 #[tokio::test]
 async fn a_set_with_rows_that_no_batch_holds_is_refused() -> Result<()> {
     let dir = tempdir()?;

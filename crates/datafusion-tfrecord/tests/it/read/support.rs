@@ -51,16 +51,16 @@ pub(super) fn sequence<const N: usize, const M: usize>(
     SequenceExample { context: Some(context), feature_lists: Some(lists) }.encode_to_vec()
 }
 
-/// What was logged since the last time, a line each. Tests of one process share it.
+/// Returns the messages logged since the last call, one per line. Tests of one process share them.
 pub(super) fn warnings() -> String {
     let mut warnings: Vec<_> = WARNINGS.lock().map(|mut warnings| warnings.drain(..).collect()).unwrap_or_default();
     warnings.sort();
     warnings.join("\n")
 }
 
-/// Has warnings kept from now on.
+/// Starts to record warnings.
 pub(super) fn keep_warnings() {
-    // Whoever was first has done it.
+    // Another test may have set it already.
     let _ = log::set_logger(&Log);
     log::set_max_level(log::LevelFilter::Warn);
     warnings();
@@ -112,14 +112,14 @@ pub(super) fn write_records(path: &Path, records: &[Vec<u8>]) -> Result<PathBuf>
     Ok(path.to_owned())
 }
 
-/// A session whose scans are divided among as many partitions, however little there is to read.
+/// Creates a session whose scans are divided among this many partitions, however little there is to read.
 pub(super) fn session(partitions: usize) -> SessionContext {
     let mut config = reproducible(SessionConfig::new().with_target_partitions(partitions));
     config.options_mut().optimizer.repartition_file_min_size = 1;
     SessionContext::new_with_config(config)
 }
 
-/// A session with the files as table `r`.
+/// Creates a session with the files as table `r`.
 pub(super) async fn opened(
     location: impl AsRef<Path>,
     options: &ReadOptions,
@@ -131,7 +131,7 @@ pub(super) async fn opened(
     Ok(context)
 }
 
-/// The rows of a query over the files as table `r`.
+/// Returns the rows of a query over the files as table `r`.
 pub(super) async fn rows(location: impl AsRef<Path>, query: &str) -> Result<RecordBatch> {
     query_rows(&opened(location, &ReadOptions::default(), 1).await?, query).await
 }
@@ -142,7 +142,7 @@ pub(super) async fn query_rows(context: &SessionContext, query: &str) -> Result<
     Ok(concat_batches(&schema, &frame.collect().await?)?)
 }
 
-/// What a query over the files says, as a table or an error, with `dir` as `DIR`.
+/// Formats the result of a query over the files, a table or an error, with `dir` as `DIR`.
 pub(super) async fn shown(dir: &Path, location: impl AsRef<Path>, query: &str) -> String {
     shown_with(dir, location, query, &ReadOptions::default()).await
 }
@@ -156,7 +156,7 @@ pub(super) async fn shown_with(dir: &Path, location: impl AsRef<Path>, query: &s
     text.replace(&dir.display().to_string(), "DIR")
 }
 
-/// The error of ours at the bottom of the engine's wrapping, its causes, and the hint.
+/// Formats our error within the engine's wrappers, its causes, and the hint.
 pub(super) fn explained(error: &DataFusionError) -> String {
     let mut text = String::new();
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -1,4 +1,5 @@
-//! Failures before and after all rows are sorted: an error that says so, nobody who waits for ever, and nothing on disk.
+//! Failures before and after all rows are sorted: an error is returned, no partition hangs, and nothing is left on
+//! disk.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::super::failure::made_by;
 use super::super::support::{Pace, batch, count, memory_is_given_back, names, options, partitions, plan, run, session};
 use super::support::{counted, small_session, splits};
 
-/// Far more than anything here takes: a run that hangs is to fail.
+/// Far longer than any operation here, so that a hanging run fails.
 const LONG: Duration = Duration::from_secs(120);
 
 /// Every way to sort.
@@ -45,7 +46,7 @@ async fn a_query_that_fails_in_one_partition_ends_all() -> Result<()> {
         let query = format!("SELECT id, id % 10 AS bucket, 1 / (id - {failing}) AS x FROM t");
         let context = small_session(&partitions(&[3000, 10, 5990]), Pace::default(), 600 << 10)?;
         let dir = tempdir()?;
-        // The last with more shards than can be open in so little memory.
+        // The last has more shards than can be open in so little memory.
         let options = |shards| options(&dir.path().join("out"), count(shards));
         for options in ways(options(3)).into_iter().chain([options(5000)]) {
             let error = ended(&context, plan(&context, &query, options).await?).await.to_string();
@@ -115,12 +116,12 @@ async fn a_stream_that_is_dropped_while_shards_are_made_leaves_nothing() -> Resu
     Ok(())
 }
 
-/// Once all rows are sorted, shards are made: there is a directory in the way of one.
+/// Shards are created once all rows are sorted; a directory is in the way of one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_cannot_be_made_ends_all() -> Result<()> {
     let dir = tempdir()?;
     let path = dir.path().to_owned();
-    // With the first rows there is the staging directory.
+    // The staging directory exists when the first rows are read.
     let context = made_by(move |number| {
         let block = || {
             let staging = names(&path)?.pop().expect("a staging directory");
@@ -139,7 +140,7 @@ async fn a_shard_that_cannot_be_made_ends_all() -> Result<()> {
     Ok(())
 }
 
-/// Partitions that nobody collects end with an error, not with the set of some of the rows.
+/// Partitions without a committer return an error instead of a partial set.
 #[tokio::test(flavor = "multi_thread")]
 async fn write_partitions_without_their_committer_say_so() -> Result<()> {
     let dir = tempdir()?;

@@ -1,4 +1,4 @@
-//! Directories for the values of columns: named as Hive names them, and read back as the columns that they were.
+//! Partition directories: named as in Hive, and read back as the original columns.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn by(columns: &[&str], options: WriteOptions) -> WriteOptions {
     WriteOptions { partition_by: columns.iter().map(|column| (*column).to_owned()).collect(), ..options }
 }
 
-/// Writes a query over no table.
+/// Writes a query without a table.
 async fn write(query: &str, options: WriteOptions) -> Result<()> {
     let context = session(&partitions(&[0]), Pace::default())?;
     run(&context, plan(&context, query, options).await?).await?;
@@ -38,14 +38,14 @@ async fn shown(location: &str, query: &str) -> Result<String> {
     Ok(pretty_format_batches(&open(location).await?.sql(query).await?.collect().await?)?.to_string())
 }
 
-/// How many rows a query over the shards of `out` reads from which directories.
+/// Returns the number of rows and the directories that a query over the shards of `out` reads.
 async fn scanned(out: &Path, query: &str) -> Result<String> {
     let context = open(&out.to_string_lossy()).await?;
     let plan = context.sql(query).await?.create_physical_plan().await?;
     Ok(displayable(plan.as_ref()).indent(false).to_string())
 }
 
-/// Every type that names directories, with a null, and texts that need escapes.
+/// Every type that can name directories, with a null, and texts that need escapes.
 const ALL_TYPES: &str = "SELECT column1 AS id, column2 AS word, CAST(column3 AS SMALLINT) AS small, \
      CAST(column4 AS BOOLEAN) AS flag, CAST(column5 AS DATE) AS day, \
      CAST(column6 AS TIMESTAMP(6)) AS time, CAST(column7 AS DECIMAL(10, 2)) AS price, \
@@ -64,7 +64,7 @@ async fn a_set_in_directories_reads_back_as_it_was() -> Result<()> {
         let options = WriteOptions { keep_partition_columns: keep, ..by(&columns, options(&out, count(3))) };
         write(ALL_TYPES, options).await?;
         let SetState::Whole(manifest) = check(&out).map_err(external)? else { panic!("not whole") };
-        // No shard is empty, whatever was asked for.
+        // No shard is empty, whatever number was requested.
         assert_eq!(manifest.shards.len(), 4);
         let context = session(&partitions(&[0]), Pace::default())?;
         let list = "id, word, small, flag, day, time, price, code";
@@ -143,7 +143,7 @@ async fn filters_on_the_columns_of_directories_leave_files_out() -> Result<()> {
         // A mean of 70 and a deviation of 4.6 for each day; five of them to either side.
         assert!(ids.abs_diff(70 * days) <= 23 * days, "{pattern}: {table}");
     }
-    // What lies in a directory below the one that is named is no column, but still in the types of the manifest.
+    // Directories below the named one add no columns, but the manifest's types still apply.
     let table = shown(&format!("{out}/day=2026-01-04/"), "SELECT * FROM r ORDER BY id LIMIT 1").await?;
     assert!(table.contains("| id |") && table.contains("| 3  |"), "{table}");
     Ok(())

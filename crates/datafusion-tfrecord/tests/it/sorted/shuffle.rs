@@ -68,7 +68,7 @@ async fn bytes_depend_on_rows_and_seed_alone() -> Result<()> {
     Ok(())
 }
 
-/// The writer of the library, which has no engine: one function of the rows and the seed.
+/// The library's writer, which has no engine: the same function of the rows and the seed.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_library_shuffles_alike() -> Result<()> {
     let table = spread(20_000, 2);
@@ -106,7 +106,7 @@ async fn every_row_is_there_once_and_another_seed_is_another_order() -> Result<(
     }
     for (first, second) in [(0, 1), (0, 2), (1, 2)] {
         let same = orders[first].iter().zip(&orders[second]).filter(|(first, second)| first == second).count();
-        // One is to be expected; of ten and more one would hear once in ten million runs, if the seed were not fixed.
+        // One is expected. Without a fixed seed, ten or more would occur once in ten million runs.
         assert!(same < 10, "{same} rows in the same place");
     }
     Ok(())
@@ -203,12 +203,12 @@ async fn rows_of_one_boolean_are_shuffled_too() -> Result<()> {
         for shard in &shards {
             assert_eq!(shard.len(), ROWS / 10);
             let trues = shard.iter().filter(|record| is_true(record)).count() as f64;
-            // Drawn without giving back: a mean of 600 and a deviation of 19.4; five of them to either side.
+            // Drawn without replacement: a mean of 600 and a deviation of 19.4; five of them to either side.
             assert!((trues - 600.0).abs() < 97.0, "{trues} of {}", shard.len());
         }
         let order: Vec<_> = shards.iter().flatten().map(is_true).collect();
         assert_eq!(order.iter().filter(|is_true| **is_true).count(), ROWS * 3 / 10);
-        // Neighbours that differ: a mean of 0.42 of all and a deviation of 60 or so.
+        // Neighbours that differ: a mean of 0.42 of all and a deviation of about 60.
         let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
         assert!((changes - 0.42 * ROWS as f64).abs() < 300.0, "{changes}");
         assert!(*first.get_or_insert_with(|| order.clone()) == order);
@@ -235,7 +235,7 @@ async fn hosts_get_ten_shards_each_if_there_is_enough_for_them() -> Result<()> {
     let hosts = Sharding::Hosts(NonZeroUsize::new(4).expect("four"));
     let context = session(&spread(100, 2), Pace::default())?;
     run(&context, plan(&context, "SELECT * FROM t", options(&out, hosts)).await?).await?;
-    // Far less than 100 MiB, and in its order, since no shuffle was asked for.
+    // Far less than 100 MiB, and in input order, since no shuffle was requested.
     assert_eq!(shards(&out)?, [spread(100, 2).concat()]);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Splits: no key in two of them, the same for every run, and counted to the row.
+//! Splits: disjoint by key, the same in every run, and with exact row counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;

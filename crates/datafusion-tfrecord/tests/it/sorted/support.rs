@@ -1,4 +1,4 @@
-//! Sessions with little memory, and what a set on disk holds.
+//! Sessions with little memory, and the contents of a set on disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use tfrecord_shards::MANIFEST_NAME;
 
 use super::super::support::{Pace, Partitions, session};
 
-/// A session with table `t`, and so many bytes of memory.
+/// Creates a session with table `t` and this many bytes of memory.
 pub(super) fn small_session(partitions: &Partitions, pace: Pace, memory: usize) -> Result<SessionContext> {
     let state = session(partitions, pace)?.state();
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(memory))).build_arc()?;
@@ -23,7 +23,7 @@ pub(super) fn small_session(partitions: &Partitions, pace: Pace, memory: usize) 
     Ok(SessionContext::new_with_state(builder.build()))
 }
 
-/// What the write node of a plan has counted under this name.
+/// Returns a metric of a plan's write node.
 pub(super) fn counted(plan: &Arc<TfRecordCommitExec>, name: &str) -> usize {
     fn find(plan: &Arc<dyn ExecutionPlan>, name: &str) -> Option<usize> {
         if plan.is::<TfRecordWriteExec>() {
@@ -34,7 +34,7 @@ pub(super) fn counted(plan: &Arc<TfRecordCommitExec>, name: &str) -> usize {
     find(&(Arc::clone(plan) as _), name).unwrap_or(0)
 }
 
-/// Every file under a directory but the manifest, by its path from there, with its bytes.
+/// Returns every file under a directory but the manifest, by its relative path, with its bytes.
 pub(super) fn tree(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![dir.to_owned()];

@@ -1,4 +1,4 @@
-//! [`FaultyStore`]: an object store in memory that fails when it is told to.
+//! [`FaultyStore`]: an in-memory object store that fails on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use datafusion::object_store::{
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-/// What a request asks for.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Request {
     List,
@@ -47,16 +47,16 @@ pub(crate) enum Fault {
     One {
         request: Request,
         number: usize,
-        /// It is carried out, but the answer is lost.
+        /// It is carried out, but the response is lost.
         done: bool,
     },
-    /// All from one on, whatever their kind, counted from 0.
+    /// All from this one on, whatever their kind, counted from 0.
     From(usize),
-    /// Those with conditions, which the store does not know.
+    /// Conditional requests, as in a store that does not support them.
     Conditions,
 }
 
-/// An object store in memory that counts requests, fails some of them, and knows which uploads are open.
+/// An in-memory object store that counts requests, fails some of them, and tracks open uploads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FaultyStore {
     inner: InMemory,
@@ -72,7 +72,7 @@ struct Seen {
     parts: BTreeMap<(Path, usize), usize>,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Answered,
@@ -81,23 +81,23 @@ enum Fate {
 }
 
 impl FaultyStore {
-    /// A store with the same files that fails so.
+    /// Creates a store with the same files and another fault.
     pub(crate) fn fork(&self, fault: Option<Fault>) -> Self {
         let seen = Seen { fault, ..Seen::default() };
         Self { inner: self.inner.fork(), seen: Arc::new(Mutex::new(seen)) }
     }
 
-    /// A store over these files.
+    /// Creates a store over these files.
     pub(crate) fn with_files(self, files: &InMemory) -> Self {
         Self { inner: files.clone(), ..self }
     }
 
-    /// The files, without faults.
+    /// Returns the files, without faults.
     pub(crate) fn files(&self) -> InMemory {
         self.inner.clone()
     }
 
-    /// Keys, in order.
+    /// Returns the keys, in order.
     pub(crate) async fn keys(&self) -> Result<Vec<String>> {
         let files: Vec<_> = self.inner.list(None).try_collect().await?;
         Ok(files.into_iter().map(|file| file.location.to_string()).collect())
@@ -115,7 +115,7 @@ impl FaultyStore {
         self.seen().counts.values().sum()
     }
 
-    /// The lengths of the parts of an upload.
+    /// Returns the lengths of the parts of an upload.
     pub(crate) fn parts(&self, key: &str) -> Vec<usize> {
         let key = Path::from(key);
         self.seen().parts.iter().filter(|((path, _), _)| *path == key).map(|(_, len)| *len).collect()
@@ -229,7 +229,7 @@ impl MultipartStore for FaultyStore {
         let put = async {
             self.seen().parts.insert((path.clone(), index), part.content_length());
             self.inner.put_part(path, id, index, part).await?;
-            // The store in memory gives them no names.
+            // The in-memory store does not name them.
             Ok(PartId { content_id: format!("part {index} of {id}") })
         };
         self.meet(Request::PutPart, put).await

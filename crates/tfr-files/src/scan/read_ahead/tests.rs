@@ -26,14 +26,14 @@ async fn files_ahead_are_there_before_they_are_asked_for() -> Result<()> {
     let fetches: Vec<Fetch> = ahead.partitions[0].fetched.lock().unwrap().values().cloned().collect();
     assert_eq!(fetches.len(), ReadAhead::FILES);
     futures::future::join_all(fetches).await;
-    // They are read from memory from now on: the store no longer has them.
+    // From now on they are read from memory: the store no longer has them.
     for meta in &metas[..ReadAhead::FILES] {
         store.delete(&meta.location).await?;
     }
     assert_eq!(ahead.get_range(&metas[63].location, 11..13).await?, "63");
     assert_eq!(ahead.get_ranges(&metas[63].location, &[0..3, 11..13]).await?, ["con", "63"]);
     assert_eq!(ahead.get(&metas[63].location).await?.bytes().await?, "content of 63");
-    // Those before it are let go.
+    // Earlier files are released.
     assert!(ahead.get(&metas[3].location).await.is_err());
     Ok(())
 }
@@ -48,7 +48,7 @@ async fn no_more_is_held_than_said() -> Result<()> {
             ahead.get(&metas[partition * 25 + position].location).await?;
         }
         let held: usize = ahead.partitions.iter().map(|partition| partition.fetched.lock().unwrap().len()).sum();
-        // The one that is read before each window is held with it.
+        // The file read before each window is held with it.
         assert!(held <= ReadAhead::FILES + 4, "{held}");
     }
     Ok(())

@@ -16,8 +16,8 @@ fn dictionary(values: DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(values))
 }
 
-/// The rules of the guide; `pyarrow.unify_schemas(..., promote_options="permissive")` has the same for numbers, lists,
-/// text and units of time, where no value is lost.
+/// The rules of the guide. `pyarrow.unify_schemas(..., promote_options="permissive")` has the same ones for numbers,
+/// lists, text and units of time, where no value is lost.
 #[test]
 fn types_that_have_a_common_type() {
     use DataType::{
@@ -113,7 +113,7 @@ fn structs_gain_fields_by_name() {
     let both = fields(&[("a", Int64, false), ("b", Utf8, true), ("c", Utf8, true)]);
     assert_eq!(common_type(&old, &new), Ok(both.clone()));
     assert_eq!(common_type(&list(old.clone()), &list(new)), Ok(list(both)));
-    // A field that may be null in one file may be in the table.
+    // A field that is nullable in one file is nullable in the table.
     let nullable = fields(&[("a", Int32, true), ("b", Utf8, false)]);
     assert_eq!(common_type(&old, &nullable), Ok(nullable));
     let twice = fields(&[("a", Int32, true), ("a", Int32, true)]);

@@ -17,7 +17,7 @@ fn array(array: impl Array + 'static) -> ArrayRef {
     Arc::new(array)
 }
 
-/// An array of each type, with a null and values that every other type of the kind holds.
+/// An array of each type, with a null and values that every other type of the kind can represent.
 fn samples() -> Vec<ArrayRef> {
     let halves = [1.0, 2.0].map(|value| Some(half(value))).into_iter().chain([None]);
     vec![
@@ -70,7 +70,7 @@ fn every_pair_that_can_be_converted_is() {
     for from in &samples {
         for to in &samples {
             let wanted = to.data_type();
-            // The text of a number or time is none of the other texts.
+            // The text of a number or time is not a valid text of the other types.
             if !can_convert(from.data_type(), wanted) || matches!(wanted, DataType::FixedSizeBinary(_)) {
                 continue;
             }
@@ -166,7 +166,7 @@ fn structs(fields: Vec<(Field, ArrayRef)>, nulls: Option<NullBuffer>) -> ArrayRe
 fn structs_are_matched_by_name_and_hide_what_is_under_nulls() {
     let required = |name: &str, data_type| Field::new(name, data_type, false);
     let nullable = |name: &str, data_type| Field::new(name, data_type, true);
-    // Under the null is a value that no Int32 holds.
+    // Under the null is a value that an Int32 cannot represent.
     let values = array(Int64Array::from(vec![1, i64::MAX]));
     let nulls = Some(NullBuffer::from(vec![true, false]));
     let found = structs(vec![(required("b", DataType::Int64), values)], nulls.clone());
@@ -206,7 +206,7 @@ fn lists_of_every_kind_become_each_other() {
         for to in kinds(DataType::Int64) {
             let converted = convert(&found, &to).unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
             assert_eq!(&convert(&converted, list.data_type()).expect("back"), &list, "{from} to {to}");
-            // A part of it, which begins within the items.
+            // A slice that begins within the items.
             let part = convert(&found.slice(1, 2), &to).expect("a part");
             assert_eq!(&convert(&part, list.data_type()).expect("back"), &list.slice(1, 2), "{from} to {to}");
         }

@@ -1,4 +1,4 @@
-//! [`Place`]: a prefix of an object store, and the requests that a commit makes there.
+//! [`UploadTarget`]: a prefix of an object store, and the requests that a commit makes there.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,22 +19,22 @@ use crate::error::{ErrorKind, shards_error};
 use tfr_files::Location;
 use tfr_files::stores::UploadStores;
 
-/// Most uploads that are completed, or aborted, at the same time.
+/// Maximum number of uploads completed or aborted at the same time.
 pub(super) const MOST_AT_ONCE: usize = 16;
 
-/// How often an upload is tried to be aborted. Stores repeat requests by themselves, but not after a reset connection.
+/// Number of attempts to abort an upload. Stores retry requests by themselves, but not after a reset connection.
 const ABORT_TRIES: usize = 2;
 
-/// Where a set goes in an object store.
+/// The target prefix of a set in an object store.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct UploadTarget {
     store: Arc<dyn ObjectStore>,
     uploads: Arc<dyn MultipartStore>,
     location: Location,
 }
 
-impl Place {
-    /// The place that a location names, with the stores of a session.
+impl UploadTarget {
+    /// Resolves a location with the stores of a session.
     ///
     /// # Errors
     /// [`ErrorKind::NoStore`] and [`ErrorKind::NoUploads`].
@@ -48,15 +48,15 @@ impl Place {
         Ok(Self { store, uploads, location: location.clone() })
     }
 
-    /// The place as it is named in messages.
+    /// Returns the target's name for messages.
     pub(super) fn out(&self) -> PathBuf {
         self.location.to_string().into()
     }
 
-    /// The key of a file of the set, by its path from the prefix.
+    /// Returns the key of a file of the set, given its path relative to the prefix.
     ///
     /// # Errors
-    /// When it has parts that no key has.
+    /// The path has segments that are not valid in a key.
     pub(super) fn key(&self, path: &str) -> tfrecord_shards::Result<Path> {
         let prefix = self.location.key();
         let separator = if prefix.as_ref().is_empty() { "" } else { "/" };
@@ -70,9 +70,9 @@ impl Place {
         ErrorKind::Store { action, file: self.location.file_names().name(key), source }
     }
 
-    /// What is there now, if it may be replaced.
+    /// Inspects the existing files, and whether they may be replaced.
     pub(crate) async fn inspect(&self, mode: SaveMode) -> Result<Occupant> {
-        // Where nothing is replaced, it does not matter whose it is.
+        // If nothing is replaced, it does not matter who wrote the files.
         let needs_manifest = matches!(mode, SaveMode::Overwrite | SaveMode::Append);
         let manifest = if needs_manifest { self.manifest().await? } else { None };
         let mut survey = PrefixSurvey::new(mode, manifest.as_ref());
@@ -82,7 +82,7 @@ impl Place {
             let Some(parts) = file.location.prefix_match(prefix) else { continue };
             let parts: Vec<_> = parts.collect();
             let path = parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("/");
-            // A console makes an empty object for what it shows as a directory.
+            // Consoles create an empty object for a directory.
             if !path.is_empty() && survey.add(path, file.size).is_break() {
                 break;
             }
@@ -90,7 +90,7 @@ impl Place {
         survey.finish(&self.out()).map_err(shards_error)
     }
 
-    /// The manifest that is there, if there is one.
+    /// Reads the existing manifest, if there is one.
     pub(super) async fn manifest(&self) -> Result<Option<StoredManifest>> {
         let Some((bytes, version)) = self.read_manifest().await? else { return Ok(None) };
         let path = self.out().join(MANIFEST_NAME);
@@ -110,7 +110,7 @@ impl Place {
         Ok(Some((bytes, version)))
     }
 
-    /// Puts the manifest, if the condition holds. Without it where the store knows none.
+    /// Puts the manifest if the condition holds; unconditionally if the store does not support conditions.
     pub(super) async fn put_manifest(&self, content: &[u8], condition: &Condition) -> Result<()> {
         let key = self.key(MANIFEST_NAME).map_err(shards_error)?;
         let payload = PutPayload::from(content.to_vec());
@@ -126,7 +126,8 @@ impl Place {
             put = self.store.put(&key, payload).await;
         }
         let Err(error) = put else { return Ok(()) };
-        // It is there nevertheless if only the answer got lost. To find out is no reason to fail in another way.
+        // The manifest may exist although the response was lost. If this check fails, the original error is still
+        // reported.
         if self.read_manifest().await.ok().flatten().is_some_and(|(found, _)| found == content) {
             return Ok(());
         }
@@ -138,18 +139,18 @@ impl Place {
         }
     }
 
-    /// Puts the empty file that says that the set is whole.
+    /// Puts the empty file that marks the set as complete.
     pub(super) async fn put_success(&self) -> Result<()> {
         let key = self.key(SUCCESS_NAME).map_err(shards_error)?;
         match self.store.put(&key, PutPayload::new()).await {
             Ok(_) => Ok(()),
-            // Only the answer got lost.
+            // Only the response was lost.
             Err(_) if self.store.head(&key).await.is_ok() => Ok(()),
             Err(error) => Err(self.error("write", &key, error).into()),
         }
     }
 
-    /// Puts a small file, by its path from the prefix.
+    /// Puts a small file, given its path relative to the prefix.
     pub(super) async fn put_file(&self, path: &str, content: Vec<u8>) -> Result<()> {
         let key = self.key(path).map_err(shards_error)?;
         match self.store.put(&key, PutPayload::from(content)).await {
@@ -158,12 +159,12 @@ impl Place {
         }
     }
 
-    /// Begins the upload of a file.
+    /// Starts the upload of a file.
     pub(super) async fn begin_upload(&self, key: &Path) -> Result<MultipartId> {
         Ok(self.uploads.create_multipart(key).await.map_err(|error| self.error("begin the upload of", key, error))?)
     }
 
-    /// Sends a part of an upload, and gives what the store calls it.
+    /// Sends a part of an upload, and returns the store's identifier of it.
     pub(super) async fn send_part(
         &self,
         key: &Path,
@@ -175,18 +176,18 @@ impl Place {
         Ok(sent.map_err(|error| self.error("upload", key, error))?.content_id)
     }
 
-    /// Completes an upload: the file is there.
+    /// Completes an upload, which makes the file visible.
     pub(super) async fn complete(&self, key: &Path, upload: &StagedUpload, file_bytes: u64) -> Result<()> {
         let parts = upload.parts.iter().map(|part| PartId { content_id: part.clone() }).collect();
         let Err(error) = self.uploads.complete_multipart(key, &upload.id, parts).await else { return Ok(()) };
-        // If only the answer got lost, the store knows nothing of the upload when it is asked again.
+        // If only the response was lost, the retried request finds no such upload.
         match self.store.head(key).await {
             Ok(found) if found.size == file_bytes => Ok(()),
             _ => Err(self.error("complete the upload of", key, error).into()),
         }
     }
 
-    /// Aborts uploads, as far as they are there. What cannot be aborted is told in the log.
+    /// Aborts uploads that still exist. Failures are logged.
     pub(super) async fn abort(&self, uploads: Vec<(Path, MultipartId)>) {
         stream::iter(uploads)
             .for_each_concurrent(MOST_AT_ONCE, |(key, id)| async move {
@@ -209,10 +210,10 @@ impl Place {
             .await;
     }
 
-    /// Removes files, by their paths from the prefix, as far as they are there.
+    /// Removes existing files, given their paths relative to the prefix.
     ///
     /// # Errors
-    /// The first that could not be removed; the others are, if they can be.
+    /// The first failure. The other files are removed if possible.
     pub(super) async fn remove(&self, files: &[String]) -> Result<()> {
         let keys: Vec<_> = files.iter().map(|file| self.key(file)).collect::<Result<_, _>>().map_err(shards_error)?;
         let mut removed = self.store.delete_stream(stream::iter(keys.into_iter().map(Ok)).boxed());
@@ -230,7 +231,7 @@ impl Place {
     }
 }
 
-/// An error and what is below it, for the log.
+/// Formats an error and its sources for the log.
 pub(super) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -241,8 +242,8 @@ pub(super) fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for UploadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.location.to_string()).finish()
+        f.debug_tuple("UploadTarget").field(&self.location.to_string()).finish()
     }
 }
