@@ -38,7 +38,7 @@ pub(super) struct Records {
     options: Arc<CsvOptions>,
     /// The required number of cells per record; `None` before the first.
     width: Option<usize>,
-    /// Unquoted cells, concatenated; the bytes from `len` on are unused.
+    /// Cells without their quotes, concatenated; the bytes from `len` on are unused.
     text: Vec<u8>,
     len: usize,
     /// Ends of the cells in `text`, after a leading 0; the entries from `cells + 1` on are unused.
@@ -221,7 +221,7 @@ impl Records {
     }
 
     fn read_record(&mut self, input: &[u8]) -> Result<usize> {
-        // An unquoted cell is never longer than in the file, so `text` cannot fill up.
+        // Without its quotes a cell is never longer than in the file, so `text` cannot fill up.
         grow(&mut self.text, self.len + input.len() + 1);
         // One cell too many suffices to detect the error.
         let cells = self.width.map_or(16, |width| width + 1 - (self.cells - self.record.1));
