@@ -1,4 +1,4 @@
-//! [`Content`]: what the first bytes of a file say it is.
+//! [`Content`]: the kind of a file, detected from its first bytes.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::foreign::ForeignFormat;
 use crate::input_format::InputFormat;
 use crate::text::compression::Compression;
 
-/// What the first bytes of a file say it is.
+/// The kind of a file, detected from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A format that has a magic number, or a record header whose checksum holds, compressed or not.
+    /// A format with a magic number, or with a record header whose checksum matches, compressed or not.
     Format(InputFormat),
-    /// A format with a magic number that is not read.
+    /// A format that has a magic number but is not supported.
     Unsupported(&'static str),
     /// Compressed bytes.
     Compressed(Compression),
-    /// No magic number: text, for all one can see.
+    /// No magic number: presumably text.
     Text,
 }
 
-/// How the formats that are read start.
+/// Magic numbers of the supported formats.
 const MAGIC: &[(&[u8], InputFormat)] = &[
     (b"PAR1", InputFormat::Parquet),
     (b"ORC", InputFormat::Orc),
     (b"Obj\x01", InputFormat::Avro),
     (b"ARROW1", InputFormat::Arrow),
-    // The continuation marker of a stream's first message; no text, whatever its encoding, starts so.
+    // The continuation marker of a stream's first message. No text begins with it, in any encoding.
     (b"\xff\xff\xff\xff", InputFormat::Arrow),
 ];
 
 impl Content {
-    /// How many bytes [`Self::of`] wants to see: enough to unpack the header of the first record.
+    /// Number of bytes that [`Self::of`] needs: enough to unpack the header of the first record.
     pub(crate) const LEN: usize = 4096;
 
-    /// Reads magic numbers from the first bytes of a file.
+    /// Detects the kind from the first bytes of a file.
     pub(crate) fn of(head: &[u8]) -> Self {
         if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)) {
-            // A text may begin so, and Hive's files have no ending to say what they are.
+            // A text may begin with "ORC", and Hive's files have no extension that would identify them.
             let is_text =
                 *format == InputFormat::Orc && head.iter().all(|byte| *byte >= b' ' || b"\t\r\n".contains(byte));
             return if is_text { Self::Text } else { Self::Format(*format) };
@@ -70,12 +70,12 @@ impl Content {
     }
 }
 
-/// Whether a file begins with a record header, as it is or compressed in one of the two ways that TFRecord knows.
+/// Whether a file begins with a TFRecord header, uncompressed or in one of TFRecord's two compressions.
 fn begins_with_record(head: &[u8]) -> bool {
     use tfrecord_framing::Compression::{Gzip, None, Zlib};
     let unpacked = |reader: &mut dyn Read| {
         let mut start = [0; HEADER_LEN];
-        // What follows may be cut off or damaged.
+        // The bytes after the header may be cut off or damaged.
         reader.read_exact(&mut start).is_ok() && is_record_header(&start)
     };
     match tfrecord_framing::Compression::detect(head) {
@@ -86,12 +86,12 @@ fn begins_with_record(head: &[u8]) -> bool {
     }
 }
 
-/// Whether the length that a record begins with matches its checksum. By chance it does once in 2^32 files.
+/// Whether the length at the start matches its checksum. A random match occurs once in 2^32 files.
 fn is_record_header(head: &[u8]) -> bool {
     head.len() >= HEADER_LEN && tfrecord_framing::Compression::detect(head) == Some(tfrecord_framing::Compression::None)
 }
 
-/// The first bytes of a file.
+/// Reads the first bytes of a file.
 pub(crate) async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: &str) -> Result<bytes::Bytes> {
     if file.size == 0 {
         return Ok(bytes::Bytes::new());
@@ -101,7 +101,7 @@ pub(crate) async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: 
     head.map_err(|error| ErrorKind::Read { file: name.to_owned(), source: error.into() }.into())
 }
 
-/// What to say of a file that is not of the format `expected` at all, rather than damaged.
+/// Returns the error for a file that is not of the format `expected`; `None` if it is, and so damaged.
 pub(crate) async fn other_format(
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,

@@ -1,4 +1,4 @@
-//! Why a table cannot be opened or its text cannot be read.
+//! Errors of opening tables and reading their files.
 
 mod line;
 
@@ -12,7 +12,7 @@ pub use line::Line;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure to understand, open or read an input.
+/// A failure to parse, open or read an input.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<ErrorKind>);
@@ -29,41 +29,41 @@ pub enum ErrorKind {
         /// What is wrong with it.
         reason: String,
     },
-    /// No such option.
+    /// Unknown option.
     #[error("unknown option {key:?}; known are {}", .known.join(", "))]
     UnknownOption {
         /// The key as the user wrote it.
         key: String,
-        /// The options there are.
+        /// The known options.
         known: Vec<&'static str>,
     },
-    /// An option has a value it cannot have.
+    /// An option has an invalid value.
     #[error("option {key}={value:?}: expected {expected}")]
     OptionValue {
         /// The option.
         key: String,
         /// The value as the user wrote it.
         value: String,
-        /// What it may be.
+        /// The accepted values.
         expected: String,
     },
-    /// A type was declared for a column of the path that no directory has.
+    /// A type was declared for a partition column that no directory has.
     #[error("no directory is named {column}=...; {}", in_path(found))]
     NotInPath {
         /// The column.
         column: String,
-        /// The columns of the path.
+        /// The partition columns.
         found: Vec<String>,
     },
     /// Two options that exclude each other.
     #[error("options {first:?} and {second:?} cannot be used together")]
     OptionsExclude {
-        /// One.
+        /// The first option.
         first: &'static str,
-        /// The other.
+        /// The second option.
         second: &'static str,
     },
-    /// An option of one format was given for another.
+    /// An option was given for a format that does not have it.
     #[error("{file}: option {key:?} is for {}, but this is {found}", names(formats))]
     OptionForOtherFormat {
         /// The file or table.
@@ -75,7 +75,7 @@ pub enum ErrorKind {
         /// The format found.
         found: &'static str,
     },
-    /// A format that is known by its first bytes but not read.
+    /// A format that is detected by its first bytes but not supported.
     #[error("{file}: reading {format} is not supported")]
     UnsupportedFormat {
         /// The file.
@@ -83,17 +83,17 @@ pub enum ErrorKind {
         /// Name of the format.
         format: &'static str,
     },
-    /// The content is not of the format that the table is read as.
+    /// The content is not of the table's format.
     #[error("{file}: the content is {found}, but the table is read as {expected}")]
     WrongFormat {
         /// The file.
         file: String,
         /// The format of the table.
         expected: &'static str,
-        /// What the content is.
+        /// The format of the content.
         found: String,
     },
-    /// Files of one table are texts of different formats, by their names or by how they begin.
+    /// Files of one table have different text formats, by their names or by their first bytes.
     #[error(
         "{file}: the {} says {found}, but the table is read as {format}, since {first} is",
         if *.by_name { "name" } else { "content" }
@@ -103,30 +103,30 @@ pub enum ErrorKind {
         file: String,
         /// Its format.
         found: &'static str,
-        /// Whether the name says so; the content if not.
+        /// Whether the format follows from the name; otherwise, from the content.
         by_name: bool,
         /// The first file of the table.
         first: String,
         /// The format of the table.
         format: &'static str,
     },
-    /// The name says one format and the content is another, and neither was asked for.
+    /// Name and content imply different formats, and none was specified.
     #[error("{file}: the name says {named}, but the content is {found}")]
     Misnamed {
         /// The file.
         file: String,
-        /// The format of the name.
+        /// The format that the name implies.
         named: &'static str,
-        /// What the content is.
+        /// The format of the content.
         found: String,
     },
-    /// A named Parquet file of 0 bytes.
+    /// A Parquet file of 0 bytes that was named explicitly.
     #[error("{file}: the file is empty (0 bytes)")]
     EmptyFile {
         /// The file.
         file: String,
     },
-    /// A file with two columns of one name.
+    /// A file has two columns of one name.
     #[error("{file}: two columns are named {column:?}, so neither can be asked for")]
     DuplicateColumn {
         /// The file.
@@ -134,39 +134,39 @@ pub enum ErrorKind {
         /// The name.
         column: String,
     },
-    /// A footer of Parquet or ORC that contradicts itself.
+    /// The footer of a Parquet or ORC file is inconsistent.
     #[error("{file}: the file is damaged: {reason}")]
     Footer {
         /// The file.
         file: String,
-        /// The contradiction.
+        /// The inconsistency.
         reason: String,
     },
-    /// A stripe of an ORC file that contradicts itself or its footer.
+    /// A stripe of an ORC file is inconsistent, or contradicts the footer.
     #[error("{file}: stripe {stripe} at byte {offset}: the file is damaged: {reason}")]
     Stripe {
         /// The file.
         file: String,
         /// The stripe, counted from 0.
         stripe: usize,
-        /// Where it begins.
+        /// The byte at which it begins.
         offset: u64,
-        /// The contradiction.
+        /// The inconsistency.
         reason: String,
     },
-    /// A stripe of an ORC file that cannot be decoded.
+    /// A stripe of an ORC file cannot be decoded.
     #[error("{file}: stripe {stripe} at byte {offset}: cannot be decoded")]
     Undecoded {
         /// The file.
         file: String,
         /// The stripe, counted from 0.
         stripe: usize,
-        /// Where it begins.
+        /// The byte at which it begins.
         offset: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         source: ArrowError,
     },
-    /// A timestamp of an ORC or Parquet file that the type of its column cannot hold.
+    /// A timestamp of an ORC or Parquet file is out of range for its column's type.
     #[error("{file}: {}column \"{column}\": {value} does not fit into {expected}", .row.map(|row| format!("row {row}: ")).unwrap_or_default())]
     Timestamp {
         /// The file.
@@ -180,7 +180,7 @@ pub enum ErrorKind {
         /// The type of the column.
         expected: DataType,
     },
-    /// A date of a calendar that nobody recorded, where the session accepts none.
+    /// A date or timestamp in an unrecorded calendar, in a session that rejects these.
     #[error("{file}: row {row}: column \"{column}\": {value} is one of the {what}")]
     DoubtfulDate {
         /// The file.
@@ -189,12 +189,12 @@ pub enum ErrorKind {
         row: u64,
         /// The column.
         column: String,
-        /// The date or timestamp as it was read.
+        /// The date or timestamp as read.
         value: String,
-        /// What is doubtful, and why.
+        /// The ambiguity and its reason.
         what: String,
     },
-    /// A timestamp of a Parquet file that has more nanoseconds than a day.
+    /// A timestamp of a Parquet file has more nanoseconds than a day.
     #[error("{file}: row {row}: column \"{column}\": {value}, of which a day has 86400000000000")]
     Int96 {
         /// The file.
@@ -206,7 +206,7 @@ pub enum ErrorKind {
         /// The timestamp.
         value: String,
     },
-    /// A text of a Parquet file that is not UTF-8.
+    /// A text in a Parquet file is not UTF-8.
     #[error("{file}: row {row}: column \"{column}\": the text is not UTF-8")]
     NotText {
         /// The file.
@@ -221,44 +221,44 @@ pub enum ErrorKind {
     Read {
         /// The file.
         file: String,
-        /// What the store or the decompressor said.
+        /// The error of the store or the decompressor.
         source: std::io::Error,
     },
-    /// Bytes that are not text in the encoding.
+    /// The bytes are not text in the expected encoding.
     #[error("{file}: {}not {encoding}", .place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default())]
     Encoding {
         /// The file.
         file: String,
-        /// Line, and column where known.
+        /// The line, and the column if known.
         place: Option<String>,
         /// The encoding expected.
         encoding: &'static str,
     },
-    /// A record with more or fewer cells than the table has columns.
+    /// A record has more or fewer cells than the table has columns.
     #[error("{file}: {line}: expected {expected} cells, found {}{found}", if *.more { "more than " } else { "" })]
     Ragged {
         /// The file.
         file: String,
-        /// Where the record starts.
+        /// The line in which the record starts.
         line: Line,
-        /// How many cells were found.
+        /// The number of cells found.
         found: usize,
         /// Whether counting stopped there.
         more: bool,
-        /// How many columns there are.
+        /// The number of columns.
         expected: usize,
     },
-    /// A quoted cell does not end, or a record is absurdly long for want of its end.
+    /// A quoted cell is not closed, or a record is too long, probably because its end is missing.
     #[error("{file}: {line}: {reason}")]
     Quote {
         /// The file.
         file: String,
-        /// Where the record starts.
+        /// The line in which the record starts.
         line: Line,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
-    /// A column of a type that the format does not have.
+    /// A column is declared with a type that the format does not have.
     #[error("{file}: column \"{column}\" is declared as {data_type}, which {format} does not hold")]
     NoSuchType {
         /// The file.
@@ -270,71 +270,71 @@ pub enum ErrorKind {
         /// The format.
         format: &'static str,
     },
-    /// A line that is no row.
+    /// A line is not a valid row.
     #[error("{file}: {line}{}: {reason}", .byte.map(|byte| format!(", byte {byte}")).unwrap_or_default())]
     Malformed {
         /// The file.
         file: String,
         /// The line.
         line: Line,
-        /// Where in the line, counted from 1.
+        /// The byte in the line, counted from 1.
         byte: Option<usize>,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
-    /// A record that is longer than the memory limit lets it be.
+    /// A record is longer than the memory limit allows.
     #[error("{file}: {line}: the record is longer than {bytes} bytes, a quarter of the memory limit")]
     LongRecord {
         /// The file.
         file: String,
-        /// Where the record starts.
+        /// The line in which the record starts.
         line: Line,
-        /// The most bytes that a record may have.
+        /// The maximum length of a record in bytes.
         bytes: u64,
     },
-    /// A cell with a line end, though the user promised that there is none.
+    /// A cell contains a line end although `newlines_in_values` is false.
     #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
     LineEnd {
         /// The file.
         file: String,
-        /// Where the record starts.
+        /// The line in which the record starts.
         line: Line,
     },
-    /// A cell that is no value of its column's type.
+    /// A cell is not a valid value of its column's type.
     #[error("{file}: {line}: column \"{column}\": expected {expected}, found {cell:?}")]
     Cell {
         /// The file.
         file: String,
-        /// Where the record starts.
+        /// The line in which the record starts.
         line: Line,
         /// The column.
         column: String,
         /// Its type.
         expected: DataType,
-        /// The cell, cut if long.
+        /// The cell, truncated if long.
         cell: String,
-        /// Whether the user declared the type; if not, it was inferred.
+        /// Whether the type was declared by the user or inferred.
         declared: bool,
     },
-    /// A file that contradicts itself or is cut off.
+    /// A file is inconsistent or cut off.
     #[error("{file}: at byte {byte}: the file is damaged: {reason}")]
     Damaged {
         /// The file.
         file: String,
-        /// Where what is damaged begins.
+        /// The byte at which the damaged part begins.
         byte: u64,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// A schema of an Avro file that is none, or has a record that holds itself.
+    /// The schema of an Avro file is invalid, or a record type contains itself.
     #[error("{file}: the schema in its header cannot be used: {reason}")]
     AvroSchema {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// A codec of an Avro file that is not known.
+    /// An Avro file uses an unknown codec.
     #[error(
         "{file}: its blocks are compressed with {codec:?}; known are null, deflate, snappy, bzip2, xz and zstandard"
     )]
@@ -344,58 +344,58 @@ pub enum ErrorKind {
         /// The name in the header.
         codec: String,
     },
-    /// A record of an Avro file that is no value of the file's schema.
+    /// A record of an Avro file is not a valid value of the file's schema.
     #[error("{file}: record {record} of the block at byte {byte}: {reason}")]
     AvroRecord {
         /// The file.
         file: String,
         /// The record in its block, counted from 0.
         record: u64,
-        /// Where its block begins.
+        /// The byte at which the block begins.
         byte: u64,
-        /// The column and what is found there.
+        /// The column and the value found.
         reason: String,
     },
-    /// A message of an Arrow file or stream that cannot be decoded.
+    /// A message of an Arrow file or stream cannot be decoded.
     #[error("{file}: at byte {byte}: the Arrow message cannot be decoded")]
     Message {
         /// The file.
         file: String,
-        /// Where the message begins.
+        /// The byte at which the message begins.
         byte: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         source: ArrowError,
     },
-    /// Text that is no JSON, or not an object a row.
+    /// A text is not valid JSON, or not one object per row.
     #[error("{file}: {line}, character {character}: expected {expected}, found {found}")]
     JsonSyntax {
         /// The file.
         file: String,
-        /// Where this stands.
+        /// The line of the error.
         line: Line,
         /// The character in the line, counted from 1.
         character: u64,
-        /// What may stand there.
+        /// What is accepted at this position.
         expected: String,
-        /// What does.
+        /// What was found.
         found: String,
     },
-    /// A value that does not fit its column.
+    /// A value does not fit its column.
     #[error("{file}: {line}, character {character}: column \"{column}\": expected {expected}, found {found}")]
     JsonValue {
         /// The file.
         file: String,
-        /// Where the value begins.
+        /// The line in which the value begins.
         line: Line,
         /// The character in the line, counted from 1.
         character: u64,
-        /// The column, or the path to the part of one.
+        /// The column, or the path to a nested field.
         column: String,
         /// Its type.
         expected: DataType,
-        /// The value as JSON, cut if long.
+        /// The value as JSON, truncated if long.
         found: String,
-        /// Whether the user declared the type; if not, it was inferred.
+        /// Whether the type was declared by the user or inferred.
         declared: bool,
     },
     /// A key that none of the first objects has.
@@ -405,33 +405,33 @@ pub enum ErrorKind {
     JsonKey {
         /// The file.
         file: String,
-        /// Where the key stands.
+        /// The line of the key.
         line: Line,
         /// The character in the line, counted from 1.
         character: u64,
         /// The key, or the path to it.
         column: String,
     },
-    /// A key with the name of a column that the file's path has.
+    /// A key has the name of a partition column of the file's path.
     #[error("{file}: {line}, character {character}: column \"{column}\" stands in the file and in its path")]
     KeyInPath {
         /// The file.
         file: String,
-        /// Where the key stands.
+        /// The line of the key.
         line: Line,
         /// The character in the line, counted from 1.
         character: u64,
         /// The key.
         column: String,
     },
-    /// A declared column that the first objects do not have, but one that is written in another case.
+    /// The first objects lack a declared column, but have a key that differs only in case.
     #[error("{file}: the objects have no key \"{column}\", but \"{key}\"")]
     KeyCase {
         /// The file.
         file: String,
         /// The declared column.
         column: String,
-        /// The key that there is.
+        /// The key that exists.
         key: String,
     },
     /// The header lacks a column of the table.
@@ -444,24 +444,24 @@ pub enum ErrorKind {
         /// The names in the header.
         header: Vec<String>,
     },
-    /// No record to take the columns from.
+    /// There is no record to infer the columns from.
     #[error("{file}: no columns: the file holds no record")]
     NoColumns {
         /// The file.
         file: String,
     },
-    /// A value that is none of the type that the column has in other files, or was declared with.
+    /// A value does not fit the type that the column was declared with, or has in other files.
     #[error("{file}: row {row}{}: column \"{column}\": {reason}", .after_byte.map(|byte| format!(" after byte {byte}")).unwrap_or_default())]
     Unfit {
         /// The file.
         file: String,
         /// The row, counted from 0.
         row: u64,
-        /// The byte of the file from which rows were counted, if that is not the start.
+        /// The byte from which rows are counted, if not the start of the file.
         after_byte: Option<u64>,
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
 }
@@ -483,7 +483,7 @@ fn names(formats: &[InputFormat]) -> String {
 }
 
 impl Error {
-    /// What failed.
+    /// Returns what failed.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }

@@ -1,9 +1,10 @@
-//! Access to fields of structs that reads their leaves of a Parquet file alone.
+//! Accesses fields of structs by reading only their leaves of a Parquet file.
 //!
-//! The scan knows the engine's `get_field`, and reads only the leaf for it. That function returns what is stored in the field, without
-//! a look at the nulls of the structs above. This is right where the field may be null in the file, since then Parquet's levels make
-//! it null where a struct above is. So calls of a corrected `get_field` become calls of the engine's where the table's schema
-//! says so ([`by_leaves`]), and are turned back for a file that says otherwise ([`adapter`]).
+//! The scan recognizes the engine's `get_field` and reads only the leaf for it. That function returns the stored value
+//! of the field and ignores nulls of the enclosing structs. This is correct if the field is nullable in the file:
+//! Parquet's levels then make it null wherever an enclosing struct is. So calls of a corrected `get_field` become calls
+//! of the engine's where the table's schema allows it ([`by_leaves`]). They are changed back for a file whose schema
+//! does not ([`adapter`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-/// The `get_field` of a session that has another than the engine's.
+/// Returns the session's `get_field` if it is not the engine's.
 pub(crate) fn corrected(functions: &HashMap<String, Arc<ScalarUDF>>) -> Option<&Arc<ScalarUDF>> {
     functions.get(GetFieldFunc::new().name()).filter(|function| !function.inner().is::<GetFieldFunc>())
 }
 
-/// The expression over what a scan projects, with the engine's `get_field` where that is right for the schema of the table.
+/// Rewrites an expression over a scan's output to the engine's `get_field` where the table's schema allows it.
 pub(crate) fn by_leaves(
     expr: Arc<dyn PhysicalExpr>,
     projected: &ProjectionExprs,
     schema: &Schema,
 ) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
-    // A column of the scan's output, if it is one of the table.
+    // A column of the scan's output, if it is a column of the table.
     let column = |column: &Column| {
         let projected = projected.iter().nth(column.index())?;
         schema.fields().get(projected.expr.downcast_ref::<Column>()?.index()).map(AsRef::as_ref)
@@ -46,8 +47,8 @@ pub(crate) fn by_leaves(
     })
 }
 
-/// Adapts expressions to a file as `inner` does. Calls of the engine's `get_field` become calls of `corrected`
-/// where a required field is in a struct that may be null.
+/// Adapts expressions to a file as `inner` does. Calls of the engine's `get_field` become calls of `corrected` where a
+/// nullable struct contains a required field.
 pub(crate) fn adapter(
     inner: Arc<dyn PhysicalExprAdapterFactory>,
     corrected: Arc<ScalarUDF>,
@@ -94,13 +95,13 @@ impl PhysicalExprAdapter for Adapter {
     }
 }
 
-/// The expression as a call of some `get_field`.
+/// Returns the expression as a call of some `get_field`.
 fn access(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarFunctionExpr> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     (call.fun().name() == GetFieldFunc::new().name()).then_some(call)
 }
 
-/// Whether the call reads a column of a file, by fields that may be null wherever the struct around them may.
+/// Whether the call reads a column of a file through fields that are nullable wherever the enclosing struct is.
 fn reads_nulls<'a>(call: &ScalarFunctionExpr, column: impl Fn(&Column) -> Option<&'a Field>) -> bool {
     let reads_nulls = || {
         let (base, path) = call.args().split_first()?;
@@ -119,7 +120,7 @@ fn reads_nulls<'a>(call: &ScalarFunctionExpr, column: impl Fn(&Column) -> Option
     reads_nulls().is_some()
 }
 
-/// The same call of another `get_field`.
+/// Returns the same call with another `get_field`.
 fn with_function(call: &ScalarFunctionExpr, function: Arc<ScalarUDF>) -> Result<Arc<dyn PhysicalExpr>> {
     let returned = call.return_field(&Schema::empty())?;
     let config = Arc::new(call.config_options().clone());

@@ -1,13 +1,13 @@
-//! Formats that are not read: what they are called, and how they are recognized.
+//! Formats that are recognized but not supported: their names and how they are detected.
 
-/// A format that is not read.
+/// A format that is recognized but not supported.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ForeignFormat {
-    /// Its name in the plural.
+    /// The format's name in the plural.
     pub(crate) name: &'static str,
-    /// Bytes that its files have, and where.
+    /// Magic numbers, each with its offset.
     magic: &'static [(usize, &'static [u8])],
-    /// The endings of its files, which count where there is no magic number.
+    /// File extensions, used if there is no magic number.
     endings: &'static [&'static str],
 }
 
@@ -19,7 +19,7 @@ const fn format(
     ForeignFormat { name, magic, endings }
 }
 
-/// Those that are of a more general format too come before it.
+/// A more specific format comes before a more general one.
 const FORMATS: &[ForeignFormat] = &[
     // Apache Parquet, Encryption.md: files with an encrypted footer.
     format("encrypted Parquet files", &[(0, b"PARE")], &[]),
@@ -66,10 +66,10 @@ const FORMATS: &[ForeignFormat] = &[
     format("PDF documents", &[(0, b"%PDF-")], &[]),
 ];
 
-/// Endings of texts, which no binary content contradicts.
+/// Text formats: their extensions count even if the content is plain text.
 const TEXTS: &[&str] = &["XML documents", "HTML documents"];
 
-/// The names of the formats that are recognized and not read, as [`ErrorKind::UnsupportedFormat`] has them.
+/// Lists the formats that are recognized but not supported, as named in [`ErrorKind::UnsupportedFormat`].
 ///
 /// [`ErrorKind::UnsupportedFormat`]: crate::ErrorKind::UnsupportedFormat
 pub fn foreign_formats() -> impl Iterator<Item = &'static str> {
@@ -77,10 +77,10 @@ pub fn foreign_formats() -> impl Iterator<Item = &'static str> {
 }
 
 impl ForeignFormat {
-    /// The format of a file that begins with `head`.
+    /// Detects the format of a file that begins with `head`.
     pub(crate) fn of(head: &[u8]) -> Option<&'static Self> {
         if let Some(entry) = first_zip_entry(head) {
-            // Office has this one first; NumPy an array for each entry.
+            // Office writes this entry first; NumPy writes an entry for each array.
             let name = match entry {
                 b"[Content_Types].xml" | b"_rels/.rels" => "Excel workbooks",
                 b"mimetype" => "OpenDocument spreadsheets",
@@ -97,7 +97,7 @@ impl ForeignFormat {
         FORMATS.iter().find(|format| format.magic.iter().any(has))
     }
 
-    /// The format that the ending of a name stands for, unless the content is plain text and that of the format is not.
+    /// Detects the format by the extension of a name, unless the content is plain text and the format is binary.
     pub(crate) fn by_ending(name: &str, head: &[u8]) -> Option<&'static Self> {
         let name = name.rsplit('/').next()?.to_ascii_lowercase();
         let has_ending = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.'));
@@ -110,14 +110,15 @@ impl ForeignFormat {
     }
 }
 
-/// The name of the first file in a zip archive.
+/// Returns the name of the first file in a zip archive.
 fn first_zip_entry(head: &[u8]) -> Option<&[u8]> {
     let header = head.strip_prefix(b"PK\x03\x04")?;
     let len = u16::from_le_bytes(header.get(22..24)?.try_into().ok()?);
     header.get(26..26 + usize::from(len))
 }
 
-/// Whether this is a pickle of protocol 2 to 5. A record of TFRecord may begin like it, but has a zero then.
+/// Whether this is a pickle of protocol 2 to 5. A TFRecord file may begin with the same two bytes, but then a zero
+/// follows.
 fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, opcode, ..] if *opcode != 0)
 }
@@ -125,7 +126,7 @@ fn is_pickle(head: &[u8]) -> bool {
 fn is_plain_text(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
-        // Cut within a character.
+        // Cut off within a character.
         Err(error) => error.error_len().is_none(),
     };
     is_utf8 && !head.contains(&0)

@@ -1,5 +1,4 @@
-//! What the readers of Avro and Arrow IPC share: files that say themselves which columns they have, read from the start
-//! to the end.
+//! Shared by the readers of Avro and Arrow IPC: self-describing files that are read from start to end.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,55 +31,55 @@ use tfr_files::scan::{Batches, FileReader, Scan};
 pub(crate) struct Input {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) meta: ObjectMeta,
-    /// Its name in messages.
+    /// The file's name in messages.
     pub(crate) name: Arc<str>,
 }
 
-/// What is read of a file.
+/// The part of a file to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) file: Input,
-    /// The bytes of the file in which this part begins.
+    /// Byte range of the file in which this part begins.
     pub(crate) range: Range<u64>,
-    /// The columns of the table that are wanted; the file may lack some.
+    /// The requested columns of the table; the file may lack some.
     pub(crate) wanted: SchemaRef,
-    /// What the table calls the columns of the file.
+    /// Maps the file's column names to the table's.
     pub(crate) columns: ColumnNames,
-    /// How many rows a batch should have.
+    /// Rows per batch.
     pub(crate) batch_size: usize,
-    /// Bytes of records at which a batch is handed on.
+    /// Bytes of records after which a batch is emitted.
     pub(crate) batch_len: usize,
     /// Counts the bytes read.
     pub(crate) bytes_scanned: Count,
 }
 
 impl Part {
-    /// Whether the column that the file calls `name` is wanted.
+    /// Whether the file's column `name` is requested.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.wanted.column_with_name(&self.columns.in_table(name)).is_some()
     }
 }
 
-/// Reads files that say themselves which columns they have.
+/// Reads self-describing files.
 #[async_trait]
 pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
-    /// The name of the format in plans.
+    /// Returns the format's name in plans.
     fn name(&self) -> &'static str;
 
-    /// The format.
+    /// Returns the format.
     fn format(&self) -> InputFormat;
 
     /// Whether a file can be read in parts.
     fn can_split(&self) -> bool;
 
-    /// The columns of a file.
+    /// Returns the columns of a file.
     async fn schema(&self, file: Input) -> Result<SchemaRef>;
 
-    /// Those of the wanted columns that the file has, with its types and under their names, in any order.
+    /// Reads the requested columns that the file has, with its types and the table's names, in any order.
     async fn batches(&self, part: Part) -> Result<Batches>;
 }
 
-/// The files of a [`ForwardReader`], which are named in messages as `names` says.
+/// The files of a [`ForwardReader`]; `names` determines their names in messages.
 #[derive(Debug)]
 pub(crate) struct ForwardFiles<R> {
     reader: R,
@@ -182,12 +181,12 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
     }
 }
 
-/// Reads a file from its start on.
+/// Reads a file sequentially.
 pub(crate) struct Forward {
     file: Arc<str>,
     size: u64,
     bytes: Bytestream,
-    /// What was read of the file but not yet taken.
+    /// Bytes read from the file but not yet consumed.
     ahead: Bytes,
     position: u64,
 }
@@ -197,17 +196,17 @@ impl Forward {
         Self::open_at(file, 0).await
     }
 
-    /// Reads from this byte on.
+    /// Starts reading at this byte.
     pub(crate) async fn open_at(file: &Input, position: u64) -> Result<Self, Error> {
         let bytes = text::bytes(&file.store, &file.meta, &file.name, position..file.meta.size).await?;
         Ok(Self { file: Arc::clone(&file.name), size: file.meta.size, bytes, ahead: Bytes::new(), position })
     }
 
-    /// Goes behind the next place where `marker` stands, or to the end of the file.
+    /// Skips past the next occurrence of `marker`, or to the end of the file.
     pub(crate) async fn pass(&mut self, marker: &[u8]) -> Result<(), Error> {
         loop {
             let found = memmem::find(&self.ahead, marker);
-            // The marker may begin with the last bytes that are there.
+            // The marker may begin in the last bytes read.
             let passed = found.map_or(self.ahead.len().saturating_sub(marker.len() - 1), |at| at + marker.len());
             self.position += passed as u64;
             self.ahead.advance(passed);
@@ -225,20 +224,20 @@ impl Forward {
         }
     }
 
-    /// Where in the file the next byte stands.
+    /// Returns the offset of the next byte in the file.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// How many bytes the file still has.
+    /// Returns the number of remaining bytes of the file.
     pub(crate) fn left(&self) -> u64 {
         self.size - self.position
     }
 
-    /// The next `len` bytes.
+    /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// The file has fewer, which is known before anything is allocated for them.
+    /// The file has fewer. This is checked before allocating.
     pub(crate) async fn take(&mut self, len: u64) -> Result<Bytes, Error> {
         let (byte, left) = (self.position, self.left());
         let wanted = match usize::try_from(len) {
@@ -265,16 +264,16 @@ impl Forward {
     }
 }
 
-/// Where a batch begins.
+/// The position at which a batch begins.
 #[derive(Clone)]
 struct Place {
     file: Arc<str>,
-    /// Counted from 0, from this byte on if it is not the first one.
+    /// Counted from 0, starting at `after_byte` if that is set.
     row: u64,
     after_byte: Option<u64>,
 }
 
-/// The wanted columns, null where the file lacks one, in the types of the table.
+/// Selects the requested columns and converts them to the table's types. Columns missing from the file are null.
 fn adapt(batch: &RecordBatch, wanted: &SchemaRef, names: &ColumnNames, place: &Place) -> Result<RecordBatch> {
     let found = batch.schema();
     let found: HashMap<String, &ArrayRef> =

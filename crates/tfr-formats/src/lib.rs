@@ -1,16 +1,18 @@
-//! Tables as Hive, Spark and pandas leave them, for Apache DataFusion: Parquet, ORC, Avro, Arrow IPC, CSV, JSON, Hive text,
-//! libsvm and TFRecord from a file, a directory, a pattern or a list of these.
+//! Table providers for Apache DataFusion over the files that Hive, Spark and pandas write.
+//!
+//! Reads Parquet, ORC, Avro, Arrow IPC, CSV, JSON, Hive text, libsvm and TFRecord from a file, a directory, a pattern
+//! or a list of these.
 //!
 //! | you have | use |
 //! |---|---|
 //! | `--table events=data/*.csv,delimiter=;` | [`TableSpec`] and [`open_table`] |
 //! | `SELECT ... FROM 'data/*.parquet'` | [`paths_as_tables`] |
 //! | `CREATE EXTERNAL TABLE ... STORED AS CSV` | [`table_factory`] |
-//! | right answers from the engine, fields of null structs among them | `tfr_engine::exact`, on the builder of the session |
+//! | correct results from the engine, also for fields of null structs | `tfr_engine::exact`, on the session's builder |
 //!
-//! The format is told from the content ([`detect`]), not from the name. All of them end in a
-//! [`DirectoryTable`](tfr_files::DirectoryTable), which lists, merges schemas, plans scans and
-//! names the file in every error.
+//! The format is detected from the content ([`detect`]), not from the name. Every format is read through a
+//! [`DirectoryTable`](tfr_files::DirectoryTable), which lists files, merges schemas, plans scans and names the file in
+//! every error.
 //!
 //! ```
 //! use tfr_formats::{InputFormat, TableSpec};

@@ -1,4 +1,4 @@
-//! [`ColumnNames`]: how the columns of files that have names are matched with those of the table.
+//! [`ColumnNames`]: matches the named columns of files with those of the table.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterF
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use tfr_files::ExactAdapterFactory;
 
-/// Whether the case of names matters.
+/// Whether column names are compared with or without case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NameMatching {
-    /// It does.
+    /// Case-sensitive.
     #[default]
     Exact,
-    /// It does not, as in Hive: a table has names in lower case, or as they were declared. Fields of structs keep theirs.
+    /// Case-insensitive, as in Hive: a table's names are in lower case, or as declared. Struct fields keep their names.
     Insensitive,
 }
 
-/// The names of a table's columns, given those in a file.
+/// Maps the names in a file to the names of a table's columns.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ColumnNames {
     matching: NameMatching,
-    /// The declared columns that stand in the files, in their order.
+    /// The declared columns that are in the files, in their order.
     declared: Option<Arc<[String]>>,
 }
 
 impl ColumnNames {
-    /// Names that match those in `declared`, but for the columns in the path.
+    /// Matches names with those in `declared`, except for the partition columns.
     pub(crate) fn new(matching: NameMatching, declared: Option<&SchemaRef>, path: &[FieldRef]) -> Self {
         let in_path = |name: &str| path.iter().any(|field| field.name() == name);
         let declared = declared.map(|schema| {
@@ -40,7 +40,7 @@ impl ColumnNames {
         Self { matching, declared }
     }
 
-    /// Whether the table calls every column as its files do.
+    /// Whether all columns have the same names in the table and in its files.
     pub(crate) fn is_exact(&self) -> bool {
         self.matching == NameMatching::Exact
     }
@@ -49,7 +49,7 @@ impl ColumnNames {
         self.declared.as_deref()
     }
 
-    /// What the table calls a column that a file calls `name`.
+    /// Returns the table's name for the column `name` of a file.
     pub(crate) fn in_table(&self, name: &str) -> String {
         match self.matching {
             NameMatching::Exact => name.to_owned(),
@@ -61,7 +61,7 @@ impl ColumnNames {
         }
     }
 
-    /// The schema of a file with the names of the table, or a name that two of its columns would have.
+    /// Returns the schema of a file with the table's names. The error is a name that two of its columns would have.
     pub(crate) fn schema(&self, schema: &SchemaRef) -> Result<SchemaRef, String> {
         if self.matching == NameMatching::Exact {
             return Ok(Arc::clone(schema));
@@ -72,7 +72,7 @@ impl ColumnNames {
         Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
     }
 
-    /// The names of the table for all columns of a file, or one that two of them would have.
+    /// Returns the table's names for all columns of a file. The error is a name that two of them would have.
     pub(crate) fn all_in_table<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>, String> {
         let mut known = HashSet::new();
         let names = names.into_iter().map(|name| {
@@ -82,7 +82,7 @@ impl ColumnNames {
         names.collect()
     }
 
-    /// Makes a scan of the engine find the columns in a file and convert them to the types of the table.
+    /// Returns an adapter by which the engine's scan finds a file's columns and converts them to the table's types.
     pub(crate) fn adapter(&self) -> Arc<dyn PhysicalExprAdapterFactory> {
         match self.matching {
             NameMatching::Exact => Arc::new(ExactAdapterFactory),
@@ -115,7 +115,7 @@ impl PhysicalExprAdapterFactory for RenamingFactory {
     }
 }
 
-/// Gives columns the names that they have in one file.
+/// Replaces the table's column names by those of one file.
 #[derive(Debug)]
 struct Renaming {
     in_file: HashMap<String, String>,

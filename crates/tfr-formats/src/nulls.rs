@@ -1,4 +1,4 @@
-//! [`with_null_keys`]: nulls in the values of dictionaries.
+//! [`with_null_keys`]: nulls among the values of dictionaries.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
 
-/// The same batch, in which every key of a dictionary that points to a null is null itself, at any depth. Kernels of Arrow look at
-/// the keys alone, and take the null for an empty text or a zero.
+/// Makes every dictionary key that points to a null value null itself, at any depth. Arrow's kernels look only at the
+/// keys, and would take the null for an empty text or a zero.
 pub(crate) fn with_null_keys(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     if !batch.columns().iter().any(|column| has_dictionary(column.data_type())) {
         return Ok(batch);

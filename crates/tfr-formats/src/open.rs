@@ -1,4 +1,4 @@
-//! From what the user wrote to a table.
+//! Opens tables: detects the format of the files and builds the table that the user specified.
 
 use std::sync::Arc;
 
@@ -30,18 +30,19 @@ use tfr_files::scan::{FileReader, ReaderFormat};
 /// Opens the table that `spec` describes.
 ///
 /// # Errors
-/// A location is missing, empty or of a format that is not read; an option is for another format; files disagree.
+/// A location is missing, empty or of an unsupported format; an option belongs to another format; or files disagree.
 pub async fn open_table(session: &dyn Session, spec: &TableSpec) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let table = open_locations(session, &spec.locations, &spec.options, None).await?;
     check_partitions(&spec.options, &table)?;
     Ok(table)
 }
 
-/// Opens the files at `locations` as one table, with the given columns or those that the files hold.
+/// Opens the files at `locations` as one table, with the given columns or those of the files.
 ///
-/// The format is that of the first file; every reader of a binary format refuses files that are something else. Texts must
-/// be of one sort by their names or, where these have no ending that tells, by how they begin: 4 KiB, unpacked, of up to
-/// 32 of the files, the first, the last and others evenly between them.
+/// The first file determines the format. Every reader of a binary format rejects files of another format. Text files
+/// must be of one format. That is determined by their names or, if an extension is not conclusive, by their content:
+/// the first 4 KiB, unpacked, of up to 32 files. These include the first, the last and others spaced evenly between
+/// them.
 ///
 /// # Errors
 /// As [`open_table`].
@@ -56,7 +57,7 @@ pub async fn open_locations(
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
-        // A set of shards without rows.
+        // A shard set without rows.
         Err(error) if matches!(error.kind(), tfr_files::ErrorKind::Empty { .. }) => {
             if read::is_set(session, &locations).await? {
                 return open_records(session, &locations, options, schema).await;
@@ -108,7 +109,7 @@ pub async fn open_locations(
                 if schema.is_some() {
                     return plan_err!("the columns are declared twice: by the statement and by its option schema");
                 }
-                // Its cells would be taken for those of the next column.
+                // Its cells would be mistaken for those of the next column.
                 let mut path = listing.partitions().fields().iter();
                 if let Some(field) = path.find(|field| declared.column_with_name(field.name()).is_some()) {
                     let (file, column) = (listing.file_names().next().unwrap_or_default(), field.name().clone());
@@ -130,7 +131,7 @@ pub async fn open_locations(
     Ok(Arc::new(table))
 }
 
-/// Opens TFRecord files that were listed before, so that tables which own them are known.
+/// Opens TFRecord files that were already listed, so that the tables that own them are detected.
 async fn open_records(
     session: &dyn Session,
     locations: &[Location],
@@ -142,7 +143,7 @@ async fn open_records(
     read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
 }
 
-/// A table with declared columns, all of whose files are empty.
+/// A table with declared columns whose files are all empty.
 fn without_rows(
     session: &dyn Session,
     locations: &[Location],
@@ -151,12 +152,12 @@ fn without_rows(
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let listing = Listing::empty(session, locations, options.partitions.as_deref())?;
     log::warn!("{}: all files are empty (0 bytes), so the table has no rows", listing.locations().join(", "));
-    // Nothing is ever read by it.
+    // It never reads anything.
     let format = CsvFormat::new(options.csv.clone(), listing.names().clone(), ColumnNames::default());
     Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), declared)))
 }
 
-/// Warns once of files that are read although they belong to tables.
+/// Warns once about files that are read although they belong to a table format.
 fn warn_of_owners(listing: &Listing) {
     let Some((first, others)) = listing.owners().split_first() else { return };
     let others = match others.len() {
@@ -171,7 +172,7 @@ fn warn_of_owners(listing: &Listing) {
     );
 }
 
-/// Columns are cells by their position; only those that were not declared are looked for in the files.
+/// Cells map to columns by position. The files are inspected only if no columns were declared.
 async fn open_hive_text(
     session: &dyn Session,
     listing: Listing,
@@ -189,7 +190,7 @@ async fn open_hive_text(
     }
 }
 
-/// The columns of all files together: a column of integers here and of fractions there holds fractions.
+/// Infers the columns of all files together: a column with integers in one file and fractions in another is float64.
 async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat) -> Result<SchemaRef, DataFusionError> {
     let schema = format.schema(session, listing.store(), listing.files()).await?;
     let in_path = |schema: &SchemaRef| {
@@ -208,30 +209,28 @@ async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat)
     Ok(schema)
 }
 
-/// How many files without a telling name are looked at for the sort of text that they are.
+/// Maximum number of files with inconclusive names whose content is probed for its text format.
 const TEXTS_LOOKED_AT: usize = 32;
 
-/// The format of the first file stands for all; the readers refuse a file that is something else.
+/// Detects the format from the first file; the readers reject files of another format.
 ///
-/// The readers of texts take one another's files for rows. So texts must be of one sort unless the format was asked for:
-/// by their names, where these tell, else by the first 4 KiB (unpacked, if the file is compressed) of up to 32 files,
-/// evenly spaced. Where options say what looks otherwise, only names are looked at.
+/// Readers of text formats would accept one another's files. So all texts must be of one format, unless the format was
+/// specified. It is determined by the names, or if these are inconclusive, by the first 4 KiB (unpacked) of up to 32
+/// evenly spaced files. If options determine the format against the content, only names are compared.
 async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOptions) -> Result<InputFormat> {
     let Some((file, name)) = listing.files().iter().zip(listing.file_names()).next() else {
         return Ok(options.format.unwrap_or(InputFormat::Csv));
     };
     let found =
         match detect(listing.store(), file, &name, options.format, options.csv.encoding == Encoding::Utf8).await? {
-            // What only looks so was to be read in another way.
-            InputFormat::LibSvm
-                if InputFormat::of_file_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() =>
-            {
+            // The options say that the file only looks like libsvm.
+            InputFormat::LibSvm if InputFormat::of_file_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
                 InputFormat::Csv
             }
             found => found,
         };
     let format = match options.format {
-        // Of a name that tells, no option says otherwise.
+        // If the name is conclusive, no option overrides it.
         None if found.is_text() && InputFormat::of_file_name(&name).is_none() => options.text_format(found),
         _ => found,
     };
@@ -251,7 +250,7 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     }
 }
 
-/// A file that is another sort of text than `format`, by its name or, if contents are `telling`, by how it begins.
+/// Returns a file whose text format is not `format`, by its name or, if contents are `telling`, by its first bytes.
 async fn other_text(
     session: &dyn Session,
     listing: &Listing,
@@ -266,7 +265,7 @@ async fn other_text(
     }
     let unnamed = &files().filter(|(_, name)| telling && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
     let count = unnamed.len().min(TEXTS_LOOKED_AT);
-    // The first and the last one are among them.
+    // The first and the last file are included.
     let spaced = (0..count).map(|look| look * (unnamed.len() - 1) / (count - 1).max(1));
     let look = |index: usize| async move {
         let (meta, name) = &unnamed[index];
@@ -276,7 +275,7 @@ async fn other_text(
     let looks: Vec<_> = spaced.map(look).collect();
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let found: Vec<_> = futures::stream::iter(looks).buffered(concurrency).try_collect().await?;
-    // A line of Hive text may have one cell, and libsvm looks like any text.
+    // A line of Hive text may have one cell, and libsvm resembles any text.
     let is_other = |found: InputFormat| match found {
         Json => format != Json,
         HiveText => matches!(format, Csv | Json),
@@ -287,13 +286,13 @@ async fn other_text(
     Ok(other.map(|(name, found)| (name.clone(), found)))
 }
 
-/// The names that [`table_factory`] goes by in `STORED AS`, as a session's table factories know them.
+/// The names of [`table_factory`] in `STORED AS`, as keys of a session's table factories.
 pub const STORED_AS: &[&str] =
     &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM"];
 
-/// The factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
+/// Returns the factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
 ///
-/// Register it in the session's table factories under each of [`STORED_AS`].
+/// Register it in the session's table factories under each name in [`STORED_AS`].
 pub fn table_factory() -> Arc<dyn TableProviderFactory> {
     Arc::new(InputTableFactory)
 }
@@ -316,7 +315,8 @@ impl TableProviderFactory for InputTableFactory {
         }
         let mut options = InputOptions::default();
         options.set("format", &command.file_type)?;
-        // The engine hands `OPTIONS (delimiter ';')` on as `format.delimiter`. Sorted, so that errors do not vary.
+        // The engine passes `OPTIONS (delimiter ';')` on as `format.delimiter`. Sorted, so that errors are
+        // deterministic.
         let mut given: Vec<_> = command.options.iter().collect();
         given.sort();
         for (key, value) in given {
@@ -338,7 +338,7 @@ impl TableProviderFactory for InputTableFactory {
             }
             options.partitions = Some(Arc::new(Schema::new(partitions.into_iter().cloned().collect::<Fields>())));
         }
-        // Where nothing but columns of the path is declared, the others are those of the files.
+        // If only partition columns are declared, the other columns come from the files.
         let schema = (!columns.is_empty()).then(|| Arc::clone(declared));
         let locations: Vec<_> = command.locations.iter().map(|text| text.as_str().into()).collect();
         let table = open_locations(session, &locations, &options, schema).await?;
@@ -359,7 +359,7 @@ impl TableProviderFactory for InputTableFactory {
     }
 }
 
-/// A name in `PARTITIONED BY`, as it was written: the engine takes quotes off names of columns, but not off these.
+/// A name in `PARTITIONED BY` as written: the engine removes quotes from column names, but not from these.
 struct PartitionColumn<'a>(&'a str);
 
 impl PartitionColumn<'_> {
@@ -371,7 +371,7 @@ impl PartitionColumn<'_> {
     }
 }
 
-/// Columns of the path whose types are declared must be there.
+/// Requires that partition columns with declared types exist.
 fn check_partitions(options: &InputOptions, table: &DirectoryTable) -> Result<()> {
     let found = table.listing().partitions().fields();
     let is_absent = |field: &&FieldRef| !found.iter().any(|found| found.name() == field.name());

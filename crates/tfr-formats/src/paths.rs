@@ -1,4 +1,4 @@
-//! `SELECT ... FROM 'data/*.parquet'`: a path in the place of a table name.
+//! `SELECT ... FROM 'data/*.parquet'`: paths instead of table names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tfr_files::{Error, ErrorKind};
 use crate::open::open_locations;
 use crate::options::InputOptions;
 
-/// Gives the session that a table is opened in; `None` once it is gone.
+/// Returns the current session, or `None` once it is dropped.
 ///
 /// With the `datafusion` facade:
 ///
@@ -29,11 +29,13 @@ use crate::options::InputOptions;
 /// ```
 pub type CurrentSession = Arc<dyn Fn() -> Option<Arc<dyn Session>> + Send + Sync>;
 
-/// Wraps the catalogs of a session: a name that is no table is taken for a path, URL or pattern, relative to the
-/// current directory, and its format is told from the content.
+/// Wraps a session's catalogs so that paths can be used as table names.
 ///
-/// A name that looks like a path and leads nowhere is an error that says so; a plain word that leads nowhere is left
-/// to the engine's "table not found".
+/// A name that is not a table is taken as a path, URL or pattern, relative to the current directory. Its format is
+/// detected from the content.
+///
+/// If nothing exists there, a name that looks like a path is reported as such. A plain word falls through to the
+/// engine's "table not found".
 pub fn paths_as_tables(
     catalogs: Arc<dyn CatalogProviderList>,
     session: CurrentSession,

@@ -8,10 +8,10 @@ use tfr_files::{LocationText, redacted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{InputOptions, PATH, input_options};
 
-/// A table to register: its name, where it lies and how to read it.
+/// A table to register: its name, its locations and its options.
 ///
-/// The text form is `NAME=URL[,format=...,key=value...]`. A part that holds a comma is put in double quotes, a double
-/// quote in it is doubled: `t="a,b.csv",delimiter=","`. `path=URL` adds a location and may be repeated.
+/// The text form is `NAME=URL[,format=...,key=value...]`. A part that contains a comma is put in double quotes, and a
+/// double quote in it is doubled: `t="a,b.csv",delimiter=","`. `path=URL` adds a location and may be repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSpec {
     /// The name of the table in queries.
@@ -47,7 +47,7 @@ impl FromStr for TableSpec {
             match key.trim() {
                 key if key == PATH.key => spec.locations.push(value.into()),
                 key => {
-                    // The last would win, and the others be lost.
+                    // Otherwise the last value would silently replace the others.
                     if !given.insert(key.to_owned()) && !may_repeat(key) {
                         let hint = match key {
                             "partitions" => ": it takes them all, in double quotes: \"partitions=dt DATE, h INT\"",
@@ -63,12 +63,12 @@ impl FromStr for TableSpec {
     }
 }
 
-/// Whether a key may be given more than once.
+/// Whether a key may be repeated.
 fn may_repeat(key: &str) -> bool {
     input_options().any(|option| option.text().is_named(key) && option.text().repeats)
 }
 
-/// The refusal of a key that nobody knows, with the key that is for `--table` alone.
+/// Adds the key that only `--table` has to the list in an unknown-key error.
 fn with_path(error: Error) -> Error {
     match error.kind() {
         ErrorKind::UnknownOption { key, known } => {
@@ -79,7 +79,7 @@ fn with_path(error: Error) -> Error {
     }
 }
 
-/// Splits at commas outside double quotes and takes the quotes off; `None` if one is not closed.
+/// Splits at commas outside double quotes and removes the quotes; `None` if one is not closed.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut parts = vec![String::new()];
     let mut quoted = false;
@@ -101,7 +101,7 @@ fn split(text: &str) -> Option<Vec<String>> {
     (!quoted).then_some(parts)
 }
 
-/// Whether a quote that ends the part follows.
+/// Whether a closing quote at the end of the part follows.
 fn closes(rest: std::iter::Peekable<std::str::Chars<'_>>) -> bool {
     let mut rest = rest;
     while let Some(c) = rest.next() {

@@ -1,11 +1,12 @@
-//! [`UsedColumns`]: what a session knows of its queries when it opens a table.
+//! [`UsedColumns`]: the columns that a session's queries use, available when a table is opened.
 
 use std::collections::BTreeSet;
 
-/// The columns to which the queries of a session refer, as an extension of its configuration.
+/// The columns that a session's queries refer to, as an extension of its configuration.
 ///
-/// Opening a table may read columns to decide their types: see `timestamps` of [`InputOptions`](crate::InputOptions).
-/// Columns of other names are spared that. Without the extension all columns are read.
+/// Opening a table may read columns to determine their types: see `timestamps` of
+/// [`InputOptions`](crate::InputOptions). Columns with other names are not read. Without the extension all columns are
+/// read.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::collections::BTreeSet;
 pub struct UsedColumns(BTreeSet<String>);
 
 impl UsedColumns {
-    /// Columns of these names, in whatever case. There may be more names than columns.
+    /// Creates a set of names, compared without case. It may contain names that are not columns.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self(names.into_iter().map(|name| name.as_ref().to_lowercase()).collect())
     }

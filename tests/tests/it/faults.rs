@@ -159,7 +159,7 @@ fn a_directory_that_cannot_be_synced() {
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&parent, Permissions::from_mode(0o333)).unwrap();
-    for (name, there) in [("x.csv", "the table is there and whole"), ("shards", "the set is there and whole")] {
+    for name in ["x.csv", "shards"] {
         let write = write("SELECT 1 AS one", &parent.join(name));
         // Nothing is forbidden to root.
         let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -172,7 +172,7 @@ fn a_directory_that_cannot_be_synced() {
             break;
         }
         let failed = failed.exits_with(1);
-        assert!(failed.stderr.contains(there) && failed.stderr.contains("Permission denied"), "{}", failed.stderr);
+        assert!(failed.stderr.contains("written completely, but finishing up failed") && failed.stderr.contains("Permission denied"), "{}", failed.stderr);
         assert!(parent.join(name).exists());
     }
     fs::set_permissions(&parent, Permissions::from_mode(0o755)).unwrap();

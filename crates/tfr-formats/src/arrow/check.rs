@@ -1,17 +1,17 @@
-//! Checks what a message says of its body before anything is allocated by it.
+//! Validates the lengths in a message before anything is allocated for its body.
 
 use arrow_ipc::{CompressionType, RecordBatch};
 
 use super::refusal::{Refusal, damaged};
 
-/// A zstd block of 4 bytes stands for 128 KiB at most; a byte of LZ4 for 255.
+/// Maximum compression ratio: a zstd block of 4 bytes expands to at most 128 KiB, a byte of LZ4 to 255.
 const MAX_ZSTD_RATIO: u64 = 32 << 10;
 const MAX_LZ4_RATIO: u64 = 255;
 
-/// Stands before a compressed buffer: its length when decompressed.
+/// Length of the prefix of a compressed buffer, which is its decompressed length.
 const PREFIX_LEN: usize = 8;
 
-/// Refuses lengths that are negative, beyond the body, or more than its bytes can be decompressed to.
+/// Rejects lengths that are negative, beyond the body, or more than the bytes can decompress to.
 pub(super) fn batch(batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), Refusal> {
     let rows = batch.length();
     if !(0..=i64::from(i32::MAX)).contains(&rows) {
@@ -38,7 +38,7 @@ pub(super) fn batch(batch: &RecordBatch<'_>, body: &[u8]) -> Result<(), Refusal>
         };
         let unpacked = i64::from_le_bytes(*prefix);
         let most = ratio.saturating_mul(rest.len() as u64);
-        // -1: not compressed.
+        // -1 means not compressed.
         if unpacked != -1 && u64::try_from(unpacked).map_or(true, |unpacked| unpacked > most) {
             return damaged(format!("{} bytes cannot be decompressed to {unpacked}", rest.len()));
         }

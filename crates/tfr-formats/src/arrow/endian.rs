@@ -1,4 +1,4 @@
-//! Turns the numbers of a big-endian body around.
+//! Byte-swaps the numbers of a big-endian body.
 
 use arrow_buffer::Buffer;
 use arrow_ipc::{MetadataVersion, RecordBatch};
@@ -6,10 +6,10 @@ use arrow_schema::{DataType, Field, IntervalUnit, UnionMode};
 
 use super::refusal::{Refusal, damaged};
 
-/// The longest value that stands in a view itself; longer ones are found by the number of a buffer and a place in it.
+/// The longest value stored inline in a view; longer ones are referenced by buffer index and offset.
 const MAX_INLINE_LEN: u32 = 12;
 
-/// A copy of `body` with the numbers of all `fields` little-endian.
+/// Returns a copy of `body` with the numbers of all `fields` in little-endian order.
 pub(super) fn swapped<'a>(
     batch: &RecordBatch<'_>,
     body: &[u8],
@@ -34,14 +34,14 @@ pub(super) fn swapped<'a>(
     Ok(Buffer::from_vec(swap.body))
 }
 
-/// Walks over the buffers of a batch in the order in which its columns have them.
+/// Iterates over the buffers of a batch in column order.
 struct Swap<'a> {
     body: Vec<u8>,
-    /// Where the buffers are in the body; checked to be inside.
+    /// The ranges of the buffers in the body, checked to be inside.
     ranges: Box<dyn Iterator<Item = std::ops::Range<usize>> + 'a>,
-    /// For each column of views how many buffers it has.
+    /// The number of variadic buffers for each view column.
     views: Box<dyn Iterator<Item = i64> + 'a>,
-    /// Whether unions have a buffer for nulls.
+    /// Whether unions have a null buffer.
     has_union_nulls: bool,
 }
 
@@ -117,7 +117,7 @@ impl Swap<'_> {
         }
     }
 
-    /// Turns the numbers of the next buffer around, which have these widths in turn.
+    /// Swaps the numbers of the next buffer, which have these widths in rotation.
     fn numbers(&mut self, widths: &[usize]) -> Result<(), Refusal> {
         let mut rest = self.next()?;
         for width in widths.iter().cycle() {
@@ -133,7 +133,7 @@ impl Swap<'_> {
             let (len, rest) = view.split_at_mut(4);
             len.reverse();
             if u32::from_le_bytes([len[0], len[1], len[2], len[3]]) > MAX_INLINE_LEN {
-                // Behind the first four bytes of the value.
+                // After the value's four-byte prefix.
                 rest[4..8].reverse();
                 rest[8..].reverse();
             }

@@ -1,4 +1,4 @@
-//! The file format: messages, and an index of them at the end.
+//! The file format: messages, followed by an index of them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,17 +16,17 @@ use crate::error::{Error, ErrorKind};
 use crate::forward::{Input, Part};
 use tfr_files::scan::Batches;
 
-/// At the end: the length of the footer, and the magic number again.
+/// Length of the trailer: the length of the footer and the magic number.
 const TRAILER_LEN: u64 = 10;
 
-/// What stands at the end of a file.
+/// The footer of a file.
 pub(super) struct Footer {
     pub(super) layout: Layout,
     dictionaries: Vec<Place>,
     batches: Vec<Place>,
 }
 
-/// Where a message lies: its metadata, and its body behind that.
+/// The location of a message: its metadata, followed by its body.
 #[derive(Debug, Clone)]
 struct Place {
     metadata: Range<u64>,
@@ -50,7 +50,7 @@ impl Footer {
         let Some(footer_start) = u64::try_from(len).ok().and_then(|len| start.checked_sub(len)) else {
             return Err(refused(Refusal::Damaged(format!("a footer of {len} bytes"))));
         };
-        // A copy, which is aligned.
+        // A copy, for alignment.
         let bytes = file.bytes(footer_start..start).await?.to_vec();
         Self::parse(&bytes, footer_start).map_err(|refusal| file.refused(footer_start, refusal))
     }
@@ -80,7 +80,7 @@ impl Footer {
     }
 }
 
-/// The batches that begin in the range of the part.
+/// Returns the batches that begin in the range of the part.
 pub(super) async fn batches(part: Part) -> Result<Batches> {
     let footer = Footer::read(&part.file).await?;
     let mut decoder = Decoder::new(footer.layout, |name| part.wants(name));
@@ -135,7 +135,7 @@ impl Input {
         }
     }
 
-    /// The error for a refusal at a byte of this file.
+    /// Returns the error for a refusal at a byte of this file.
     pub(super) fn refused(&self, byte: u64, refusal: Refusal) -> Error {
         let file = self.name.to_string();
         match refusal {

@@ -1,4 +1,4 @@
-//! [`Message`]: a schema, a dictionary or a batch, and what is known when it is decoded.
+//! [`Message`]: a schema, a dictionary or a batch, and the decoder for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::refusal::{Refusal, damaged};
 use super::{check, endian};
 use crate::nulls::with_null_keys;
 
-/// Stands before the length of a message since Arrow 0.15.
+/// The marker before the length of a message since Arrow 0.15.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// The columns and how their values are stored.
+/// The columns and the encoding of their values.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) schema: SchemaRef,
@@ -26,7 +26,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(schema: IpcSchema<'_>) -> Result<Self, Refusal> {
         let Some(fields) = schema.fields() else { return damaged("its schema has no list of columns") };
-        // One by one: arrow-ipc's conversion of whole schemas panics over big-endian decimals.
+        // Converted one by one: arrow-ipc's conversion of whole schemas panics on big-endian decimals.
         let fields: Vec<Field> = fields.iter().map(Field::from).collect();
         let pairs = schema.custom_metadata().into_iter().flatten();
         let metadata: HashMap<_, _> =
@@ -62,7 +62,7 @@ impl Message {
         self.root().is_ok_and(|message| message.header_type() == MessageHeader::Schema)
     }
 
-    /// The columns, if this is a schema.
+    /// Returns the columns, if this is a schema.
     pub(super) fn layout(&self) -> Result<Layout, Refusal> {
         match self.root()?.header_as_schema() {
             Some(schema) => Layout::new(schema),
@@ -70,41 +70,41 @@ impl Message {
         }
     }
 
-    /// How many bytes follow.
+    /// Returns the length of the body in bytes.
     pub(super) fn body_len(&self) -> Result<u64, Refusal> {
         let len = self.root()?.bodyLength();
         u64::try_from(len).or_else(|_| damaged(format!("a message has a body of {len} bytes")))
     }
 }
 
-/// Whether a file may begin with the schema of a stream: behind the marker of a message since Arrow 0.15, behind the
-/// length alone before.
+/// Whether a file may begin with the schema of a stream: after the continuation marker since Arrow 0.15, after only the
+/// length before.
 pub(crate) fn begins_stream(head: &[u8]) -> bool {
     let message = head.strip_prefix(&CONTINUATION).unwrap_or(head);
     let Some((len, metadata)) = message.split_first_chunk::<4>() else { return false };
     let Ok(len) = usize::try_from(i32::from_le_bytes(*len)) else { return false };
     match metadata.get(..len) {
         Some(metadata) => Message::new(metadata.to_vec()).is_schema(),
-        // A schema that is longer than what was read of the file.
+        // The schema is longer than the bytes read.
         None => head.starts_with(&CONTINUATION) || begins_as_schema(metadata),
     }
 }
 
-/// Whether the metadata of a message, of which the end is missing, begin as those of a schema. Four bytes of a text in UTF-32 may
-/// pass for the length before them; here the root must be a table that says of itself that it is a schema.
+/// Whether truncated metadata of a message begins like that of a schema. Four bytes of UTF-32 text may pass for the
+/// length before it. So the root must be a table whose header type is schema.
 fn begins_as_schema(metadata: &[u8]) -> bool {
     header_type(metadata) == Some(MessageHeader::Schema.0)
 }
 
-/// What the root of the metadata says the message is, read by the layout of FlatBuffers: the root is a table, which begins with the
-/// distance back to the list of where its fields are.
+/// Returns the header type of the message by FlatBuffers' layout: the root is a table, which begins with the distance
+/// back to its vtable, the list of field offsets.
 fn header_type(metadata: &[u8]) -> Option<u8> {
     let word = |at: usize| metadata.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     let half = |at: usize| metadata.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
     let root = usize::try_from(word(0)?).ok()?;
     let back = i64::from(word(root)?.cast_signed());
     let fields = usize::try_from(i64::try_from(root).ok()?.checked_sub(back)?).ok()?;
-    // Its own length, that of the table, and at least the first two of version, type, header, length of the body and metadata.
+    // The vtable's own length, the table's, and at least two of version, type, header, body length and metadata.
     if !matches!(half(fields)?, 8 | 10 | 12 | 14) {
         return None;
     }
@@ -114,7 +114,7 @@ fn header_type(metadata: &[u8]) -> Option<u8> {
     }
 }
 
-/// Decodes the messages behind the schema.
+/// Decodes the messages after the schema.
 pub(super) struct Decoder {
     layout: Layout,
     dictionaries: HashMap<i64, ArrayRef>,
@@ -122,14 +122,14 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes those columns whose names in the file are wanted.
+    /// Decodes only the columns whose names in the file are requested.
     pub(super) fn new(layout: Layout, is_wanted: impl Fn(&str) -> bool) -> Self {
         let fields = layout.schema.fields().iter().enumerate();
         let projection = fields.filter(|(_, field)| is_wanted(field.name())).map(|(index, _)| index).collect();
         Self { layout, dictionaries: HashMap::new(), projection }
     }
 
-    /// Decodes a message with its body: a batch, or nothing to be seen if it is a dictionary.
+    /// Decodes a message with its body; returns a batch, or `None` for a dictionary.
     pub(super) fn decode(&mut self, message: &Message, body: Buffer) -> Result<Option<RecordBatch>, Refusal> {
         let message = message.root()?;
         let version = message.version();
@@ -164,7 +164,7 @@ impl Decoder {
         }
     }
 
-    /// The values of a dictionary as a field.
+    /// Returns the values of a dictionary as a field.
     fn dictionary_values(&self, id: i64) -> Option<Field> {
         #[allow(deprecated, reason = "arrow-ipc has no other way from the number of a dictionary to its columns")]
         let fields = self.layout.schema.fields_with_dict_id(id);
@@ -174,7 +174,7 @@ impl Decoder {
         }
     }
 
-    /// The body with its numbers in the order of this machine's bytes.
+    /// Returns the body with its numbers in this machine's byte order.
     fn native<'a>(
         &self,
         batch: arrow_ipc::RecordBatch<'_>,

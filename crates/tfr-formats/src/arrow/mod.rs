@@ -1,7 +1,7 @@
-//! Arrow IPC, files and streams.
+//! Arrow IPC files and streams.
 //!
-//! The messages are taken apart here and handed to arrow-ipc one by one, because its own readers believe the lengths
-//! that they find: they allocate what a damaged file asks for, and panic over buffers beyond the end.
+//! Messages are parsed here and passed to arrow-ipc one by one, because its own readers trust the lengths in a file.
+//! They allocate whatever a damaged file specifies, and panic on buffers beyond the end.
 
 mod check;
 mod endian;
@@ -25,10 +25,10 @@ use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
 
-/// How a file of the file format begins; all else is a stream.
+/// The magic number of the file format; anything else is a stream.
 const MAGIC: &[u8] = b"ARROW1";
 
-/// The format, for files that are named in messages as `names` says.
+/// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
     Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader, names, columns)))
 }
@@ -46,7 +46,7 @@ impl ForwardReader for ArrowReader {
         InputFormat::Arrow
     }
 
-    /// The file format has an index of its batches; a stream is read by the part that has its start.
+    /// The file format has an index of its batches. A stream is read by the part that contains its start.
     fn can_split(&self) -> bool {
         true
     }

@@ -1,15 +1,15 @@
-//! [`Refusal`]: why a message is not decoded.
+//! [`Refusal`]: why a message cannot be decoded.
 
 use arrow_schema::ArrowError;
 
-/// Why a message is refused, without the name of the file.
+/// Why a message cannot be decoded, without the name of the file.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It contradicts itself or what came before.
+    /// It is inconsistent or contradicts earlier messages.
     Damaged(String),
-    /// It is something that is not read.
+    /// It uses an unsupported feature.
     Unsupported(&'static str),
-    /// Arrow's own decoder refused it.
+    /// Arrow's decoder returned an error.
     Undecoded(ArrowError),
 }
 

@@ -1,4 +1,4 @@
-//! The stream format: messages one after the other.
+//! The stream format: a sequence of messages.
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -12,13 +12,13 @@ use crate::error::Error;
 use crate::forward::{Forward, Input, Part};
 use tfr_files::scan::Batches;
 
-/// The columns of a stream.
+/// Returns the columns of a stream.
 pub(super) async fn schema(file: &Input) -> Result<SchemaRef, Error> {
     let mut messages = Messages::open(file).await?;
     Ok(messages.layout().await?.schema)
 }
 
-/// The batches of a stream; none for a part that does not have its start.
+/// Returns the batches of a stream; none for a part that does not contain its start.
 pub(super) async fn batches(part: Part) -> Result<Batches> {
     if part.range.start > 0 {
         return Ok(futures::stream::empty().boxed());
@@ -37,7 +37,7 @@ pub(super) async fn batches(part: Part) -> Result<Batches> {
     Ok(batches.boxed())
 }
 
-/// Reads messages from the start of a file on.
+/// Reads messages from the start of a file.
 struct Messages {
     file: Input,
     bytes: Forward,
@@ -70,7 +70,7 @@ impl Messages {
         }
     }
 
-    /// The metadata of the next message; `None` at the end of the stream.
+    /// Returns the metadata of the next message; `None` at the end of the stream.
     async fn message(&mut self) -> Result<Option<Message>, Error> {
         if self.bytes.left() == 0 {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Messages {
         Ok(Some(Message::new(self.bytes.take(len).await?.to_vec())))
     }
 
-    /// Sees to it that nothing is behind the end of the stream.
+    /// Requires that nothing follows the end of the stream.
     async fn end(&mut self) -> Result<(), Error> {
         match self.bytes.left() {
             0 => Ok(()),

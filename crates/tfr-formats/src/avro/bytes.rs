@@ -2,13 +2,13 @@
 
 use super::schema::Type;
 
-/// How many values that take no bytes stand one after the other at most.
+/// Maximum number of consecutive values that take no bytes.
 const MAX_EMPTY_VALUES: u64 = 1 << 24;
 
 /// Why a value cannot be read.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Where in the record, the innermost name first.
+    /// The path in the record, innermost name first.
     path: Vec<String>,
     reason: String,
 }
@@ -20,13 +20,13 @@ impl Fault {
         Self { path: Vec::new(), reason: reason.into() }
     }
 
-    /// The same, told of the column in which it is.
+    /// Adds the column that contains the value to the path.
     pub(super) fn within(mut self, name: &str) -> Self {
         self.path.push(name.to_owned());
         self
     }
 
-    /// What is found where.
+    /// Describes the defect and its path.
     pub(super) fn describe(&self) -> String {
         let path: Vec<_> = self.path.iter().rev().map(String::as_str).collect();
         match path.is_empty() {
@@ -36,7 +36,7 @@ impl Fault {
     }
 }
 
-/// What is left of the bytes of a block.
+/// The remaining bytes of a block.
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
 }
@@ -74,7 +74,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Seven bits a byte, the lowest first, the sign in the lowest bit.
+    /// Reads a zigzag varint: seven bits per byte, the lowest first, the sign in the lowest bit.
     pub(super) fn long(&mut self) -> Result<i64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -95,7 +95,7 @@ impl<'a> Bytes<'a> {
         i32::try_from(value).map_err(|_| Fault::new(format!("{value} for a number of 32 bits")))
     }
 
-    /// Bytes behind their number.
+    /// Reads length-prefixed bytes.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.long()?;
         match usize::try_from(len) {
@@ -104,7 +104,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Which of the branches of a union follows.
+    /// Reads the index of a union's branch.
     pub(super) fn branch(&mut self, branches: usize) -> Result<usize> {
         let branch = self.long()?;
         usize::try_from(branch)
@@ -136,7 +136,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(super) fn skip(&mut self, data_type: &Type) -> Result<()> {
         match data_type {
             Type::Null => {}

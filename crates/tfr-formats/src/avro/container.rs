@@ -14,10 +14,10 @@ use crate::forward::{Forward, Input};
 const MAGIC: &[u8] = b"Obj\x01";
 const SYNC_LEN: u64 = 16;
 
-/// A block that is longer when decompressed is taken for damaged; writers make blocks of some hundred kilobytes.
+/// Maximum decompressed bytes of a block; writers make blocks of some hundred kilobytes.
 const MAX_BLOCK_LEN: u64 = 1 << 30;
 
-/// How blocks are compressed.
+/// The compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Codec {
     Null,
@@ -28,12 +28,12 @@ enum Codec {
     Zstandard,
 }
 
-/// A file, read block by block.
+/// A file that is read block by block.
 pub(super) struct Container {
     file: Input,
     bytes: Forward,
     pub(super) schema: Type,
-    /// What the header says beside the schema and the codec, where it is text.
+    /// Metadata of the header that is text, without the schema and the codec.
     pub(super) metadata: HashMap<String, String>,
     codec: Codec,
     sync: [u8; SYNC_LEN as usize],
@@ -41,9 +41,9 @@ pub(super) struct Container {
 
 /// Records in their binary encoding.
 pub(super) struct Block {
-    /// Where it begins in the file.
+    /// The offset in the file at which the block begins.
     pub(super) byte: u64,
-    /// How many records it holds.
+    /// The number of records in the block.
     pub(super) records: u64,
     pub(super) data: Vec<u8>,
 }
@@ -91,8 +91,8 @@ impl Container {
         Ok(Self { file: file.clone(), bytes, schema, metadata, codec, sync })
     }
 
-    /// Goes to the first block that begins at `byte` or behind it. The marker before it was drawn by lot, so that it is
-    /// taken for one wherever it stands, as all readers of parts do.
+    /// Skips to the first block that begins at or after `byte`. The sync marker is random, so that any occurrence is
+    /// taken for one, as by all readers of splits.
     pub(super) async fn skip_to(&mut self, byte: u64) -> Result<()> {
         if byte > self.bytes.position() {
             self.bytes = Forward::open_at(&self.file, byte.saturating_sub(SYNC_LEN)).await?;
@@ -101,12 +101,12 @@ impl Container {
         Ok(())
     }
 
-    /// Where in the file the next block begins.
+    /// Returns the offset of the next block in the file.
     pub(super) fn position(&self) -> u64 {
         self.bytes.position()
     }
 
-    /// The next block; `None` at the end of the file.
+    /// Returns the next block; `None` at the end of the file.
     pub(super) async fn block(&mut self) -> Result<Option<Block>> {
         let byte = self.bytes.position();
         if self.bytes.left() == 0 {
@@ -135,7 +135,7 @@ fn damaged(file: &Input, byte: u64, reason: String) -> Error {
     ErrorKind::Damaged { file: file.name.to_string(), byte, reason }.into()
 }
 
-/// A number: seven bits a byte, the lowest first, the sign in the lowest bit.
+/// Reads a zigzag varint: seven bits per byte, the lowest first, the sign in the lowest bit.
 async fn long(file: &Input, bytes: &mut Forward) -> Result<i64> {
     let start = bytes.position();
     let mut encoded = Vec::new();
@@ -170,7 +170,7 @@ impl Codec {
         })
     }
 
-    /// What is in a block, or why it cannot be decompressed.
+    /// Decompresses the content of a block. The error says why it cannot.
     async fn decompress(self, data: &[u8]) -> Result<Vec<u8>, String> {
         let mut unpacked = Vec::new();
         match self {
@@ -200,13 +200,13 @@ async fn read_all(decoder: impl AsyncRead + Unpin, unpacked: &mut Vec<u8>) -> Re
     read.map(|_| ()).map_err(|error| undecompressed(&error))
 }
 
-/// Snappy without frames, and the CRC-32 of what was compressed behind it.
+/// Decompresses raw Snappy followed by the CRC-32 of the uncompressed data.
 fn unsnap(data: &[u8]) -> Result<Vec<u8>, String> {
     let Some((data, checksum)) = data.split_last_chunk::<4>() else {
         return Err("a compressed block without a checksum".to_owned());
     };
     let len = snap::raw::decompress_len(data).map_err(|error| undecompressed(&error))?;
-    // A copy of 64 bytes takes three.
+    // A copy of 64 bytes takes three bytes.
     if len as u64 > MAX_BLOCK_LEN || len / 32 > data.len() {
         return Err(format!("a block of {} bytes that should be {len} when decompressed", data.len()));
     }

@@ -1,7 +1,7 @@
 //! Apache Avro object container files.
 //!
-//! Our own decoder, because arrow-avro refuses files whose values are no records, and recursive names where there are none,
-//! and believes the counts that it finds.
+//! Uses a decoder of its own: arrow-avro rejects files whose values are not records and reports recursive names where
+//! there are none. It also trusts the counts in a file.
 //!
 //! | Avro | Arrow |
 //! |---|---|
@@ -17,8 +17,9 @@
 //! | duration | Interval of months, days and nanoseconds |
 //! | other logical types (uuid) | the type below |
 //!
-//! A file whose values are no records has one column, `value`. Files of one table may differ as Avro's schema resolution
-//! allows: `promote` says how. A field that a file lacks is null there; which default other files have for it does not matter.
+//! A file whose values are not records has one column, `value`. Files of one table may differ as Avro's schema
+//! resolution allows: see `promote`. A field that a file lacks is null there, whatever default other files declare for
+//! it.
 
 mod bytes;
 mod container;
@@ -50,10 +51,10 @@ use tfr_files::scan::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::promoted;
 
-/// How many records that take no bytes are in a block at most.
+/// Maximum number of records without bytes in a block.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
-/// The format, for files that are named in messages as `names` says.
+/// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(
     names: FileNames,
     columns: ColumnNames,
@@ -70,7 +71,7 @@ struct AvroReader {
 }
 
 impl AvroReader {
-    /// The calendars of a file. Without keys of Spark or Hive they are what the specification has: those of ISO 8601.
+    /// Returns the calendars of a file. Without keys of Spark or Hive they are those of the specification, ISO 8601.
     fn calendars(&self, container: &Container) -> Calendars {
         let default = match Calendar::of(&self.calendar) {
             Calendar::Unknown => Calendar::Proleptic,
@@ -79,7 +80,7 @@ impl AvroReader {
         Calendars::of_keys(|key| container.metadata.get(key).map(String::as_str), default, &self.calendar)
     }
 
-    /// Adds a note if the file has instants of the hybrid calendar, but no time zone.
+    /// Adds a note if the file has instants of the hybrid calendar but no time zone.
     fn note_doubts(&self, file: &Input, schema: &Schema, calendars: &Calendars) {
         let Some(findings) = &self.findings else { return };
         let reason = |data_type: &DataType| of_leaf(calendars, data_type).1.reason();
@@ -94,7 +95,7 @@ impl AvroReader {
     }
 }
 
-/// How values of a type are read, and which of them are doubtful.
+/// Returns how values of a type are read, and which of them are ambiguous.
 fn of_leaf(calendars: &Calendars, data_type: &DataType) -> (Rule, Watch) {
     match data_type {
         DataType::Date32 => calendars.dates.of_local(),
@@ -114,7 +115,7 @@ impl ForwardReader for AvroReader {
         InputFormat::Avro
     }
 
-    /// At the markers between blocks: a part has the blocks that begin in it.
+    /// At sync markers: a part reads the blocks that begin in it.
     fn can_split(&self) -> bool {
         true
     }
@@ -141,7 +142,7 @@ impl ForwardReader for AvroReader {
     }
 }
 
-/// What is done with a column.
+/// How a column is processed.
 enum Column {
     Wanted(Values),
     Skipped(Type),
@@ -151,14 +152,14 @@ enum Column {
 struct Records {
     container: Container,
     part: Part,
-    /// Every column in the order of the file.
+    /// All columns in the order of the file.
     columns: Vec<(String, Column)>,
     schema: SchemaRef,
-    /// The calendar of each leaf of the wanted columns, if one is not kept as it is.
+    /// The rule for each leaf of the requested columns, if some need rebasing.
     rules: Option<Vec<Vec<Rule>>>,
-    /// How many bytes a record takes at least.
+    /// Minimum number of bytes of a record.
     min_len: usize,
-    /// The block being read, how much of it was read, and how many records are left in it.
+    /// The current block, the number of its bytes read, and the number of its records left.
     block: Option<(Block, usize, u64)>,
 }
 
@@ -244,7 +245,7 @@ impl Records {
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }
 
-    /// Refuses a block with more records than its bytes can hold.
+    /// Rejects a block with more records than its bytes can contain.
     fn check(&self, block: &Block) -> Result<(), Error> {
         let most = match self.min_len {
             0 => MAX_EMPTY_RECORDS,

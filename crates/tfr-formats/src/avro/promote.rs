@@ -1,10 +1,10 @@
-//! [`promoted`]: the types that Avro's schema resolution promotes beyond the common types of all formats.
+//! [`promoted`]: promotions of Avro's schema resolution beyond the common types of all formats.
 //!
-//! Long and int to double, and text and bytes to bytes. A long that no double equals is refused with its row.
+//! Long and int become double, text and bytes become bytes. A long that no double equals is rejected with its row.
 
 use arrow_schema::DataType;
 
-/// The type that values of both can be read as, where no type holds every value of both.
+/// Returns the type as which both can be read, if no type represents all values of both.
 pub(crate) fn promoted(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{Binary, Float32, Float64, Int32, Int64, Utf8};
     match (left, right) {

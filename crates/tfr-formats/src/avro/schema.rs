@@ -1,4 +1,4 @@
-//! The schema in the header of a file: what stands in its blocks, and the Arrow types for that.
+//! The schema in a file's header: the encoding of its values, and their Arrow types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use arrow_schema::{
 };
 use serde_json::Value;
 
-/// How many types a schema has at most, each counted as often as it is used: a few records that hold each other twice
-/// would fill any memory.
+/// Maximum number of types in a schema, each counted per use. A few records that contain each other twice would
+/// otherwise exhaust any memory.
 const MAX_TYPES: usize = 100_000;
 
-/// The column of a file whose values are no records.
+/// The column of a file whose values are not records.
 pub(super) const VALUE: &str = "value";
 
-/// What stands at a place of a block.
+/// The type of an encoded value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Type {
     Null,
@@ -31,7 +31,7 @@ pub(super) enum Type {
     Fixed(usize),
     /// Twelve bytes: months, days and milliseconds.
     Duration,
-    /// An unscaled number in as many bytes as given, or with their number before it.
+    /// An unscaled number, of a fixed number of bytes or length-prefixed.
     Decimal {
         precision: u8,
         scale: i8,
@@ -44,12 +44,12 @@ pub(super) enum Type {
     Union(Vec<Type>),
 }
 
-/// What the values of a union become.
+/// How the values of a union are represented.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Branches {
     /// Values of one type, or null.
     One(usize),
-    /// Numbers of several types, all of which one type holds.
+    /// Numbers of several types, which fit one type.
     Numbers(DataType),
     /// Only null.
     Null,
@@ -58,16 +58,16 @@ pub(super) enum Branches {
 }
 
 impl Type {
-    /// Reads a schema.
+    /// Parses a schema.
     ///
     /// # Errors
-    /// It is no schema of Avro, or has a record that holds itself. The text says what.
+    /// It is not a valid Avro schema, or has a record that contains itself. The text says what is wrong.
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
         Names::default().parse(&json, "")
     }
 
-    /// The columns of a file.
+    /// Returns the columns of a file.
     pub(super) fn columns(&self) -> Vec<(&str, &Self)> {
         match self {
             Self::Record(fields) => fields.iter().map(|(name, data_type)| (name.as_str(), data_type)).collect(),
@@ -87,7 +87,7 @@ impl Type {
         }
     }
 
-    /// The Arrow type of the values.
+    /// Returns the Arrow type of the values.
     pub(super) fn data_type(&self) -> DataType {
         match self {
             Self::Null => DataType::Null,
@@ -97,7 +97,7 @@ impl Type {
             Self::Double => DataType::Float64,
             Self::Bytes => DataType::Binary,
             Self::String => DataType::Utf8,
-            // Other formats, Parquet for one, have no values of a fixed size of 0.
+            // Other formats, such as Parquet, do not support values of fixed size 0.
             Self::Fixed(0) => DataType::Binary,
             Self::Fixed(size) => DataType::FixedSizeBinary(i32::try_from(*size).unwrap_or(i32::MAX)),
             Self::Duration => DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano),
@@ -120,7 +120,7 @@ impl Type {
         }
     }
 
-    /// How many bytes a value takes at least.
+    /// Returns the minimum number of bytes of a value.
     pub(super) fn min_len(&self) -> usize {
         match self {
             Self::Null => 0,
@@ -135,7 +135,7 @@ impl Type {
         }
     }
 
-    /// What the branch of a union is called.
+    /// Returns the name of the type as a union's branch.
     fn name(&self) -> String {
         match self {
             Self::Null => "null",
@@ -160,19 +160,19 @@ impl Type {
     }
 }
 
-/// The entries of a map with such values.
+/// Returns the entries field of a map with such values.
 pub(super) fn entries(value: &Type) -> Field {
     let fields = [Field::new("key", DataType::Utf8, false), value.field("value")];
     Field::new("entries", DataType::Struct(fields.into_iter().collect()), false)
 }
 
-/// The fields of a union, one for each branch, numbered in their order; a name that stands twice gets a number.
+/// Returns the fields of a union, one per branch, numbered in order; a repeated name gets a number.
 pub(super) fn union_fields(branches: &[Type]) -> UnionFields {
     let names: Vec<String> = branches.iter().map(Type::name).collect();
     let fields = branches.iter().enumerate().map(|(index, branch)| -> (i8, FieldRef) {
         let twice = names.iter().filter(|name| **name == names[index]).count() > 1;
         let name = if twice { format!("{}_{index}", names[index]) } else { names[index].clone() };
-        // A union has no nulls of its own; a branch of it has none but those that it is.
+        // A union has no null buffer; only a null branch has nulls.
         (index as i8, Arc::new(Field::new(name, branch.data_type(), true)))
     });
     fields.collect()
@@ -188,7 +188,7 @@ impl Branches {
         }
         let all = |of: fn(&Type) -> bool| values.iter().all(|branch| of(&branches[*branch]));
         let is_integer = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Long(DataType::Int64));
-        // An int is a float64, but not every long is.
+        // Every int fits a float64, but not every long.
         let is_float64 = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Float | Type::Double);
         if all(is_integer) {
             Self::Numbers(DataType::Int64)
@@ -200,12 +200,12 @@ impl Branches {
     }
 }
 
-/// The types that have names.
+/// Named types.
 #[derive(Default)]
 struct Names {
     /// By full name; `None` while the type is being read.
     types: HashMap<String, Option<(Type, usize)>>,
-    /// How many types there are so far.
+    /// The number of types so far.
     count: usize,
 }
 
@@ -238,7 +238,7 @@ impl Names {
         }
     }
 
-    /// A type that stands for itself, or was defined before.
+    /// Returns a primitive type, or a type that was defined before.
     fn named(&mut self, name: &str, namespace: &str) -> Result<Type, String> {
         if let Some(primitive) = primitive(name) {
             return Ok(primitive);
@@ -286,7 +286,7 @@ impl Names {
                 logical(Type::Fixed(size), json)?
             }
             _ => {
-                // The names in a record are those of its own namespace.
+                // Names in a record resolve in the record's namespace.
                 let namespace = full.rsplit_once('.').map_or("", |(namespace, _)| namespace).to_owned();
                 let fields = json.get("fields").and_then(Value::as_array).ok_or_else(|| missing("fields"))?;
                 let mut columns: Vec<(String, Type)> = Vec::with_capacity(fields.len());
@@ -299,7 +299,7 @@ impl Names {
                         return Err(format!("it has two fields named {name:?} in the record {full:?}"));
                     }
                     let data_type = match data_type {
-                        // Some writers put the logical type beside the type instead of into it.
+                        // Some writers put the logical type next to the type instead of into it.
                         Value::String(_) => self.parse(data_type, &namespace).and_then(|found| logical(found, field)),
                         _ => self.parse(data_type, &namespace),
                     };
@@ -334,7 +334,7 @@ fn primitive(name: &str) -> Option<Type> {
     })
 }
 
-/// What a type is by its `logicalType`; one that is not known, or not for this type, has no meaning.
+/// Applies a `logicalType`. One that is unknown, or invalid for this type, is ignored.
 fn logical(found: Type, json: &Value) -> Result<Type, String> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond};
     let Some(logical) = json.get("logicalType").and_then(Value::as_str) else { return Ok(found) };
@@ -356,7 +356,7 @@ fn logical(found: Type, json: &Value) -> Result<Type, String> {
     })
 }
 
-/// A decimal, if Arrow has one of this precision.
+/// Returns a decimal, if Arrow supports its precision.
 fn decimal(json: &Value, size: Option<usize>) -> Result<Option<Type>, String> {
     let number = |key: &str| match json.get(key) {
         Some(number) => number.as_i64().ok_or_else(|| format!("it has a decimal with the {key} {number:.50}")),

@@ -1,4 +1,4 @@
-//! [`Values`]: the values of a column, read one after the other and made an Arrow array.
+//! [`Values`]: reads the values of a column into an Arrow array.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::schema::{Branches, Type, entries, union_fields};
 /// The values of a column.
 pub(super) struct Values {
     kind: Kind,
-    /// Where null is; `None` if it cannot be.
+    /// The null buffer; `None` if the column is not nullable.
     nulls: Option<NullBufferBuilder>,
     len: usize,
 }
@@ -74,7 +74,7 @@ enum Kind {
         branches: Vec<Type>,
         value: Box<Values>,
     },
-    /// A union of numbers of several types, and maybe null.
+    /// A union of numbers of several types, and possibly null.
     Numbers {
         branches: Vec<Type>,
         values: Box<Values>,
@@ -170,7 +170,7 @@ impl Values {
         Ok(())
     }
 
-    /// Reads a value where null may be.
+    /// Reads a value that is not null.
     fn read_valid(&mut self, bytes: &mut Bytes<'_>) -> Result<()> {
         self.read(bytes)?;
         if let Some(nulls) = &mut self.nulls {
@@ -184,7 +184,7 @@ impl Values {
             (_, None) => return self.push_null(),
             (Kind::Long(values, _), Some(Number::Long(value))) => values.push(value),
             (Kind::Double(values), Some(Number::Double(value))) => values.push(value),
-            // An int, which a float64 holds.
+            // An int, which fits a float64.
             (Kind::Double(values), Some(Number::Long(value))) => values.push(value as f64),
             (_, Some(_)) => return,
         }
@@ -201,7 +201,7 @@ impl Values {
         self.push_nothing();
     }
 
-    /// Takes up the place of a value that is null, or in a record that is.
+    /// Appends a placeholder for a value that is null or in a null record.
     fn push_nothing(&mut self) {
         match &mut self.kind {
             Kind::Null => {}
@@ -222,7 +222,7 @@ impl Values {
             Kind::Union { type_ids, offsets, columns, .. } => {
                 type_ids.push(0);
                 if let Some(column) = columns.first_mut() {
-                    // It grows by one for each offset, which fit.
+                    // It grows by one per offset, and the offsets fit.
                     offsets.push(column.len as i32);
                     column.push_nothing();
                 }
@@ -231,7 +231,7 @@ impl Values {
         self.len += 1;
     }
 
-    /// The values read, and makes room for others.
+    /// Returns the values read as an array and resets the builder.
     pub(super) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let len = std::mem::take(&mut self.len);
         let nulls = self.nulls.as_mut().and_then(NullBufferBuilder::finish);
@@ -254,7 +254,7 @@ impl Values {
             }
             Kind::Fixed { size, data } => {
                 let data = Buffer::from_vec(std::mem::take(data));
-                // Its size was checked to fit.
+                // The size was checked to fit.
                 Arc::new(FixedSizeBinaryArray::try_new_with_len(*size as i32, data, nulls, len)?)
             }
             Kind::Duration(values) => {
@@ -374,7 +374,7 @@ fn primitive<T: arrow_array::ArrowPrimitiveType>(
     data_type: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     let array = PrimitiveArray::<T>::try_new(std::mem::take(values).into(), nulls)?;
-    // Dates and times are the same numbers under another type.
+    // Dates and times have the same numbers under another type.
     Ok(match data_type {
         data_type if *data_type == T::DATA_TYPE => Arc::new(array),
         data_type => arrow_array::make_array(
@@ -391,11 +391,11 @@ fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     let mut offsets = Vec::with_capacity(ends.len() + 1);
     offsets.push(0);
     offsets.append(ends);
-    // They never fall: each was the length of something that grows.
+    // Offsets never decrease: each was the length of a growing array.
     OffsetBuffer::new(offsets.into())
 }
 
-/// Months, days and milliseconds, each an unsigned number of 32 bits.
+/// Reads months, days and milliseconds, each an unsigned 32-bit integer.
 fn duration(bytes: &mut Bytes<'_>) -> Result<IntervalMonthDayNano> {
     let mut next = || bytes.array().map(u32::from_le_bytes);
     let (months, days, millis) = (next()?, next()?, next()?);
@@ -405,7 +405,7 @@ fn duration(bytes: &mut Bytes<'_>) -> Result<IntervalMonthDayNano> {
     Ok(IntervalMonthDayNano::new(number(months)?, number(days)?, i64::from(millis) * 1_000_000))
 }
 
-/// A number of so many digits, the highest byte first.
+/// Decodes a big-endian number of at most `precision` digits.
 fn decimal(bytes: &[u8], precision: u8) -> Result<i256> {
     let negative = bytes.first().is_some_and(|first| *first >= 0x80);
     let fill = if negative { 0xff } else { 0 };

@@ -3,9 +3,10 @@
 /// 1582-10-15, the first day of the Gregorian calendar, in days since 1970.
 pub(crate) const GREGORIAN_START: i64 = -141_427;
 
-/// The day with the same year, month and day of month in the proleptic Gregorian calendar, both in days since 1970.
+/// Returns the day with the same year, month and day of month in the proleptic Gregorian calendar, both in days since
+/// 1970.
 ///
-/// February 29 of years that are leap years in the Julian calendar alone is March 1, as in Spark.
+/// February 29 of a year that is a leap year only in the Julian calendar becomes March 1, as in Spark.
 pub(crate) fn rebased_days(days: i64) -> i64 {
     if days >= GREGORIAN_START {
         return days;
@@ -20,7 +21,8 @@ const JULIAN_EPOCH: i64 = 719_470;
 /// Days from 0000-03-01 of the proleptic Gregorian calendar to 1970-01-01.
 const GREGORIAN_EPOCH: i64 = 719_468;
 
-/// Year, month and day in the Julian calendar. Years begin in March here until the end, so that leap days come last.
+/// Returns year, month and day in the Julian calendar. Until the last step, years begin in March, so that leap days
+/// come last.
 fn julian(days: i64) -> (i64, i64, i64) {
     let days = days + JULIAN_EPOCH;
     let (cycle, day_of_cycle) = (days.div_euclid(1461), days.rem_euclid(1461));
@@ -35,7 +37,7 @@ fn julian(days: i64) -> (i64, i64, i64) {
     }
 }
 
-/// The first day of a month in the proleptic Gregorian calendar.
+/// Returns the first day of a month in the proleptic Gregorian calendar.
 fn gregorian_days(year: i64, month: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (cycle, year_of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
@@ -49,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// The differences in days between the two calendars are those that Spark has in a table
+    /// The differences in days between the two calendars equal those in Spark's table
     /// (`RebaseDateTime.julianGregDiffs`, from `julianGregDiffSwitchDay` on).
     #[test]
     fn days_differ_as_in_spark() {

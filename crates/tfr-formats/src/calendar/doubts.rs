@@ -1,4 +1,4 @@
-//! [`Doubt`]: values whose calendar nobody recorded, counted while a file is read.
+//! [`Doubt`]: values of an unrecorded calendar, counted while a file is read.
 
 use std::slice::Iter;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use tfr_files::{Finding, Findings};
 use super::{GREGORIAN_START, START_OF_RULES};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Why old values of a file are doubtful.
+/// Why old values of a file are ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The file does not record a calendar; values are read as those of the proleptic Gregorian one.
+    /// The file does not record a calendar; values are read as proleptic Gregorian.
     NoCalendar,
-    /// The file does not record a calendar; values are read as those of the hybrid one, as its format's own reader does.
+    /// The file does not record a calendar; values are read as those of the hybrid one, as by the format's own reader.
     TakenForHybrid,
-    /// The file has the hybrid calendar, but does not record in which time zone its instants are dates of it.
+    /// The file uses the hybrid calendar, but does not record the time zone in which its instants are dates.
     NoZone,
 }
 
 impl Reason {
-    /// What is doubtful of old dates, as a relative clause.
+    /// Describes the ambiguity of old dates, as a relative clause.
     fn clause(self) -> &'static str {
         match self {
             Self::NoCalendar => "whose calendar the file does not record (read as proleptic Gregorian)",
@@ -38,7 +38,7 @@ impl Reason {
         }
     }
 
-    /// What is doubtful, how it is read, and what the user can do, as a sentence.
+    /// Describes the ambiguity, how values are read and what the user can do, as a sentence.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::NoCalendar => {
@@ -57,14 +57,15 @@ impl Reason {
     }
 }
 
-/// Which values of a leaf of a type are doubtful.
+/// Which values of a leaf type are ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// None.
     Nothing,
     /// Dates, and timestamps without time zone, before 1582-10-15.
     Julian(Reason),
-    /// Instants before 1900: calendars differ before 1582-10-15, and the two time zones of Java (see [`JavaZone`](super::JavaZone)) after that.
+    /// Instants before 1900. Before 1582-10-15 the calendars differ, and after that Java's two sets of time zone rules
+    /// (see [`JavaZone`](super::JavaZone)).
     Instants(Reason),
 }
 
@@ -76,7 +77,7 @@ impl Watch {
         }
     }
 
-    /// The first value that is not doubtful, in seconds since 1970.
+    /// Returns the first unambiguous value, in seconds since 1970.
     pub(crate) fn end(self) -> i64 {
         match self {
             Self::Nothing => i64::MIN,
@@ -86,32 +87,32 @@ impl Watch {
     }
 }
 
-/// A column, and for each leaf of its type which values are doubtful.
+/// A column, and which values of each leaf of its type are ambiguous.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) column: String,
     pub(crate) leaves: Vec<Watch>,
 }
 
-/// Doubtful values of one column in one batch.
+/// Ambiguous values of one column in one batch.
 #[derive(Debug)]
 pub(crate) struct Doubt {
-    /// The row in the batch, or the file's row number.
+    /// The row in the batch, or its number in the file.
     row: u64,
     value: String,
     count: u64,
     watch: Watch,
 }
 
-/// Whether a batch of a column has doubtful values. Quick, and now and then wrong where something is null: it looks below
-/// nulls.
+/// Whether a batch of a column has ambiguous values. This is a fast check with false positives: it also examines values
+/// below nulls.
 pub(crate) fn has_doubts(array: &ArrayRef, leaves: &[Watch]) -> bool {
     has(array, &mut leaves.iter())
 }
 
 fn has(array: &ArrayRef, leaves: &mut Iter<'_, Watch>) -> bool {
     match array.data_type() {
-        // All parts take their leaves, whatever comes of the others.
+        // Every part consumes its leaves, whatever the result of the others.
         DataType::Struct(_) => array.as_struct().columns().iter().fold(false, |found, part| has(part, leaves) | found),
         DataType::List(_) => has(array.as_list::<i32>().values(), leaves),
         DataType::LargeList(_) => has(array.as_list::<i64>().values(), leaves),
@@ -136,7 +137,7 @@ struct Leaf {
 }
 
 impl Leaf {
-    /// Looks at values that are valid until `stop` returns whether one is enough.
+    /// Visits valid values until `stop` returns whether one is enough.
     fn visit(&mut self, array: &ArrayRef, stop: impl FnMut(usize) -> bool) {
         let end = self.watch.end();
         match array.data_type() {
@@ -175,8 +176,8 @@ impl Leaf {
     }
 }
 
-/// The doubtful values of a batch of a column: one for each sort of doubt. `row_of` gives the file's number of a row of the
-/// batch.
+/// Returns the ambiguous values of a batch of a column, one for each kind. `row_of` maps a row of the batch to its
+/// number in the file.
 pub(crate) fn doubts(array: &ArrayRef, leaves: &[Watch], row_of: impl Fn(usize) -> u64) -> Vec<Doubt> {
     let mut walk = Walk { row_of, found: Vec::new() };
     walk.part(array, None, None, &mut leaves.iter());
@@ -189,7 +190,7 @@ struct Walk<F> {
 }
 
 impl<F: Fn(usize) -> u64> Walk<F> {
-    /// Looks at values that are not null, nor below a null; `row` is that of all of them, unless each has its own.
+    /// Visits values that are not null and not below a null. `row` is set if all of them belong to one row.
     fn part(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, row: Option<usize>, leaves: &mut Iter<'_, Watch>) {
         let nulls = NullBuffer::union(nulls, array.nulls());
         match array.data_type() {
@@ -231,7 +232,7 @@ impl<F: Fn(usize) -> u64> Walk<F> {
         }
     }
 
-    /// Looks at the items of each list, which have its row.
+    /// Visits the items of each list, which belong to its row.
     fn items(
         &mut self,
         len: usize,
@@ -268,7 +269,7 @@ impl<F: Fn(usize) -> u64> Walk<F> {
 }
 
 impl Doubt {
-    /// What is doubtful, of values of this type.
+    /// Describes the ambiguity of values of this type.
     fn what(&self) -> String {
         let what = match self.watch {
             Watch::Instants(_) => "timestamps before 1900",
@@ -279,10 +280,10 @@ impl Doubt {
     }
 }
 
-/// Counts the doubtful values of a batch of a column of a file.
+/// Counts the ambiguous values of a batch of a column.
 ///
 /// # Errors
-/// There are some, and the session does not accept them.
+/// There are some, and the session rejects them.
 pub(crate) fn count(
     findings: &Findings,
     file: &str,
@@ -305,7 +306,7 @@ pub(crate) fn count(
     Ok(())
 }
 
-/// A note about a planned scan of files some of whose values may be doubtful.
+/// Returns the note for a planned scan of files that may have ambiguous values.
 pub(crate) fn note(reason: &str, mut files: Vec<String>, mut columns: Vec<String>) -> String {
     files.sort();
     files.dedup();

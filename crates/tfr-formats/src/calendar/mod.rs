@@ -1,9 +1,10 @@
-//! Calendars: dates and timestamps from before 1582-10-15.
+//! Calendars of dates and timestamps before 1582-10-15.
 //!
 //! Spark before version 3, Hive before version 3.1 and the Java writer of ORC count days in the calendar of
 //! `java.util.GregorianCalendar`: Julian until 1582-10-04, Gregorian from 1582-10-15. The day that they store for
-//! 0001-01-01 is 0000-12-30 in the proleptic Gregorian calendar of SQL, Arrow and TFRecord's other readers. Files that
-//! say so are *rebased*: year, month, day and time of day stay the same. The rules are those of Spark's `RebaseDateTime`.
+//! 0001-01-01 is 0000-12-30 in the proleptic Gregorian calendar of SQL, Arrow and other readers of TFRecord files.
+//! Files that record the hybrid calendar are *rebased*: year, month, day and time of day stay the same. The rules are
+//! those of Spark's `RebaseDateTime`.
 
 mod days;
 mod doubts;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-/// What `of` gives for each leaf of a type, in its order.
+/// Returns the result of `of` for each leaf of a type, in order.
 pub(crate) fn leaves<T>(data_type: &DataType, of: impl Fn(&DataType) -> T + Copy) -> Vec<T> {
     match data_type {
         DataType::Struct(fields) => fields.iter().flat_map(|field| leaves(field.data_type(), of)).collect(),
@@ -34,15 +35,15 @@ pub(crate) fn leaves<T>(data_type: &DataType, of: impl Fn(&DataType) -> T + Copy
     }
 }
 
-/// The calendar of dates and timestamps in files that do not record theirs: the option `calendar`.
+/// The calendar of dates and timestamps in files that do not record it: the option `calendar`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum CalendarOption {
-    /// Doubtful values are read as the format's own reader reads them, and reported.
+    /// Ambiguous values are read as by the format's own reader, and reported.
     #[default]
     Unknown,
-    /// The proleptic Gregorian calendar: values are read as they are.
+    /// The proleptic Gregorian calendar: values are read unchanged.
     Proleptic,
-    /// The hybrid calendar, and the time zone of the writer.
+    /// The hybrid calendar, with the time zone of the writer.
     Hybrid(WriterZone),
 }
 
@@ -54,7 +55,7 @@ pub struct WriterZone {
 }
 
 impl WriterZone {
-    /// The zone of this name: `America/Los_Angeles`, `UTC`, `GMT+8`, `-03:00`.
+    /// Parses the name of a zone: `America/Los_Angeles`, `UTC`, `GMT+8`, `-03:00`.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(Self { name: name.to_owned(), zone: Arc::new(JavaZone::new(name)?) })
     }

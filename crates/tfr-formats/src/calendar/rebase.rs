@@ -1,4 +1,4 @@
-//! [`rebased`]: an array of the hybrid calendar in the proleptic Gregorian one.
+//! [`rebased`]: converts arrays from the hybrid to the proleptic Gregorian calendar.
 
 use std::slice::Iter;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::{GREGORIAN_START, JavaZone, rebased_days};
 
 const SECONDS_OF_DAY: i64 = 86_400;
 
-/// How the values of a leaf of a type become those of the proleptic Gregorian calendar.
+/// How the values of a leaf type are converted to the proleptic Gregorian calendar.
 #[derive(Debug, Clone)]
 pub(crate) enum Rule {
-    /// They are, or they are no dates.
+    /// Unchanged: they are proleptic Gregorian, or not dates.
     Keep,
-    /// Dates, and timestamps without time zone: the same day and time of day.
+    /// Dates, and timestamps without time zone: keep the local day and time of day.
     Local,
-    /// Instants: the same local day and time of day in the time zone of the writer.
+    /// Instants: keep the local day and time of day in the writer's time zone.
     Instant(Arc<JavaZone>),
 }
 
@@ -34,7 +34,7 @@ impl Rule {
     }
 }
 
-/// The array with its dates and timestamps rebased; `rules` has one rule for each leaf, in the order of the type.
+/// Rebases the dates and timestamps of an array; `rules` has one rule for each leaf of the type, in order.
 pub(crate) fn rebased(array: &ArrayRef, rules: &[Rule]) -> Result<ArrayRef, ArrowError> {
     part(array, &mut rules.iter())
 }
@@ -110,12 +110,12 @@ fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
         let rebased = seconds.and_then(|seconds| seconds.checked_mul(per_second)?.checked_add(fraction));
         rebased.ok_or_else(|| out_of_range(&format!("{seconds} seconds", seconds = value.div_euclid(per_second))))
     })?;
-    // The time zone of the type, which `try_unary` does not keep.
+    // Restore the time zone of the type, which `try_unary` drops.
     let rebased: PrimitiveArray<T> = rebased.with_data_type(array.data_type().clone());
     Ok(Arc::new(rebased))
 }
 
-/// The error for a value, which has its unit.
+/// Returns the error for a value, which includes its unit.
 fn out_of_range(value: &str) -> ArrowError {
     let reason = format!(
         "{value} from 1970 in the hybrid calendar is beyond the first date that this type holds in the proleptic Gregorian one"
@@ -123,7 +123,7 @@ fn out_of_range(value: &str) -> ArrowError {
     ArrowError::ComputeError(reason)
 }
 
-/// The seconds since 1970, of a clock that shows them in the hybrid calendar; `None` out of range.
+/// Rebases local seconds since 1970 from the hybrid calendar; `None` if out of range.
 pub(super) fn rebased_seconds(seconds: i64) -> Option<i64> {
     let (days, rest) = (seconds.div_euclid(SECONDS_OF_DAY), seconds.rem_euclid(SECONDS_OF_DAY));
     match days >= GREGORIAN_START {
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Each leaf has its own rule, and nulls stay.
+    /// Each leaf has its own rule, and nulls stay null.
     #[test]
     fn leaves_of_nested_types_have_rules_of_their_own() -> Result<(), ArrowError> {
         let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(-719_164), None, Some(0)]));

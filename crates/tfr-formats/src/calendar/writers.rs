@@ -1,29 +1,29 @@
-//! [`Calendars`]: what the writer of a file left about its calendar.
+//! [`Calendars`]: the calendars that the writer of a file recorded.
 
 use std::sync::Arc;
 
 use super::{CalendarOption, JavaZone, Reason, Rule, Watch};
 
-/// What Spark writes into the metadata of Parquet and Avro files.
+/// The key that Spark writes into the metadata of Parquet and Avro files.
 const SPARK_VERSION: &str = "org.apache.spark.version";
 const SPARK_LEGACY_DATES: &str = "org.apache.spark.legacyDateTime";
 const SPARK_LEGACY_INT96: &str = "org.apache.spark.legacyINT96";
 const SPARK_ZONE: &str = "org.apache.spark.timeZone";
 
-/// What Hive 3.1.3 and later write: whether dates are of the proleptic Gregorian calendar.
+/// Written by Hive 3.1.3 and later: whether dates are proleptic Gregorian.
 const HIVE_PROLEPTIC: &str = "writer.date.proleptic";
 
-/// The calendar of some of the values of a file.
+/// The calendar of some values of a file.
 #[derive(Debug, Clone)]
 pub(crate) enum Calendar {
     Proleptic,
-    /// With the time zone of the writer, if it is known.
+    /// With the writer's time zone, if known.
     Hybrid(Option<Arc<JavaZone>>),
     Unknown,
 }
 
 impl Calendar {
-    /// That of files that record none.
+    /// Returns the calendar for files that do not record one.
     pub(crate) fn of(option: &CalendarOption) -> Self {
         match option {
             CalendarOption::Unknown => Self::Unknown,
@@ -32,7 +32,7 @@ impl Calendar {
         }
     }
 
-    /// How dates and timestamps without time zone are read, and which of them are doubtful.
+    /// Returns the rule for dates and timestamps without time zone, and which of them are ambiguous.
     pub(crate) fn of_local(&self) -> (Rule, Watch) {
         match self {
             Self::Proleptic => (Rule::Keep, Watch::Nothing),
@@ -41,34 +41,34 @@ impl Calendar {
         }
     }
 
-    /// How instants are read, and which of them are doubtful.
+    /// Returns the rule for instants, and which of them are ambiguous.
     pub(crate) fn of_instants(&self) -> (Rule, Watch) {
         match self {
             Self::Proleptic => (Rule::Keep, Watch::Nothing),
             Self::Hybrid(Some(zone)) => (Rule::Instant(Arc::clone(zone)), Watch::Nothing),
-            // As written in UTC.
+            // Read as written in UTC.
             Self::Hybrid(None) => (Rule::Local, Watch::Instants(Reason::NoZone)),
             Self::Unknown => (Rule::Keep, Watch::Instants(Reason::NoCalendar)),
         }
     }
 }
 
-/// The calendars of the values of a file.
+/// The calendars of a file's values.
 #[derive(Debug, Clone)]
 pub(crate) struct Calendars {
     pub(crate) dates: Calendar,
     pub(crate) instants: Calendar,
     pub(crate) int96: Calendar,
-    /// Of timestamps without time zone.
+    /// For timestamps without time zone.
     pub(crate) locals: Calendar,
 }
 
 impl Calendars {
-    /// What the keys in the metadata of a file say, else `default`.
+    /// Returns the calendars that a file's metadata keys specify, or else `default`.
     ///
-    /// Spark's are read as Spark reads them (`DataSourceUtils.datetimeRebaseSpec`): it wrote the hybrid calendar before
-    /// version 3, INT96 before version 3.1, and leaves a key if it was asked to do so later. It never rebases timestamps
-    /// without time zone.
+    /// Spark's keys are interpreted as by Spark (`DataSourceUtils.datetimeRebaseSpec`). It wrote the hybrid calendar
+    /// before version 3, and for INT96 before version 3.1. Later versions leave a key if that is requested. Spark never
+    /// rebases timestamps without time zone.
     pub(crate) fn of_keys<'a>(
         value: impl Fn(&str) -> Option<&'a str>,
         default: Calendar,
@@ -97,7 +97,7 @@ impl Calendars {
     }
 }
 
-/// Whether a version of Spark is before this one.
+/// Whether a Spark version is earlier than this one.
 fn is_before(version: &str, (major, minor): (u32, u32)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) < (major, minor)

@@ -1,32 +1,32 @@
-//! [`JavaZone`]: a time zone with the two sets of rules that Java has for it.
+//! [`JavaZone`]: a time zone with Java's two sets of rules.
 //!
-//! `java.util.TimeZone`, on which old writers rely, knows nothing before 1900 but the standard offset of today, and lets
-//! summer time go on forever. `java.time` has the local mean times of before, as the time zone database has them.
+//! Old writers use `java.util.TimeZone`. It has only today's standard offset before 1900, and lets summer time continue
+//! forever. `java.time` also has the earlier local mean times, as in the time zone database.
 
 use arrow_array::timezone::Tz;
 use chrono::{DateTime, Datelike, LocalResult, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone};
 
 use super::rebase::rebased_seconds;
 
-/// 1900-01-01, where the rules of `java.util.TimeZone` begin (`sun.util.calendar.ZoneInfoFile.UTC1900`).
+/// 1900-01-01, from which the rules of `java.util.TimeZone` apply (`sun.util.calendar.ZoneInfoFile.UTC1900`).
 pub(crate) const START_OF_RULES: i64 = -2_208_988_800;
 
 /// 2100-01-01, where the rules of `chrono-tz` end.
 const END_OF_RULES: i64 = 4_102_444_800;
 
-/// After 400 years dates fall on the same days of the week.
+/// Seconds in 400 years, after which dates fall on the same days of the week.
 const CYCLE: i64 = 146_097 * 86_400;
 
 /// A time zone of Java.
 #[derive(Debug, Clone)]
 pub(crate) struct JavaZone {
     zone: Tz,
-    /// The offset without summer time, in seconds as all offsets.
+    /// The offset without summer time, in seconds like all offsets.
     standard: i64,
 }
 
 impl JavaZone {
-    /// The zone of a name that Java has, or of an offset: `+08:00`, `GMT+8`, `UTC-03:30`.
+    /// Returns the zone for a name that Java knows, or for an offset: `+08:00`, `GMT+8`, `UTC-03:30`.
     pub(crate) fn new(name: &str) -> Option<Self> {
         let zone: Tz = match name {
             "Z" => "UTC".parse().ok()?,
@@ -38,10 +38,10 @@ impl JavaZone {
         Self::of(zone)
     }
 
-    /// The zone of a name, not of an offset.
+    /// Returns the zone for a name, but not for an offset.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         let name = JAVA_ZONES.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long);
-        // The parser takes offsets for names, too.
+        // The parser also accepts offsets as names.
         let zone = Some(name).filter(|name| !name.starts_with(['+', '-']))?.parse().ok()?;
         Self::of(zone)
     }
@@ -52,12 +52,12 @@ impl JavaZone {
         Some(Self { zone, standard })
     }
 
-    /// The offset of `java.util.TimeZone` at an instant.
+    /// Returns the offset of `java.util.TimeZone` at an instant.
     pub(crate) fn offset(&self, instant: i64) -> i64 {
         if instant < START_OF_RULES {
             return self.standard;
         }
-        // Far years repeat those after 2100.
+        // Distant years repeat those after 2100.
         let ahead = instant.saturating_sub(END_OF_RULES);
         let instant = if ahead < CYCLE { instant } else { END_OF_RULES + ahead.rem_euclid(CYCLE) };
         let Some(moment) = DateTime::from_timestamp(instant, 0).map(|moment| moment.naive_utc()) else {
@@ -67,16 +67,16 @@ impl JavaZone {
         known.map_or(self.standard, |moment| offset_at(self.zone, moment))
     }
 
-    /// The offset of `java.util.TimeZone` where its clock shows this, the earlier one if it does so twice.
+    /// Returns the offset of `java.util.TimeZone` for a local time; the earlier one if the time occurs twice.
     pub(crate) fn offset_of_local(&self, local: NaiveDateTime) -> i64 {
         let offset = self.zone.offset_from_local_datetime(&local).earliest();
         offset.map_or_else(|| offset_at(self.zone, local), |offset| offset.fix().local_minus_utc().into())
     }
 
-    /// The instant with the same local date and time, given one of the hybrid calendar; `None` out of range.
+    /// Converts an instant of the hybrid calendar to the one with the same local date and time; `None` if out of range.
     ///
-    /// Local times are those of `java.util.TimeZone` in the hybrid calendar, and of `java.time` in the other. So instants
-    /// before 1900 differ by the local mean time too, and later ones not at all.
+    /// Local times are those of `java.util.TimeZone` in the hybrid calendar, and of `java.time` in the other. So
+    /// instants before 1900 also differ by the local mean time. Later ones do not change.
     pub(crate) fn rebased(&self, instant: i64) -> Option<i64> {
         if instant >= START_OF_RULES {
             return Some(instant);
@@ -87,9 +87,9 @@ impl JavaZone {
         let shown = shown.or_else(|| NaiveDate::from_ymd_opt(1, 1, 1)?.and_hms_opt(0, 0, 0))?;
         let offset = match self.zone.offset_from_local_datetime(&shown) {
             LocalResult::Single(offset) => offset.fix().local_minus_utc(),
-            // No summer time was on, so the later instant is meant.
+            // Summer time was not in effect, so the later instant is meant.
             LocalResult::Ambiguous(_, later) => later.fix().local_minus_utc(),
-            // A gap moves it by its length: the offset is the one from before.
+            // A time in a gap moves by the gap's length: use the offset before it.
             LocalResult::None => {
                 let before = shown.checked_sub_signed(TimeDelta::days(1))?;
                 self.zone.offset_from_local_datetime(&before).earliest()?.fix().local_minus_utc()
@@ -99,7 +99,7 @@ impl JavaZone {
     }
 }
 
-/// An offset as the parser has it, `+08:00`, given one as Java takes it: `+8`, `+08`, `+0800`, `+8:00`.
+/// Converts an offset in one of Java's forms (`+8`, `+08`, `+0800`, `+8:00`) to the form of the parser, `+08:00`.
 fn offset_of(text: &str) -> Option<String> {
     let (sign, digits) = (text.get(..1)?, text.get(1..)?);
     if !matches!(sign, "+" | "-") || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
@@ -113,7 +113,7 @@ fn offset_of(text: &str) -> Option<String> {
     (1..=2).contains(&hours.len()).then(|| format!("{sign}{hours:0>2}:{minutes}"))
 }
 
-/// The same day of a year within the rules that begins on the same day of the week and is as long.
+/// Returns the same day in a year covered by the rules that begins on the same weekday and has the same length.
 fn like(moment: NaiveDateTime) -> Option<NaiveDateTime> {
     let shape = |date: NaiveDate| Some((date.with_ordinal(1)?.weekday(), date.leap_year()));
     let wanted = shape(moment.date())?;
@@ -125,7 +125,7 @@ fn offset_at(zone: Tz, moment: NaiveDateTime) -> i64 {
     zone.offset_from_utc_datetime(&moment).fix().local_minus_utc().into()
 }
 
-/// Names of time zones that Java has and the time zone database has not (`java.time.ZoneId.SHORT_IDS`).
+/// Zone names that Java has but the time zone database lacks (`java.time.ZoneId.SHORT_IDS`).
 const JAVA_ZONES: &[(&str, &str)] = &[
     ("ACT", "Australia/Darwin"),
     ("AET", "Australia/Sydney"),

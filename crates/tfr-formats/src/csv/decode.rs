@@ -1,4 +1,4 @@
-//! From text to records to batches.
+//! Splits text into records and builds batches of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,53 +20,53 @@ use super::options::CsvOptions;
 use super::preamble::Start;
 use crate::error::{Error, ErrorKind, Line, Result};
 
-/// A batch is handed on early when its text reaches this length, unless it is told to be shorter.
+/// Bytes of text at which a batch is emitted early, unless a lower limit is set.
 const MAX_BATCH_LEN: usize = 64 << 20;
 
-/// The first characters of a cell that a message shows.
+/// Number of characters of a cell shown in messages.
 const SHOWN_CHARS: usize = 60;
 
-/// Splits text into records and holds those not yet taken.
+/// Splits text into records and buffers them.
 pub(super) struct Records {
     file: Arc<str>,
     reader: Reader,
-    /// The length of text at which a batch is handed on.
+    /// Bytes of text at which a batch is emitted.
     batch_len: usize,
-    /// The bytes of a record for which there is memory.
+    /// Maximum bytes of a record within the memory limit.
     record_bound: usize,
     delimiter: u8,
     options: Arc<CsvOptions>,
-    /// How many cells a record has to have; `None` before the first.
+    /// The required number of cells per record; `None` before the first.
     width: Option<usize>,
-    /// Unquoted cells, one after the other; the bytes from `len` on are scrap.
+    /// Cells without their quotes, concatenated; the bytes from `len` on are unused.
     text: Vec<u8>,
     len: usize,
-    /// Where cells end in `text`, after a leading 0; the entries from `cells + 1` on are scrap.
+    /// Ends of the cells in `text`, after a leading 0; the entries from `cells + 1` on are unused.
     ends: Vec<usize>,
     cells: usize,
-    /// Where each record starts in the file.
+    /// The line at which each record starts in the file.
     lines: Vec<u64>,
-    /// Where the record being read starts in `text` and in `ends`.
+    /// The start of the record being read in `text` and in `ends`.
     record: (usize, usize),
     place: Place,
     /// Blank lines since the last record.
     blank: Vec<u64>,
-    /// The byte from which lines are counted, if not the first.
+    /// The byte from which lines are counted, if not the start of the file.
     after_byte: Option<u64>,
-    /// The quote, if it matters whether an empty cell stands in quotes.
+    /// The quote, if empty cells in quotes differ from those without.
     telling_quote: Option<u8>,
-    /// Where quotes open cells of the record being read, as far as it stood in earlier input.
+    /// The quoted cells of the record being read, as far as earlier input contained it.
     opening: Option<Opened>,
-    /// The records held that have fewer cells than there are columns, and how many.
+    /// The buffered records with fewer cells than columns, and their numbers of cells.
     short: Vec<(usize, usize)>,
-    /// The cells held that are empty but stand in quotes.
+    /// The buffered cells that are empty but quoted.
     quoted_empty: Vec<usize>,
 }
 
-/// What the next byte belongs to.
+/// The context of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A new line; the last byte may have been the CR of a CR LF.
+    /// A new line; the previous byte may have been the CR of a CR LF.
     LineStart {
         after_cr: bool,
     },
@@ -103,24 +103,24 @@ impl Records {
         }
     }
 
-    /// Keeps batches and records within what the session may take.
+    /// Limits batches and records to the session's bounds.
     pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
         self.batch_len = bounds.batch.min(MAX_BATCH_LEN);
         self.record_bound = bounds.record();
         self
     }
 
-    /// How many whole records are held.
+    /// Returns the number of complete records buffered.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether the records held should be taken before more are read.
+    /// Whether the buffered records should be taken before more are read.
     pub(super) fn is_full(&self, max_records: usize) -> bool {
         self.len() >= max_records || self.record.0 >= self.batch_len
     }
 
-    /// Reads from `input`, which is not empty, until it is used up or there are `max_records`; returns how much it read.
+    /// Reads the non-empty `input` to its end or until there are `max_records`; returns the number of bytes read.
     pub(super) fn read(&mut self, input: &[u8], max_records: usize) -> Result<usize> {
         let mut read = 0;
         while read < input.len() && !self.is_full(max_records) {
@@ -131,12 +131,12 @@ impl Records {
         Ok(read)
     }
 
-    /// Ends the last record, if the text does not end with a line end.
+    /// Ends the last record if the text does not end with a line end.
     pub(super) fn finish(&mut self) -> Result<()> {
         if self.place == Place::Record {
             let records = self.len();
             self.read_record(&[self.options.terminator.unwrap_or(b'\n')])?;
-            // A line end ends every record, but inside quotes it is data.
+            // A line end ends every record, but is data inside quotes.
             if self.len() == records {
                 return Err(self.unbalanced("a quoted cell does not end"));
             }
@@ -145,8 +145,8 @@ impl Records {
         Ok(())
     }
 
-    /// How much of `input` to hand to csv_core next. It passes over blank lines and comments in silence; handing it
-    /// those one at a time lets us count the blank ones.
+    /// Returns how much of `input` to pass to csv_core next. csv_core silently skips blank lines and comments. Passing
+    /// these one at a time allows counting the blank ones.
     fn len_to_feed(&mut self, input: &[u8]) -> usize {
         let first = input[0];
         match self.place {
@@ -164,7 +164,7 @@ impl Records {
         if self.place == Place::Record {
             return input.len();
         }
-        // csv_core ends a comment at LF, whatever ends a record.
+        // csv_core ends a comment at LF, whatever the record terminator is.
         match input.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
                 self.place = Place::LineStart { after_cr: false };
@@ -181,7 +181,8 @@ impl Records {
         }
     }
 
-    /// In a file of one column a blank line is an empty cell: makes records of those before the record being read.
+    /// In a file of one column a blank line is an empty cell. Adds records for the blank lines before the current
+    /// record.
     fn take_blank_lines(&mut self) {
         if self.blank.is_empty() || self.width != Some(1) {
             self.blank.clear();
@@ -197,14 +198,14 @@ impl Records {
         self.lines.append(&mut self.blank);
     }
 
-    /// Forgets the records held, but not a record begun.
+    /// Discards the complete records, but not an unfinished one.
     pub(super) fn clear(&mut self) {
         let (text, cells) = self.record;
         self.text.copy_within(text..self.len, 0);
         self.len -= text;
         self.ends.copy_within(cells + 1..self.cells + 1, 1);
         self.cells -= cells;
-        // Of a record begun they count from the start of the text, too.
+        // The ends of an unfinished record, too, are relative to the start of the text.
         for end in self.ends.iter_mut().skip(1).take(self.cells) {
             *end -= text;
         }
@@ -214,15 +215,15 @@ impl Records {
         self.short.clear();
     }
 
-    /// Fixes the number of cells that every record has to have.
+    /// Sets the required number of cells per record.
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = Some(width);
     }
 
     fn read_record(&mut self, input: &[u8]) -> Result<usize> {
-        // A cell is never longer than its text in the file, so `text` cannot be full.
+        // Without its quotes a cell is never longer than in the file, so `text` cannot fill up.
         grow(&mut self.text, self.len + input.len() + 1);
-        // One cell too many is enough to know that there are too many.
+        // One cell too many suffices to detect the error.
         let cells = self.width.map_or(16, |width| width + 1 - (self.cells - self.record.1));
         grow(&mut self.ends, self.cells + 1 + cells);
         let ends = &mut self.ends[self.cells + 1..][..cells];
@@ -250,7 +251,7 @@ impl Records {
                 self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
             }
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
-            // The rest of the record need not be read to know that it is too long.
+            // The rest of the record is not needed to detect that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
             _ if self.len - self.record.0 > self.record_bound.min(self.options.record_limit) => {
                 if self.record_bound < self.options.record_limit {
@@ -274,13 +275,13 @@ impl Records {
         Ok(read)
     }
 
-    /// Notes which empty cells of the record just read stand in quotes, which csv_core does not tell. `input` is the end
-    /// of its text in the file.
+    /// Records which empty cells of the last record are quoted, which csv_core does not report. `input` is the end of
+    /// the record's text in the file.
     fn find_quoted_empty(&mut self, input: &[u8]) {
         let Some(quote) = self.telling_quote else { return };
         let first = self.record.1;
         let has_empty = self.ends[first..=self.cells].windows(2).any(|ends| ends[0] == ends[1]);
-        // An empty cell in quotes is two quotes in a row.
+        // A quoted empty cell is two adjacent quotes.
         let has_pair = |text: &[u8]| memchr::memchr_iter(quote, text).any(|at| text.get(at + 1) == Some(&quote));
         let opened = self.opening.take();
         if has_empty && (opened.is_some() || has_pair(input)) {
@@ -292,12 +293,12 @@ impl Records {
         }
     }
 
-    /// Whether a record of so many cells is one of the table.
+    /// Whether a record with this many cells is accepted.
     fn fits(&self, found: usize, width: usize) -> bool {
         found == width || self.options.short_rows && found < width
     }
 
-    /// Adds the cells that the record just read lacks.
+    /// Adds the missing cells of the last record.
     fn fill_up(&mut self, found: usize) {
         let missing = self.width.unwrap_or_default().saturating_sub(found);
         if missing > 0 {
@@ -308,7 +309,7 @@ impl Records {
         }
     }
 
-    /// The line on which the record just read starts, given the last byte read of it.
+    /// Returns the line at which the last record starts, given the last byte read of it.
     fn start_line(&self, last: Option<&u8>) -> u64 {
         let inside = self.line_ends_in_record();
         let end = self.reader.line() - u64::from(last == Some(&b'\n'));
@@ -333,7 +334,7 @@ impl Records {
         ErrorKind::Quote { file: self.file.to_string(), line, reason: reason.to_owned() }.into()
     }
 
-    /// The records held, once it is sure that they are UTF-8.
+    /// Returns the buffered records after validating that they are UTF-8.
     pub(super) fn cells(&self) -> Result<Cells<'_>> {
         let bytes = &self.text[..self.record.0];
         let ends = &self.ends[..self.record.1 + 1];
@@ -365,12 +366,12 @@ pub(super) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// How many cells a record has.
+    /// Returns the number of cells per record.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// The indices of the records.
+    /// Returns the indices of the records.
     pub(super) fn rows(&self) -> Range<usize> {
         0..self.records.len()
     }
@@ -380,20 +381,20 @@ impl<'a> Cells<'a> {
         &self.text[self.ends[cell]..self.ends[cell + 1]]
     }
 
-    /// Whether the record has no such cell.
+    /// Whether the record lacks this cell.
     pub(super) fn is_missing(&self, row: usize, column: usize) -> bool {
         let short = &self.records.short;
         short.binary_search_by_key(&row, |(row, _)| *row).is_ok_and(|index| column >= short[index].1)
     }
 
-    /// Whether a cell is empty and not so in quotes.
+    /// Whether a cell is empty and not quoted.
     pub(super) fn is_bare(&self, row: usize, column: usize) -> bool {
         let cell = row * self.width + column;
         self.ends[cell] == self.ends[cell + 1] && self.records.quoted_empty.binary_search(&cell).is_err()
     }
 }
 
-/// The cells of a record that quotes open.
+/// The quoted cells of a record.
 struct Opened {
     quotes: OpeningQuotes,
     cell: usize,
@@ -416,7 +417,7 @@ impl Opened {
     }
 }
 
-/// Finds in the text of one record where quotes open cells, as csv_core takes them.
+/// Finds the opening quotes of the cells in one record's text, by the rules of csv_core.
 struct OpeningQuotes {
     quote: u8,
     escape: Option<u8>,
@@ -424,7 +425,7 @@ struct OpeningQuotes {
     place: QuotePlace,
 }
 
-/// What a byte opens.
+/// What a byte starts.
 enum Opening {
     /// The next cell.
     Cell,
@@ -439,7 +440,7 @@ enum QuotePlace {
     Unquoted,
     Quoted,
     Escaped,
-    /// Behind a quote that ends the cell unless another one follows.
+    /// After a quote that closes the cell, unless another one follows.
     Closed,
 }
 
@@ -466,20 +467,20 @@ impl OpeningQuotes {
     }
 }
 
-/// How the cells of a file become the columns of a batch.
+/// Maps the cells of a file to the columns of a batch.
 pub(super) struct Columns {
-    /// The columns wanted.
+    /// The requested columns.
     pub(super) schema: SchemaRef,
-    /// For each of them the cell in the record; `None`: the file lacks the column.
+    /// The cell for each requested column; `None` if the file lacks the column.
     pub(super) cells: Vec<Option<usize>>,
-    /// Texts that stand for null.
+    /// Texts that represent null.
     pub(super) nulls: Arc<[String]>,
-    /// The types were declared by the user, not inferred from cells.
+    /// Whether the types were declared by the user or inferred from cells.
     pub(super) declared: bool,
 }
 
 impl Columns {
-    /// Builds a batch from the records held.
+    /// Builds a batch from the buffered records.
     pub(super) fn batch(&self, records: &Records) -> Result<RecordBatch, DataFusionError> {
         let cells = records.cells()?;
         let columns = self.schema.fields().iter().zip(&self.cells).map(|(field, cell)| match cell {
@@ -527,7 +528,7 @@ impl<'a> Column<'a> {
         Ok(Arc::new(values.with_data_type(self.field.data_type().clone())))
     }
 
-    /// The cells as values of an inferred type: only what the inference would have taken for it passes.
+    /// Parses the cells as values of an inferred type. Rejects cells that the inference would not have accepted.
     fn values<T>(&self, parse: impl Fn(&str) -> Option<T>) -> impl Iterator<Item = Result<Option<T>>> {
         self.texts().enumerate().map(move |(row, cell)| {
             let Some(cell) = cell else { return Ok(None) };
@@ -536,7 +537,7 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// The cells as values of a declared type, by Arrow's own cast but for those that it would change.
+    /// Casts the cells to a declared type by Arrow's cast. Rejects cells that the cast would change.
     fn cast(&self) -> Result<ArrayRef, DataFusionError> {
         let data_type = self.field.data_type();
         let texts: StringArray = self.texts().collect();
@@ -549,8 +550,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The cells, null where they stand for null. An empty cell is no value of any type but text, where it is one if it
-    /// stands in quotes.
+    /// Returns the cells, with null for the null texts. An empty cell is only valid as text, and only if it is quoted.
     fn texts(&self) -> impl Iterator<Item = Option<&'a str>> {
         let is_text = matches!(self.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         let nulls = &self.columns.nulls;

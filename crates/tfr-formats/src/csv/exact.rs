@@ -1,4 +1,4 @@
-//! What Arrow's cast from text would change in silence.
+//! Detects values that Arrow's cast from text would silently change.
 
 use arrow_array::types::{Float16Type, Float32Type};
 use arrow_cast::parse::Parser;
@@ -6,14 +6,14 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::infer::{is_in_float_range, parse_float};
 
-/// Every whole number of so many digits is a float64.
+/// Every integer with at most this many digits is exact as a float64.
 pub(crate) const EXACT_DIGITS: usize = 15;
 
-/// Whether a column of `data_type` holds the value that `cell` says, provided that Arrow can cast it at all.
+/// Whether a column of `data_type` can represent the value of `cell` exactly, provided that Arrow can cast it at all.
 ///
-/// Arrow rounds decimals to the scale, cuts fractions of a second and times of a day, takes a leap second for the next
-/// second, a number beyond the range of a float for infinity, and a whole one beyond its digits for another. That a float is the
-/// nearest to a decimal fraction is not counted as a change.
+/// Arrow rounds decimals to the scale, and truncates fractions of a second and times of day. It reads a leap second as
+/// the next second, a number beyond a float's range as infinity, and an integer with too many digits as another one.
+/// Rounding a decimal fraction to the nearest float is not counted as a change.
 pub(crate) fn holds(data_type: &DataType, cell: &str) -> bool {
     match data_type {
         DataType::Float16 => Float16Type::parse(cell).is_some_and(|value| is_float(cell, value.into())),
@@ -35,7 +35,8 @@ pub(crate) fn holds(data_type: &DataType, cell: &str) -> bool {
     }
 }
 
-/// Whether `value`, which was read from `cell`, is in the range of its type and, if a whole number is written in full, that number.
+/// Whether `value`, parsed from `cell`, is within the range of its type and, if the cell is an integer written in full,
+/// equal to it.
 pub(crate) fn is_float(cell: &str, value: f64) -> bool {
     is_in_float_range(cell, value) && keeps_digits(cell, value)
 }
@@ -47,12 +48,12 @@ fn keeps_digits(cell: &str, value: f64) -> bool {
     }
     match digits.parse::<u64>() {
         Ok(number) if digits.len() <= EXACT_DIGITS => number as f64 == value.abs(),
-        // All digits of a float are written, however many.
+        // Prints all digits of a float, however many there are.
         _ => value == 0.0 || format!("{:.0}", value.abs()) == digits.trim_start_matches('0'),
     }
 }
 
-/// How many digits stand behind the point, zeros at the end not counted, and what follows them.
+/// Returns the number of digits after the decimal point, without trailing zeros, and the text after them.
 fn fraction(cell: &str) -> (usize, &str) {
     let Some((_, behind)) = cell.split_once('.') else { return (0, "") };
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());

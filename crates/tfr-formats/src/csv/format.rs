@@ -1,4 +1,4 @@
-//! [`CsvFormat`]: what CSV is to [`FileReader`].
+//! [`CsvFormat`]: CSV as a [`FileReader`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,25 +36,26 @@ pub(crate) struct CsvFormat {
 }
 
 impl CsvFormat {
-    /// Files in this dialect, named in messages as `names` says, whose columns the table calls as `columns` says.
+    /// Creates the format for this dialect; `names` determines the files' names in messages, `columns` the table's
+    /// column names.
     pub(crate) fn new(options: CsvOptions, names: FileNames, columns: ColumnNames) -> Self {
         Self { options: Arc::new(options), names, columns, declared: false, bounds: ReadBounds::default() }
     }
 
-    /// Keeps records that show the columns within these bounds.
+    /// Limits the records read for inference to these bounds.
     pub(crate) fn within(mut self, bounds: ReadBounds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// Whether the user declared the columns. If so, cells are cast to their types; if not, they must be written as
-    /// the inference takes them.
+    /// Sets whether the user declared the columns. If so, cells are cast to their types; if not, cells must be written
+    /// as the inference accepts them.
     pub(crate) fn with_declared(mut self, declared: bool) -> Self {
         self.declared = declared;
         self
     }
 
-    /// The columns of one file, with the types of its first records.
+    /// Infers the columns of one file from its first records.
     async fn infer_file(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -93,7 +94,7 @@ impl CsvFormat {
     }
 }
 
-/// What is known of the columns of a file.
+/// The inferred columns of a file.
 struct Inference<'a> {
     options: &'a CsvOptions,
     nulls: Vec<String>,
@@ -106,7 +107,7 @@ impl<'a> Inference<'a> {
         Self { options, nulls: options.null_texts(), columns: Vec::new(), rows: 0 }
     }
 
-    /// How many records to read at most before the next look: the first, which may be the header, alone.
+    /// Returns the maximum number of records to read next: only one at first, since it may be the header.
     fn wanted(&self) -> usize {
         if self.columns.is_empty() { 1 } else { (self.options.infer_rows - self.rows).min(1024) }
     }
@@ -150,7 +151,7 @@ impl<'a> Inference<'a> {
     }
 }
 
-/// Tells of a column that would have another type but for words such as NA.
+/// Reports a column that would have another type but for words such as NA.
 fn note_null_words(file: &str, column: &str, observed: &Observed) {
     let Some((words, cell_type)) = observed.text_for_words() else { return };
     let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
@@ -173,12 +174,12 @@ impl FileReader for CsvFormat {
         write!(f, ", has_header={}", self.options.header)
     }
 
-    /// Only where a line end always ends a record. A compressed file is then read whole with its first part.
+    /// Only if a line end always ends a record. The first part of a compressed file reads all of it.
     fn can_split(&self) -> bool {
         !self.options.newlines_in_values && self.options.skip_lines == 0
     }
 
-    /// Types that hold the first records of all files together; a column that is null throughout is text.
+    /// Infers types that fit the first records of all files; a column with only nulls is text.
     async fn schema(
         &self,
         session: &dyn Session,
@@ -191,7 +192,7 @@ impl FileReader for CsvFormat {
             .buffered(session.config_options().execution.meta_fetch_concurrency.get())
             .try_collect()
             .await?;
-        // One file at a time is asked about what is wrong with it.
+        // Ask for one file at a time to get its error.
         if files.len() > 1 {
             let names: Vec<Vec<&str>> =
                 inferred.iter().map(|columns| columns.iter().map(|(name, _)| name.as_str()).collect()).collect();

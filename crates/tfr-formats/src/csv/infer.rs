@@ -1,4 +1,4 @@
-//! What type a column of text looks like.
+//! Infers the type of a column from text.
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::{Date32Type, Float64Type};
@@ -9,31 +9,31 @@ const NANOS_IN_MICRO: i64 = 1000;
 
 /// The type of one cell, or of all cells of a column seen so far.
 ///
-/// A cell has a type other than `Text` only if nothing is lost by it: `007` is text and not seven, a number beyond
-/// 64 bits is text, a time with a zone is not a time without, a leap second is not the next second. The one exception:
-/// a decimal fraction (`0.1`) takes the nearest float64.
+/// A cell has a type other than `Text` only if the conversion loses nothing. So `007` is text, not seven. A number
+/// beyond 64 bits is text, a time with a zone is not a time without, and a leap second is not the next second. The one
+/// exception: a decimal fraction (`0.1`) is rounded to the nearest float64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum CellType {
     /// No cell seen, or only nulls.
     #[default]
     Unknown,
-    /// `true` or `false`, whatever the case.
+    /// `true` or `false`, in any case.
     Boolean,
-    /// An integer of 64 bits; `wide` if no float64 equals it.
+    /// A 64-bit integer; `wide` if no float64 equals it.
     Int64 { wide: bool },
-    /// A number with a fraction or an exponent within the range of a float64, `NaN`, `inf`.
+    /// A number with a fraction or an exponent within the range of a float64; `NaN`, `inf`.
     Float64,
     /// `YYYY-MM-DD`.
     Date,
-    /// `YYYY-MM-DD hh:mm:ss[.ffffff]`; `zoned` with `Z` or an offset, `nanos` with more than six digits, `far` if nanoseconds do not
-    /// reach there.
+    /// `YYYY-MM-DD hh:mm:ss[.ffffff]`. `zoned`: with `Z` or an offset. `nanos`: with more than six digits. `far`:
+    /// beyond the range of nanoseconds.
     Timestamp { zoned: bool, nanos: bool, far: bool },
     /// Anything else.
     Text,
 }
 
 impl CellType {
-    /// The type of a cell that is not null.
+    /// Infers the type of a cell that is not null.
     pub(crate) fn of(cell: &str) -> Self {
         let shape = Self::shape(cell);
         let is_value = match shape {
@@ -51,7 +51,7 @@ impl CellType {
         if is_value { shape } else { Self::Text }
     }
 
-    /// The type that a cell is written like; there may be no such number, date or time, and none is said to be far.
+    /// Returns the type that a cell looks like. The number, date or time may be invalid, and `far` is never set.
     pub(super) fn shape(cell: &str) -> Self {
         let bytes = cell.as_bytes();
         match bytes {
@@ -91,7 +91,7 @@ impl CellType {
     }
 
     fn time(bytes: &[u8]) -> Option<Self> {
-        // In a pattern, `0` stands for a digit and `T` for `T` or a space.
+        // In a pattern, `0` matches a digit and `T` matches `T` or a space.
         let matches = |pattern: &[u8], bytes: &[u8]| {
             pattern.len() == bytes.len()
                 && pattern.iter().zip(bytes).all(|(pattern, byte)| match pattern {
@@ -103,7 +103,7 @@ impl CellType {
         let date = bytes.get(..10).filter(|date| matches(b"0000-00-00", date))?;
         let Some(rest) = bytes.get(date.len()..).filter(|rest| !rest.is_empty()) else { return Some(Self::Date) };
         let time = rest.get(..9).filter(|time| matches(b"T00:00:00", time))?;
-        // A leap second would become the first of the next minute.
+        // A leap second would become the first second of the next minute.
         if time[7] == b'6' {
             return None;
         }
@@ -124,7 +124,7 @@ impl CellType {
         Some(Self::Timestamp { zoned, nanos: digits > 6, far: false })
     }
 
-    /// The type that holds the cells of both.
+    /// Returns the type that fits the cells of both.
     pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (left, right) if left == right => left,
@@ -137,7 +137,7 @@ impl CellType {
                 if zoned == same =>
             {
                 match (nanos | other, far | too) {
-                    // Neither unit holds both.
+                    // Neither unit fits both.
                     (true, true) => Self::Text,
                     (nanos, far) => Self::Timestamp { zoned, nanos, far },
                 }
@@ -146,7 +146,7 @@ impl CellType {
         }
     }
 
-    /// The Arrow type of a column. A column of nothing but nulls is text, so that it can hold whatever comes later.
+    /// Returns the Arrow type of a column. A column of only nulls is text, which fits all later values.
     pub(crate) fn data_type(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
@@ -161,7 +161,7 @@ impl CellType {
         }
     }
 
-    /// Whether a column of `data_type`, one that [`Self::data_type`] gave, holds a cell of this type without loss.
+    /// Whether a column of `data_type`, a result of [`Self::data_type`], can represent a cell of this type exactly.
     pub(crate) fn fits(self, data_type: &DataType) -> bool {
         match (self, data_type) {
             (_, DataType::Utf8)
@@ -179,12 +179,12 @@ impl CellType {
     }
 }
 
-/// The nearest float64, unless that is infinite, or zero for a number that is not.
+/// Returns the nearest float64; `None` if that is infinite, or zero for a number other than zero.
 pub(crate) fn parse_float(cell: &str) -> Option<f64> {
     Float64Type::parse(cell).filter(|value| is_in_float_range(cell, *value))
 }
 
-/// Whether `value`, read from `cell`, is neither an infinity nor a zero that the text does not say.
+/// Whether `value`, parsed from `cell`, is not an infinity or zero that resulted from overflow or underflow.
 pub(crate) fn is_in_float_range(cell: &str, value: f64) -> bool {
     let mantissa = || cell.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
     if value.is_infinite() {
@@ -198,14 +198,14 @@ pub(super) fn parse_date(cell: &str) -> Option<i32> {
     Date32Type::parse(cell)
 }
 
-/// Microseconds since the epoch; a time without a zone counts as UTC.
+/// Microseconds since the epoch; a time without a zone is read as UTC.
 pub(super) fn parse_micros(cell: &str) -> Option<i64> {
-    // Not Arrow's parser for microseconds: it goes through nanoseconds, which end in the year 2262.
+    // Arrow's parser for microseconds goes through nanoseconds, which end in the year 2262.
     let utc: Tz = "+00:00".parse().ok()?;
     string_to_datetime(&utc, cell).ok().map(|time| time.timestamp_micros())
 }
 
-/// Nanoseconds since the epoch; a time without a zone counts as UTC.
+/// Nanoseconds since the epoch; a time without a zone is read as UTC.
 pub(super) fn parse_nanos(cell: &str) -> Option<i64> {
     let utc: Tz = "+00:00".parse().ok()?;
     string_to_datetime(&utc, cell).ok()?.timestamp_nanos_opt()

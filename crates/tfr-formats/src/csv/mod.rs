@@ -1,9 +1,9 @@
-//! Delimited text: CSV, TSV and their kin.
+//! Delimited text: CSV, TSV and similar formats.
 //!
-//! Our own reader on the record splitter of arrow-csv and
-//! Arrow's parsers, because the engine's CSV reader ignores null texts when it scans, cannot turn quoting off, takes
-//! a byte order mark for a part of the first column's name, drops the fraction of a second and the time of a day where
-//! inference saw none, and reads only the first member of some compressed files.
+//! Uses a reader of its own on the record splitter of arrow-csv and Arrow's parsers. The engine's CSV reader ignores
+//! null texts in scans, cannot turn quoting off, and takes a byte order mark for part of the first column's name. It
+//! also drops fractions of a second and times of day if inference saw none, and reads only the first member of some
+//! compressed files.
 
 mod decode;
 mod exact;

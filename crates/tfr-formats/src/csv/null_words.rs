@@ -1,30 +1,30 @@
-//! Words that stand for "no value" in the files of other programs.
+//! Words that represent a missing value in files of other programs.
 
 use super::infer::CellType;
 
-/// What R, pandas, Hive, MySQL, Excel and people write for a value that is not there.
+/// Written for a missing value by R, pandas, Hive, MySQL, Excel and people.
 const WORDS: [&str; 17] = [
     "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NULL", "null", "Null", "\\N", "None", "none", "nil", "-", "--", "?", ".",
 ];
 
-/// The cells of a column, as far as they were looked at.
+/// The cells of a column examined so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Observed {
-    /// The type that holds all of them.
+    /// The type that fits all of them.
     pub(super) cell_type: CellType,
-    /// The type that holds those that are no word for null.
+    /// The type that fits those that are not a null word.
     without_words: CellType,
-    /// Which words were seen, by their bits.
+    /// Bit set of the words seen.
     words: u32,
 }
 
 impl Observed {
-    /// Whether more cells change nothing.
+    /// Whether further cells cannot change the result.
     pub(super) fn is_settled(&self) -> bool {
         self.cell_type == CellType::Text && self.without_words == CellType::Text
     }
 
-    /// Looks at a cell that is not null.
+    /// Examines a cell that is not null.
     pub(super) fn look(&mut self, cell: &str) {
         let cell_type = CellType::of(cell);
         self.cell_type = self.cell_type.join(cell_type);
@@ -34,7 +34,7 @@ impl Observed {
         }
     }
 
-    /// What is known of both.
+    /// Combines the observations of both.
     pub(super) fn join(self, other: Self) -> Self {
         Self {
             cell_type: self.cell_type.join(other.cell_type),
@@ -43,7 +43,7 @@ impl Observed {
         }
     }
 
-    /// If the column is text for such words alone: the words, and the type that the others have.
+    /// If the column is text only because of such words: the words, and the type of the other cells.
     pub(super) fn text_for_words(&self) -> Option<(Vec<&'static str>, CellType)> {
         let is_value = !matches!(self.without_words, CellType::Text | CellType::Unknown);
         let words = WORDS.iter().enumerate().filter(|(word, _)| self.words & 1 << word != 0);

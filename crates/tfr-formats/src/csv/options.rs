@@ -3,47 +3,47 @@
 use crate::input_format::InputFormat;
 use crate::text::{Compression, Encoding, Layout};
 
-/// The bytes that a record has at most, if nothing else is said: many times what a cell of text has, and little enough that
-/// a stray quote in a large file is told before the file is in memory.
+/// Default maximum length of a record in bytes: far more than a text cell needs, but small enough that a stray quote in
+/// a large file is detected before the whole file is in memory.
 pub(crate) const DEFAULT_RECORD_LIMIT: usize = 16 << 20;
 
-/// The most bytes that a record may be allowed: a batch keeps within 32-bit offsets.
+/// Upper limit of the maximum record length in bytes: a batch keeps within 32-bit offsets.
 pub(crate) const MAX_RECORD_LIMIT: usize = 256 << 20;
 
-/// The dialect of a CSV file and how its cells become values.
+/// The dialect of a CSV file and the conversion of its cells to values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// Between cells; `None`: a comma, or a tab where the file's name ends in `.tsv` or `.tab`.
+    /// The cell delimiter; `None`: a comma, or a tab if the file's extension is `.tsv` or `.tab`.
     pub delimiter: Option<u8>,
-    /// Around cells; `None`: quotes have no meaning.
+    /// The quote character; `None` disables quoting.
     pub quote: Option<u8>,
-    /// Takes the meaning from the next character inside quotes.
+    /// Escapes the next character inside quotes.
     pub escape: Option<u8>,
-    /// Starts a line that is skipped.
+    /// The first character of lines that are skipped.
     pub comment: Option<u8>,
-    /// Ends a record; `None`: LF, CR LF or CR.
+    /// The record terminator; `None`: LF, CR LF or CR.
     pub terminator: Option<u8>,
-    /// How many lines at the start of each file stand before the first record.
+    /// Number of lines to skip at the start of each file.
     pub skip_lines: usize,
-    /// Whether records with fewer cells than there are columns are taken; the cells that are missing are null.
+    /// Whether records with fewer cells than columns are accepted; missing cells are null.
     pub short_rows: bool,
-    /// Whether spaces and tabs around cells are no part of them.
+    /// Whether spaces and tabs around cells are removed.
     pub trim: bool,
-    /// The most bytes of a record: a longer one has lost its end to a stray quote. At most 256 MiB.
+    /// Maximum length of a record in bytes, at most 256 MiB. A longer record lacks its end because of a stray quote.
     pub record_limit: usize,
     /// Whether the first record of each file names the columns.
     pub header: bool,
-    /// Texts that stand for null, the empty one only without quotes around it; `None`: the empty text.
+    /// Texts that represent null, the empty one only if unquoted; `None`: the empty text.
     pub nulls: Option<Vec<String>>,
     /// The encoding of the text.
     pub encoding: Encoding,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None`: detected from the content of each file.
     pub compression: Option<Compression>,
-    /// What types the columns have.
+    /// The types of the columns.
     pub types: Types,
-    /// How many records of each file decide its types.
+    /// Number of records of each file from which types are inferred.
     pub infer_rows: usize,
-    /// Whether a cell may hold a line end; if not, a file can be read in parts.
+    /// Whether a cell may contain a line end; if not, a file can be read in parts.
     pub newlines_in_values: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// The delimiter for a file of this name that says, or does not say, which it is.
+    /// Returns the delimiter for a file of this name; `stated` is the one that the file itself specifies.
     pub(super) fn delimiter_for(&self, file_name: &str, stated: Option<u8>) -> u8 {
         self.delimiter.or(stated).unwrap_or_else(|| {
             let name = file_name.to_ascii_lowercase();
@@ -82,7 +82,7 @@ impl CsvOptions {
         })
     }
 
-    /// How the files are text.
+    /// Returns the text properties of the files.
     pub(super) fn layout(&self) -> Layout {
         Layout {
             format: InputFormat::Csv,
@@ -105,18 +105,18 @@ impl CsvOptions {
         builder.build()
     }
 
-    /// The texts that stand for null.
+    /// Returns the texts that represent null.
     pub(super) fn null_texts(&self) -> Vec<String> {
         self.nulls.clone().unwrap_or_else(|| vec![String::new()])
     }
 }
 
-/// What types the columns of a CSV file have.
+/// The types of the columns of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Types {
-    /// What the first rows look like.
+    /// Inferred from the first rows.
     #[default]
     Infer,
-    /// Text as it stands in the file, or null.
+    /// Text as in the file, or null.
     String,
 }

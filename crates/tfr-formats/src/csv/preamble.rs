@@ -1,5 +1,5 @@
-//! Lines in front of the records of a CSV file: those that `skip_lines` counts, and `sep=;`, by which Excel is told the
-//! delimiter.
+//! Lines before the records of a CSV file: those counted by `skip_lines`, and `sep=;`, which specifies the delimiter
+//! for Excel.
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
@@ -8,21 +8,21 @@ use super::options::CsvOptions;
 use crate::error::Result;
 use crate::text::TextStream;
 
-/// The longest `"sep=;"` with its line end.
+/// Maximum length of `"sep=;"` with its line end.
 const DIRECTIVE_LEN: usize = 16;
 
-/// Where the records of a file begin.
+/// The position at which the records of a file begin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Start {
-    /// How many lines stand before them.
+    /// Number of lines before them.
     pub(super) lines: u64,
-    /// The delimiter that the first line names, if it is a directive.
+    /// The delimiter that the first line specifies, if it is a directive.
     pub(super) delimiter: Option<u8>,
-    /// The byte of the file from which lines are counted, if that is not the first.
+    /// The byte from which lines are counted, if not the start of the file.
     pub(super) after_byte: Option<u64>,
 }
 
-/// Takes the lines before the records off a text that starts with its file.
+/// Removes the lines before the records from the text of a file.
 pub(super) async fn start(mut text: TextStream, options: &CsvOptions) -> Result<(TextStream, Start)> {
     let mut head = BytesMut::new();
     while head.len() < DIRECTIVE_LEN {
@@ -36,7 +36,7 @@ pub(super) async fn start(mut text: TextStream, options: &CsvOptions) -> Result<
     let lines = options.skip_lines.max(usize::from(delimiter.is_some()));
     let mut left = lines;
     let mut after_cr = false;
-    // One more than there are lines to skip, since a CR may be the first half of a CR LF.
+    // Read one byte past the lines to skip: a CR may be the first half of a CR LF.
     while left > 0 || after_cr {
         if piece.is_empty() {
             match text.try_next().await? {
@@ -68,7 +68,7 @@ pub(super) async fn start(mut text: TextStream, options: &CsvOptions) -> Result<
     Ok((rest, Start { lines: lines as u64, delimiter, after_byte: None }))
 }
 
-/// The delimiter that a first line `sep=;` names, in quotes or not.
+/// Returns the delimiter that a first line `sep=;` specifies, quoted or not.
 fn directive(head: &Bytes) -> Option<u8> {
     let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().filter(|line| line.len() < head.len())?;
     let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);

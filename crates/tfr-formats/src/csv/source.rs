@@ -34,9 +34,9 @@ pub(super) struct CsvOpener {
     columns: ColumnNames,
     declared: bool,
     file_schema: SchemaRef,
-    /// The columns that stand in the path and must not stand in the file too.
+    /// The partition columns, which must not also be in the file.
     path_columns: Vec<FieldRef>,
-    /// The columns wanted, as indices into `file_schema`.
+    /// The requested columns, as indices into `file_schema`.
     wanted: Vec<usize>,
     batch_size: usize,
     bounds: ReadBounds,
@@ -58,7 +58,7 @@ impl FileOpener for CsvOpener {
 }
 
 impl CsvOpener {
-    /// For files of a table; `declared` if the user gave the types.
+    /// Creates an opener for the files of a table; `declared` if the user gave the types.
     pub(super) fn new(
         store: Arc<dyn ObjectStore>,
         options: Arc<CsvOptions>,
@@ -82,7 +82,7 @@ impl CsvOpener {
         }
     }
 
-    /// The text to read and, of a part without the first record, the header.
+    /// Opens the text to read, and the header if the part does not contain it.
     async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<Opened>, Error> {
         let options = &self.options;
         let part = text::part(&self.store, file, name, options.layout(), &self.bytes_scanned).await?;
@@ -94,7 +94,7 @@ impl CsvOpener {
         if !options.header && options.delimiter.is_some() {
             return Ok(Some(Opened { text, start: Start { after_byte, ..Start::default() }, header: None }));
         }
-        // What the file begins with holds for all of its parts.
+        // The start of the file applies to all of its parts.
         let (header, start) = read_header(&self.store, &file.object_meta, name, options, self.bounds).await?;
         let start = Start { lines: 0, after_byte, ..start };
         Ok(Some(Opened { text, start, header: options.header.then_some(header) }))
@@ -134,11 +134,11 @@ impl CsvOpener {
 struct Opened {
     text: TextStream,
     start: Start,
-    /// The names of the columns, if the text does not begin with them.
+    /// The column names, if the text does not begin with them.
     header: Option<Vec<String>>,
 }
 
-/// The text without blanks around cells, if these are no part of them.
+/// Removes blanks around cells if the options require it.
 pub(super) fn trimmed(text: TextStream, options: &CsvOptions, delimiter: u8) -> TextStream {
     if !options.trim {
         return text;
@@ -159,7 +159,7 @@ struct Batches {
 }
 
 impl Batches {
-    /// The next batch, if there are rows left, and whether there may be more after it.
+    /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let batch_size = self.opener.batch_size;
         loop {
@@ -202,7 +202,7 @@ impl Batches {
         self.take_header(&header)
     }
 
-    /// Finds the columns of the table in the header by name.
+    /// Finds the table's columns in the header by name.
     fn take_header(&mut self, header: &[String]) -> Result<()> {
         let opener = &self.opener;
         let header = &opener
@@ -227,7 +227,7 @@ impl Batches {
     }
 }
 
-/// The names that the first record gives to the columns: an empty one is `column_N`, a repeated one gets a number.
+/// Returns column names from the first record: an empty name becomes `column_N`, a repeated one gets a number.
 pub(super) fn column_names(records: &Records) -> Result<Vec<String>, Error> {
     let cells = records.cells()?;
     let header: Vec<&str> = (0..cells.width()).map(|column| cells.get(0, column)).collect();
@@ -251,7 +251,7 @@ pub(super) fn column_names(records: &Records) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The first record of a file as names of columns, and where it stands.
+/// Reads the column names from the first record of a file, and its position.
 async fn read_header(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,

@@ -1,11 +1,10 @@
-//! [`Trim`]: blanks around cells that are no part of them.
+//! [`Trim`]: removes blanks around cells.
 
 use bytes::Bytes;
 
 use super::options::CsvOptions;
 
-/// Leaves out spaces and tabs before and behind cells, and before and behind the quotes around them. Inside quotes they
-/// stay.
+/// Removes spaces and tabs around cells and around their quotes. Inside quotes they stay.
 pub(super) struct Trim {
     quote: Option<u8>,
     escape: Option<u8>,
@@ -13,7 +12,7 @@ pub(super) struct Trim {
     terminator: Option<u8>,
     delimiter: u8,
     place: Place,
-    /// Blanks that belong to the cell if something but its end follows.
+    /// Blanks that belong to the cell if anything but its end follows.
     blanks: Vec<u8>,
 }
 
@@ -25,18 +24,18 @@ enum Place {
     Bare,
     Quoted,
     Escaped,
-    /// Behind a quote that ends the cell unless another one follows.
+    /// After a quote that closes the cell, unless another one follows.
     Closed,
 }
 
 impl Trim {
-    /// For a text from the start of a record on.
+    /// Creates a filter for a text that begins with a record.
     pub(super) fn new(options: &CsvOptions, delimiter: u8) -> Self {
         let CsvOptions { quote, escape, comment, terminator, .. } = *options;
         Self { quote, escape, comment, terminator, delimiter, place: Place::LineStart, blanks: Vec::new() }
     }
 
-    /// The next piece of the text without blanks.
+    /// Returns the next piece of the text without the blanks.
     pub(super) fn piece(&mut self, piece: &[u8]) -> Bytes {
         let mut kept = Vec::with_capacity(piece.len() + self.blanks.len());
         for byte in piece {
@@ -54,7 +53,7 @@ impl Trim {
             None => matches!(byte, b'\r' | b'\n'),
         };
         let next = match self.place {
-            // The splitter of records ends a comment at LF, too.
+            // The record splitter ends a comment at LF, too.
             Comment if byte == b'\n' => LineStart,
             Comment => Comment,
             Quoted if Some(byte) == self.escape => Escaped,
@@ -81,7 +80,7 @@ impl Trim {
 mod tests {
     use super::*;
 
-    /// What Python's csv module makes of it with `skipinitialspace`, and `strip()` behind cells without quotes.
+    /// The result of Python's csv module with `skipinitialspace`, and of `strip()` after unquoted cells.
     #[test]
     fn blanks_around_cells_are_left_out() {
         let options = CsvOptions { comment: Some(b'#'), escape: Some(b'\\'), ..CsvOptions::default() };

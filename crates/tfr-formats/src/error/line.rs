@@ -1,13 +1,13 @@
-//! [`Line`]: a place in a text file.
+//! [`Line`]: a position in a text file.
 
 use std::fmt;
 
-/// Where in a text file a record starts.
+/// The line at which a record starts in a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub number: u64,
-    /// The byte of the file from which lines were counted, if that is not the start.
+    /// The byte from which lines are counted, if not the start of the file.
     pub after_byte: Option<u64>,
 }
 

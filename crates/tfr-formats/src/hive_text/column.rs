@@ -1,4 +1,4 @@
-//! From cells to columns.
+//! Builds columns from cells.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,28 +18,27 @@ use super::types::{Form, HiveType, MaxChars};
 use super::value::{self, Read};
 use crate::error::{ErrorKind, Line, Result};
 
-/// A batch of more values than this has lost all measure: a cell of separators can hold one value a byte, and each may
-/// be a struct.
+/// Maximum number of values in a batch. A cell of separators can contain one value per byte, and each may be a struct.
 const MAX_VALUES: usize = 1 << 26;
 
-/// How cells are written.
+/// The dialect of cells.
 #[derive(Debug, Clone)]
 pub(super) struct Dialect {
-    /// Between cells: one byte, or several, which no escape takes the meaning from (MultiDelimitSerDe).
+    /// The cell delimiter: one byte, or several, which cannot be escaped (MultiDelimitSerDe).
     pub(super) cell_separator: Vec<u8>,
-    /// By level from the second on: between elements, keys and values, and so on.
+    /// Separators by level, from the second on: between elements, between keys and values, and so on.
     pub(super) separators: Vec<u8>,
     pub(super) escape: Option<u8>,
     pub(super) null: Vec<u8>,
 }
 
 impl Dialect {
-    /// The parts of `bytes` between the separators of a level.
+    /// Splits `bytes` at the separators of a level.
     pub(super) fn split<'a>(&'a self, bytes: &'a [u8], level: usize) -> Split<'a> {
         Split { rest: Some(bytes), separator: self.separator(level), escape: self.escape }
     }
 
-    /// What stands before and behind the first separator of a level.
+    /// Splits at the first separator of a level.
     fn split_once<'a>(&self, bytes: &'a [u8], level: usize) -> (&'a [u8], Option<&'a [u8]>) {
         match find(bytes, self.separator(level), self.escape) {
             Some(at) => (&bytes[..at], Some(&bytes[at + self.separator(level).len()..])),
@@ -55,19 +54,19 @@ impl Dialect {
         }
     }
 
-    /// Whether the last column takes what follows, further separators and all, as MultiDelimitSerDe has it.
+    /// Whether the last column takes the rest of the line including separators, as in MultiDelimitSerDe.
     pub(super) fn takes_rest(&self) -> bool {
         self.cell_separator.len() > 1
     }
 
-    /// A text without the escapes in it. An escaped `r` or `n` is the line end that Hive writes so (HIVE-11785).
+    /// Removes the escapes from a text. An escaped `r` or `n` is a line end, as written by Hive (HIVE-11785).
     fn unescaped<'a>(&self, cell: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(escape) = self.escape else { return Cow::Borrowed(cell) };
         let Some(first) = memchr::memchr(escape, cell) else { return Cow::Borrowed(cell) };
         let mut text = cell[..first].to_vec();
         let mut rest = cell[first..].iter();
         while let Some(byte) = rest.next() {
-            // The last byte escapes nothing.
+            // An escape at the end is literal.
             text.push(match (*byte == escape).then(|| rest.next()).flatten() {
                 Some(b'r') => b'\r',
                 Some(b'n') => b'\n',
@@ -79,7 +78,7 @@ impl Dialect {
     }
 }
 
-/// The first separator that is not escaped.
+/// Finds the first separator that is not escaped.
 fn find(bytes: &[u8], separator: &[u8], escape: Option<u8>) -> Option<usize> {
     let [separator] = *separator else { return memchr::memmem::find(bytes, separator) };
     let Some(escape) = escape else { return memchr::memchr(separator, bytes) };
@@ -93,7 +92,7 @@ fn find(bytes: &[u8], separator: &[u8], escape: Option<u8>) -> Option<usize> {
     }
 }
 
-/// Parts between separators.
+/// Iterates over the parts between separators.
 pub(super) struct Split<'a> {
     rest: Option<&'a [u8]>,
     separator: &'a [u8],
@@ -101,7 +100,7 @@ pub(super) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    /// All that is left, as one part.
+    /// Returns the remainder as one part.
     pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
         self.rest.take()
     }
@@ -118,13 +117,13 @@ impl<'a> Iterator for Split<'a> {
     }
 }
 
-/// Where a cell stands, and what is to be known of all of them.
+/// The position of a cell, and state shared by all cells.
 pub(super) struct Context<'a> {
     pub(super) dialect: &'a Dialect,
     pub(super) tally: &'a mut Tally,
     pub(super) line: Line,
     pub(super) column: &'a str,
-    /// How many values there are in the batch.
+    /// The number of values in the batch.
     pub(super) values: &'a mut usize,
 }
 
@@ -151,10 +150,10 @@ impl Context<'_> {
     }
 }
 
-/// The values of a column, or of a part of a nested one.
+/// Builds a column, or a part of a nested one.
 pub(super) struct Column {
     data_type: DataType,
-    /// How many values a null takes.
+    /// The number of values that a null takes.
     width: usize,
     values: Values,
 }
@@ -175,7 +174,7 @@ enum Values {
     Union(NullBufferBuilder, Int8Builder, Vec<Column>),
 }
 
-/// Where lists end, and which are null.
+/// The offsets and nulls of lists.
 struct Lists {
     ends: Vec<i32>,
     valid: NullBufferBuilder,
@@ -188,7 +187,7 @@ impl Lists {
 
     fn push(&mut self, len: usize, is_valid: bool) {
         let last = self.ends.last().copied().unwrap_or_default();
-        // `MAX_VALUES` is within 32 bits.
+        // `MAX_VALUES` fits 32 bits.
         self.ends.push(last + len as i32);
         self.valid.append(is_valid);
     }
@@ -226,7 +225,7 @@ impl Column {
         Self { data_type: hive_type.data_type.clone(), width, values }
     }
 
-    /// Adds a cell, or a part of one, whose own separator is that of `level`.
+    /// Appends a cell, or a part of one, whose own separator is that of `level`.
     pub(super) fn append(&mut self, cell: Option<&[u8]>, level: usize, context: &mut Context<'_>) -> Result<()> {
         let Some(cell) = cell.filter(|cell| *cell != context.dialect.null) else {
             context.count(self.width)?;
@@ -239,7 +238,7 @@ impl Column {
             ($builder:expr, $read:expr) => {{
                 let read = $read;
                 match &read {
-                    // Hive, too, has no other way to write a null number in a table whose null is a text.
+                    // Hive itself cannot write a null number in any other way if the table's null is a text.
                     None if cell.is_empty() => {}
                     None => context.odd(Oddity::Unfit, cell, data_type)?,
                     Some(read) if read.is_cut => context.odd(Oddity::Cut, cell, data_type)?,
@@ -326,7 +325,7 @@ impl Column {
         Ok(())
     }
 
-    /// Whether a cell is a value other than null.
+    /// Whether a cell is a valid value other than null.
     fn holds(&self, cell: &[u8], dialect: &Dialect) -> bool {
         cell != dialect.null
             && match &self.values {
@@ -366,7 +365,7 @@ impl Column {
         }
     }
 
-    /// The values so far.
+    /// Returns the values so far.
     pub(super) fn take(&mut self) -> Result<ArrayRef, ArrowError> {
         let unexpected = || ArrowError::SchemaError(format!("{} is no type of this column", self.data_type));
         let array: ArrayRef = match &mut self.values {

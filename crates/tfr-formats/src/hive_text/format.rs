@@ -1,4 +1,4 @@
-//! [`HiveText`]: what Hive text is to [`LineFormat`].
+//! [`HiveText`]: Hive text as a [`LineFormat`].
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -18,10 +18,10 @@ use crate::input_format::InputFormat;
 use crate::text::Layout;
 use crate::text::rows::{Inference, LineFormat, Margins, Rows};
 
-/// How many lines of a file tell how many columns it has.
+/// Number of lines of a file from which the number of columns is inferred.
 const INFER_ROWS: usize = 1000;
 
-/// More cells than this make no table.
+/// Maximum number of columns.
 const MAX_COLUMNS: usize = 1 << 16;
 
 /// Hive text files in one dialect.
@@ -29,7 +29,7 @@ const MAX_COLUMNS: usize = 1 << 16;
 pub(super) struct HiveText {
     options: HiveTextOptions,
     dialect: Arc<Dialect>,
-    /// How many warnings of cells that do not fit there have been.
+    /// The number of warnings about cells that do not fit, over all files.
     warnings: Arc<AtomicUsize>,
 }
 
@@ -44,7 +44,7 @@ impl HiveText {
         Self { options, dialect: Arc::new(dialect), warnings: Arc::default() }
     }
 
-    /// How the cells of a column are written: as it was declared, if it was.
+    /// Returns how a column's cells are written: by its declaration, if there is one.
     fn hive_type(&self, file: &str, field: &Field) -> Result<HiveType, Error> {
         let declared = self.options.columns.as_ref().and_then(|columns| columns.get(field.name()));
         let declared = declared.filter(|declared| declared.data_type == *field.data_type()).cloned();
@@ -84,7 +84,7 @@ impl LineFormat for HiveText {
     }
 }
 
-/// How many cells the lines of a file have.
+/// The number of cells in the lines of a file.
 struct Width {
     file: Arc<str>,
     dialect: Arc<Dialect>,

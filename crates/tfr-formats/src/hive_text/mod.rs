@@ -1,5 +1,5 @@
-//! Text as Hive's LazySimpleSerDe writes it, `STORED AS TEXTFILE`: `\x01` between cells, `\x02` between the elements of a
-//! collection, `\x03` between a key and its value, deeper levels after these, `\N` for null.
+//! Text in the format of Hive's LazySimpleSerDe, `STORED AS TEXTFILE`: `\x01` between cells, `\x02` between the
+//! elements of a collection, `\x03` between a key and its value, further bytes for deeper levels, and `\N` for null.
 //!
 //! | declared | read as | cells |
 //! |---|---|---|
@@ -14,14 +14,16 @@
 //! | `ARRAY<t>`, `MAP<k,v>`, `STRUCT<n:t>` | list, map, struct | an empty cell is an empty list or map |
 //! | `UNIONTYPE<t,u>` | struct of `tag`, `field0`, `field1` | the number of the type, then the value |
 //!
-//! Cells are read as Hive reads them, and what Hive does in silence is told: a cell that is no value of its type is
-//! null, what a type does not hold is cut, the second of two equal keys is passed over, as are cells beyond the columns;
-//! missing cells are null. One warning for each sort and file says how many there are and where the first is, and the
-//! scan's metric `odd_cells` counts them; `on_error=error` makes the first one an error. An empty cell of any type but
-//! text, bytes and collections is null, and nothing is told of it.
+//! Cells are read as by Hive, and its silent conversions are reported. A cell that is not a valid value of its type is
+//! null. Values too long or too precise for their type are cut. The second of two equal keys is ignored, as are cells
+//! beyond the columns. Missing cells are null.
 //!
-//! Lines end with LF, CR or CR LF, as Hadoop has it, escaped or not. A file is read in parts unless it is compressed
-//! or has lines at its start or end that are no rows.
+//! One warning per kind and file reports the number of such cells and the position of the first. The scan's metric
+//! `odd_cells` counts them. With `on_error=error` the first one is an error. An empty cell of any type but text, bytes
+//! and collections is null without a report.
+//!
+//! Lines end with LF, CR or CR LF, escaped or not, as in Hadoop. A file is read in parts unless it is compressed or has
+//! header or footer lines.
 
 mod column;
 mod format;
@@ -42,7 +44,7 @@ use tfr_files::scan::ReaderFormat;
 pub use options::{HiveTextOptions, OnError};
 pub use types::HiveColumns;
 
-/// The format, for files that are named in messages as `names` says.
+/// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(options: HiveTextOptions, names: FileNames) -> Arc<dyn FileFormat> {
     Arc::new(ReaderFormat::new(LineFiles::new(format::HiveText::new(options), names)))
 }

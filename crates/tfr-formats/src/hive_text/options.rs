@@ -3,31 +3,31 @@
 use super::types::HiveColumns;
 use crate::text::{Compression, Encoding};
 
-/// The dialect of Hive text files and what their columns are.
+/// The dialect of Hive text files and their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HiveTextOptions {
-    /// Between cells (`field.delim`): one byte, or several as for Hive's MultiDelimitSerDe. Then the last column takes what
-    /// follows, whatever is in it.
+    /// The cell delimiter (`field.delim`): one byte, or several as in Hive's MultiDelimitSerDe. With several, the last
+    /// column takes the rest of the line.
     pub delimiter: Vec<u8>,
-    /// Between the elements of an array, the entries of a map, the fields of a struct (`collection.delim`).
+    /// Between elements of an array, entries of a map and fields of a struct (`collection.delim`).
     pub collection_delimiter: u8,
-    /// Between a key of a map and its value (`mapkey.delim`).
+    /// Between a map's key and its value (`mapkey.delim`).
     pub map_key_delimiter: u8,
-    /// Takes the meaning from the next byte (`escape.delim`).
+    /// Escapes the next byte (`escape.delim`).
     pub escape: Option<u8>,
-    /// The text that stands for null (`serialization.null.format`).
+    /// The text that represents null (`serialization.null.format`).
     pub null: String,
-    /// How many lines at the start of each file are no rows (`skip.header.line.count`).
+    /// Number of header lines per file that are not rows (`skip.header.line.count`).
     pub skip_header: usize,
-    /// How many lines at the end of each file are no rows (`skip.footer.line.count`).
+    /// Number of footer lines per file that are not rows (`skip.footer.line.count`).
     pub skip_footer: usize,
     /// The encoding of the text.
     pub encoding: Encoding,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None`: detected from the content of each file.
     pub compression: Option<Compression>,
-    /// The columns of the files; `None`: texts `_col0`, `_col1` and so on, as many as the first lines have.
+    /// The columns of the files; `None`: texts `_col0`, `_col1` and so on, as many as in the first lines.
     pub columns: Option<HiveColumns>,
-    /// What to make of cells that do not fit.
+    /// How cells that do not fit are treated.
     pub on_error: OnError,
 }
 
@@ -49,11 +49,11 @@ impl Default for HiveTextOptions {
     }
 }
 
-/// What to make of a cell that does not fit its column, and of a line with more or fewer cells than there are columns.
+/// How a cell that does not fit its column is treated, and a line with more or fewer cells than columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// What Hive makes of it, with a warning: null, or what is left when the text or number is cut; missing cells are
-    /// null, further ones are passed over.
+    /// As in Hive, with a warning: the value is null, or the text or number is cut. Missing cells are null, and extra
+    /// ones are ignored.
     #[default]
     Null,
     /// An error.

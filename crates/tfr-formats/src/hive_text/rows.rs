@@ -1,4 +1,4 @@
-//! From lines to batches.
+//! Builds batches from lines.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use super::types::HiveType;
 use crate::error::{Line, Result};
 use crate::text::rows::Rows;
 
-/// About how many bytes a value takes.
+/// Approximate number of bytes per value.
 const VALUE_LEN: usize = 8;
 
 /// The rows of a file.
 pub(super) struct HiveRows {
     dialect: Arc<Dialect>,
     tally: Tally,
-    /// The columns wanted.
+    /// The requested columns.
     schema: SchemaRef,
-    /// How many cells a line should have.
+    /// The expected number of cells per line.
     width: usize,
-    /// In the order of their cells.
+    /// The requested columns, in the order of their cells.
     columns: Vec<Wanted>,
     rows: usize,
-    /// How long the lines since the last batch are, and how many values they hold.
+    /// Bytes of the lines since the last batch, and the number of their values.
     text_len: usize,
     values: usize,
 }
 
-/// A column that is wanted.
+/// A requested column.
 struct Wanted {
-    /// Which cell of a line it is.
+    /// The index of its cell in a line.
     cell: usize,
-    /// Which column of the batch.
+    /// The index of its column in the batch.
     index: usize,
     values: Column,
 }
 
 impl HiveRows {
-    /// The columns of `schema` are each a cell of the line, of a type.
+    /// Creates a builder for the columns of `schema`, each of which is a cell of the line.
     pub(super) fn new(
         dialect: Arc<Dialect>,
         tally: Tally,
@@ -62,7 +62,7 @@ impl Rows for HiveRows {
     fn push(&mut self, line: &[u8], at: Line) -> Result<()> {
         self.rows += 1;
         self.text_len += line.len();
-        // No column is wanted, only the number of rows.
+        // Only the number of rows is requested.
         if self.columns.is_empty() {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Rows for HiveRows {
             let column = schema.field(wanted.index).name();
             wanted.values.append(text, 1, &mut Context { dialect, tally, line: at, column, values })?;
         }
-        // Those that are not wanted are counted; the last one may take the rest.
+        // Cells after the requested ones are only counted; the last column may take the rest.
         let behind = cells.count();
         let behind = if dialect.takes_rest() { behind.min(width.saturating_sub(found)) } else { behind };
         tally.width(found + behind, *width, at)?;

@@ -1,4 +1,4 @@
-//! What Hive does with cells that do not fit, counted, and told when a file has been read.
+//! Counts cells that do not fit, and reports them once a file has been read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,30 +9,30 @@ use datafusion_physical_plan::metrics::Count;
 use super::options::OnError;
 use crate::error::{ErrorKind, Line, Result};
 
-/// How many warnings there are for a table; of thousands of files all may be alike.
+/// Maximum number of warnings per table: thousands of files may have the same defect.
 const MAX_WARNINGS: usize = 20;
 
-/// The first characters of a cell that a message shows.
+/// Number of characters of a cell shown in messages.
 const SHOWN_CHARS: usize = 60;
 
 /// A cell that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Oddity {
-    /// It is no value of its type, and read as null.
+    /// It is not a valid value of its type, and read as null.
     Unfit,
-    /// It is longer or more exact than its type holds.
+    /// It is longer or more precise than its type.
     Cut,
-    /// The key of a map that has the key already; the first one counts.
+    /// A repeated key of a map; the first one counts.
     RepeatedKey,
 }
 
-/// The cells of a file that do not fit, warned of when it is dropped.
+/// The cells of a file that do not fit. Warns when dropped.
 pub(super) struct Tally {
     file: Arc<str>,
     on_error: OnError,
-    /// The same, for the metrics of the scan.
+    /// Counts the same for the scan's metrics.
     odd_cells: Count,
-    /// How many warnings there have been, over all files of the table.
+    /// The number of warnings so far, over all files of the table.
     warnings: Arc<AtomicUsize>,
     unfit: Kind,
     cut: Kind,
@@ -41,7 +41,7 @@ pub(super) struct Tally {
     long: Kind,
 }
 
-/// How many of a kind there are, and where the first is.
+/// The number of cells of a kind, and the position of the first.
 #[derive(Default)]
 struct Kind {
     count: u64,
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// What is to be said of them, if there are any.
+    /// Returns the message about them, if there are any.
     fn message(&self, file: &str, one: &str, many: &str) -> Option<String> {
         let (line, column) = self.first.as_ref()?;
         let column = column.as_ref().map(|column| format!(", column \"{column}\"")).unwrap_or_default();
@@ -77,7 +77,7 @@ impl Tally {
         &self.file
     }
 
-    /// Notes a cell of a column whose type does not hold it.
+    /// Records a cell that does not fit its column's type.
     ///
     /// # Errors
     /// Cells that do not fit are errors.
@@ -114,10 +114,10 @@ impl Tally {
         Ok(())
     }
 
-    /// Notes how many cells a line has, where a table has `expected` columns.
+    /// Records a line with `found` cells in a table with `expected` columns.
     ///
     /// # Errors
-    /// It is another number, and that is an error.
+    /// The numbers differ, and that is an error.
     pub(super) fn width(&mut self, found: usize, expected: usize, line: Line) -> Result<()> {
         if found == expected {
             return Ok(());
@@ -134,7 +134,7 @@ impl Tally {
         Ok(())
     }
 
-    /// What is to be said of the file.
+    /// Returns the messages about the file.
     fn messages(&self) -> impl Iterator<Item = String> {
         let kinds = [
             (&self.unfit, "a cell is no value of its type, and null", "cells are no value of their type, and null"),

@@ -1,4 +1,4 @@
-//! The types of Hive: as its DDL writes them, as Arrow has them, and which there are in text.
+//! Hive's types: their DDL, their Arrow types and their encodings in text.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 use crate::error::{Error, ErrorKind};
 
-/// The separators of a table beside those of cells, elements and keys, in the order of nesting (LazySerDeParameters).
-/// Hive stops after `\x08` unless told otherwise; control characters that texts hold are left out.
+/// Further separators by nesting level, after those of cells, elements and keys (LazySerDeParameters). By default Hive
+/// stops after `\x08`. Control characters that occur in texts are omitted.
 const DEEPER_SEPARATORS: [u8; 23] =
     [4, 5, 6, 7, 8, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 28, 29, 30, 31];
 
-/// How deep columns may be nested, counted in separators.
+/// Maximum nesting depth of columns, counted in separators.
 const MAX_LEVELS: usize = 3 + DEEPER_SEPARATORS.len();
 
-/// The separators within cells, by level, given the first two.
+/// Returns the separators within cells by level, given the first two.
 pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
     first.into_iter().chain(DEEPER_SEPARATORS).collect()
 }
 
-/// The columns of a table as Hive declares them.
+/// The columns of a table in Hive's DDL.
 ///
 /// ```
 /// use tfr_formats::hive_text::HiveColumns;
@@ -33,13 +33,13 @@ pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
 pub struct HiveColumns(Vec<(String, HiveType)>);
 
 impl HiveColumns {
-    /// The columns as Arrow has them, all nullable.
+    /// Returns the columns as an Arrow schema, all nullable.
     pub fn schema(&self) -> Schema {
         let fields = self.0.iter().map(|(name, hive_type)| Field::new(name, hive_type.data_type.clone(), true));
         Schema::new(fields.collect::<Vec<_>>())
     }
 
-    /// Reads them from the value of the option `key`.
+    /// Parses the value of the option `key`.
     pub(crate) fn parse(key: &str, text: &str) -> Result<Self, Error> {
         let wrong = |reason| {
             let expected = format!("columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': {reason}");
@@ -53,18 +53,18 @@ impl HiveColumns {
     }
 }
 
-/// A type and how its values are written.
+/// A type and the encoding of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HiveType {
     pub(super) data_type: DataType,
     pub(super) form: Form,
 }
 
-/// How the values of a type are written.
+/// The encoding of a type's values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
     Boolean,
-    /// Between these bounds.
+    /// Within these bounds.
     Integer(i64, i64),
     Float32,
     Float64,
@@ -79,15 +79,15 @@ pub(super) enum Form {
     List(Box<HiveType>),
     Map(Box<(HiveType, HiveType)>),
     Struct(Vec<HiveType>),
-    /// The number of one of the types, then a value of it.
+    /// The index of one of the types, then a value of it.
     Union(Vec<HiveType>),
 }
 
-/// How long a text may be.
+/// Maximum length of a text in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MaxChars {
     pub(super) count: usize,
-    /// Spaces at the end are no part of the text.
+    /// Whether trailing spaces are removed.
     pub(super) padded: bool,
 }
 
@@ -96,7 +96,7 @@ impl HiveType {
         Self { data_type, form }
     }
 
-    /// Text as long as it is.
+    /// Returns text of any length.
     pub(super) fn string() -> Self {
         Self::new(DataType::Utf8, Form::Text(None))
     }
@@ -122,7 +122,7 @@ impl HiveType {
         Self::new(data_type, Form::Struct(fields.into_iter().map(|(_, part)| part).collect()))
     }
 
-    /// A struct with the number of the type, `tag`, and a field for each, `field0` and so on.
+    /// Returns a struct with the index of the type, `tag`, and a field for each type, `field0` and so on.
     fn union(types: Vec<Self>) -> Self {
         let of_types = types.iter().enumerate();
         let of_types = of_types.map(|(tag, part)| Field::new(format!("field{tag}"), part.data_type.clone(), true));
@@ -142,7 +142,7 @@ impl HiveType {
         !matches!(self.form, Form::List(_) | Form::Map(_) | Form::Struct(_) | Form::Union(_))
     }
 
-    /// The type of a column that SQL declares; `None` if Hive has none such.
+    /// Returns the type of a column declared in SQL; `None` if Hive has no such type.
     pub(super) fn of(data_type: &DataType) -> Option<Self> {
         Self::nested(data_type, 1)
     }
@@ -200,7 +200,7 @@ impl FromStr for HiveColumns {
     }
 }
 
-/// Reads Hive's DDL from left to right.
+/// Parses Hive's DDL from left to right.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -225,7 +225,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is left, from the next character on that is no space.
+    /// Skips spaces and returns the remaining text.
     fn rest(&mut self) -> &str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -267,7 +267,7 @@ impl Parser<'_> {
         &self.text[start..self.at]
     }
 
-    /// A name, in backticks if it holds more than letters, digits and `_`.
+    /// Parses a name, which is in backticks if it has characters other than letters, digits and `_`.
     fn name(&mut self) -> Result<String, String> {
         if !self.takes("`") {
             let name = self.word().to_owned();
@@ -279,7 +279,7 @@ impl Parser<'_> {
             let Some(end) = rest.find('`') else { return Err(self.expected("a closing backtick")) };
             name.push_str(&rest[..end]);
             self.at += end + 1;
-            // A doubled one stands for itself.
+            // A doubled backtick is a literal one.
             if !self.text[self.at..].starts_with('`') {
                 return Ok(name);
             }
@@ -288,7 +288,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes over `COMMENT '...'`.
+    /// Skips `COMMENT '...'`.
     fn comment(&mut self) -> Result<(), String> {
         let start = self.at;
         if !self.word().eq_ignore_ascii_case("comment") {
@@ -303,7 +303,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The numbers in parentheses, if there are any.
+    /// Parses the numbers in parentheses, if there are any.
     fn numbers(&mut self) -> Result<Vec<usize>, String> {
         let mut numbers = Vec::new();
         if !self.takes("(") {

@@ -1,4 +1,4 @@
-//! Cells as values, as the primitive types of LazySimpleSerDe read them.
+//! Parses cells like the primitive types of LazySimpleSerDe.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use arrow_schema::TimeUnit;
 use super::types::MaxChars;
 use crate::csv::is_float;
 
-/// A value, and whether it is all that the cell says.
+/// A value, and whether it is exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Read<T> {
     pub(super) value: T,
@@ -21,7 +21,7 @@ impl<T> Read<T> {
     }
 }
 
-/// `true` or `false`, whatever the case.
+/// Parses `true` or `false`, in any case.
 pub(super) fn boolean(cell: &[u8]) -> Option<bool> {
     match cell {
         _ if cell.eq_ignore_ascii_case(b"true") => Some(true),
@@ -30,7 +30,7 @@ pub(super) fn boolean(cell: &[u8]) -> Option<bool> {
     }
 }
 
-/// Digits after an optional sign. Digits behind a point are cut off.
+/// Parses digits after an optional sign. Digits after a decimal point are cut off.
 pub(super) fn integer(cell: &[u8]) -> Option<Read<i64>> {
     let digits = cell.strip_prefix(b"-").or_else(|| cell.strip_prefix(b"+")).unwrap_or(cell);
     let is_negative = cell.first() == Some(&b'-');
@@ -51,8 +51,8 @@ pub(super) fn integer(cell: &[u8]) -> Option<Read<i64>> {
     Some(Read { value, is_cut: fraction.iter().any(|byte| *byte != b'0') })
 }
 
-/// A number as Java reads it: spaces around it, a `f` or `d` behind it, `NaN` and `Infinity`. What is beyond the range is
-/// infinite or zero, and a whole number beyond the digits of the type the nearest one.
+/// Parses a number like Java: with spaces around it, an `f` or `d` after it, `NaN` and `Infinity`. Numbers out of range
+/// become infinite or zero. An integer with too many digits for the type is rounded.
 fn float<T>(cell: &[u8], special: impl Fn(f64) -> T, to_f64: impl Fn(&T) -> f64) -> Option<Read<T>>
 where
     T: std::str::FromStr,
@@ -66,7 +66,7 @@ where
         _ => {}
     }
     let text = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
-    // Names of infinities and NaN that Rust knows and Java does not.
+    // Rejects names of infinities and NaN that Rust accepts and Java does not.
     if !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')) {
         return None;
     }
@@ -83,7 +83,7 @@ pub(super) fn float64(cell: &[u8]) -> Option<Read<f64>> {
     float(cell, |value| value, |value: &f64| *value)
 }
 
-/// A decimal of at most 38 digits as an integer at `scale`, rounded half away from zero.
+/// Parses a decimal of at most 38 digits as an integer at `scale`, rounding half away from zero.
 pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128>> {
     let cell = trimmed(cell);
     let number = cell.strip_prefix(b"-").or_else(|| cell.strip_prefix(b"+")).unwrap_or(cell);
@@ -98,7 +98,7 @@ pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128
     if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return None;
     }
-    // How many of the digits are kept; there may be fewer, or this may be negative.
+    // Number of leading digits that remain; may exceed the digits, or be negative.
     let kept = (whole.len() as i64).checked_add(exponent)?.checked_add(scale.into())?;
     let len = whole.len() + fraction.len();
     let mut unscaled = 0_u128;
@@ -124,12 +124,12 @@ pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128
     Some(Read { value: if cell.starts_with(b"-") { -value } else { value }, is_cut })
 }
 
-/// The least number with more digits.
+/// Returns the smallest number with more than `precision` digits.
 fn limit(precision: u8) -> u128 {
     10_u128.pow(u32::from(precision).min(38))
 }
 
-/// Days since the epoch of `YYYY-MM-DD`. A time behind it is cut off.
+/// Parses `YYYY-MM-DD` as days since the epoch. A time after it is cut off.
 pub(super) fn date(cell: &[u8]) -> Option<Read<i32>> {
     let (days, rest) = day(trimmed(cell))?;
     let value = i32::try_from(days).ok()?;
@@ -143,8 +143,8 @@ pub(super) fn date(cell: &[u8]) -> Option<Read<i32>> {
     }
 }
 
-/// Units since the epoch of `YYYY-MM-DD hh:mm:ss.fffffffff`, a time of the calendar without a zone. Digits beyond the
-/// unit are cut off.
+/// Parses `YYYY-MM-DD hh:mm:ss.fffffffff`, a time without zone, as units since the epoch. Digits beyond the unit are
+/// cut off.
 pub(super) fn timestamp(cell: &[u8], unit: TimeUnit) -> Option<Read<i64>> {
     let (days, rest) = day(trimmed(cell))?;
     let (seconds, nanos) = match rest {
@@ -162,7 +162,7 @@ pub(super) fn timestamp(cell: &[u8], unit: TimeUnit) -> Option<Read<i64>> {
     Some(Read { value, is_cut: nanos % nanos_each != 0 })
 }
 
-/// The day since the epoch that a text starts with, and what follows it.
+/// Parses the date at the start of a text as a day since the epoch; also returns the rest.
 fn day(text: &[u8]) -> Option<(i64, &[u8])> {
     let (year, text) = number(text, 4)?;
     let (month, text) = number(text.strip_prefix(b"-")?, 2)?;
@@ -177,13 +177,13 @@ fn day(text: &[u8]) -> Option<(i64, &[u8])> {
     if !(1..=last).contains(&day) {
         return None;
     }
-    // Years that begin in March, so that the leap day is the last; 719,468 days from the first of them to the epoch.
+    // Years begin in March here, so that the leap day comes last. 0000-03-01 is 719,468 days before the epoch.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some((year * 365 + leaps + (month * 153 + 2) / 5 + day - 1 - 719_468, text))
 }
 
-/// Seconds and nanoseconds of `hh:mm:ss.fffffffff`, with nothing behind it.
+/// Parses all of `hh:mm:ss.fffffffff` as seconds and nanoseconds.
 fn time(text: &[u8]) -> Option<(i64, i64)> {
     let (hour, text) = number(text, 2)?;
     let (minute, text) = number(text.strip_prefix(b":")?, 2)?;
@@ -205,7 +205,7 @@ fn time(text: &[u8]) -> Option<(i64, i64)> {
     Some((hour * 3600 + minute * 60 + second, nanos))
 }
 
-/// The number of one to `max` digits that a text starts with, and what follows it.
+/// Parses the number of one to `max` digits at the start of a text; also returns the rest.
 fn number(text: &[u8], max: usize) -> Option<(i64, &[u8])> {
     let len = text.iter().take(max).take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
@@ -213,7 +213,7 @@ fn number(text: &[u8], max: usize) -> Option<(i64, &[u8])> {
     (len > 0).then_some((value, rest))
 }
 
-/// Bytes: what base64 stands for, where all of a cell could be base64, else the cell as it is.
+/// Decodes base64 if all of the cell could be base64; otherwise returns the cell unchanged.
 pub(super) fn binary(cell: &[u8]) -> Cow<'_, [u8]> {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -235,11 +235,11 @@ pub(super) fn binary(cell: &[u8]) -> Cow<'_, [u8]> {
             bytes.push((bits >> count) as u8);
         }
     }
-    // Hive takes the cell itself where nothing comes of it.
+    // Hive takes the cell itself if nothing can be decoded.
     if bytes.is_empty() { Cow::Borrowed(cell) } else { Cow::Owned(bytes) }
 }
 
-/// The first characters of a text, as many as its type has.
+/// Returns the first characters of a text, up to its type's maximum.
 pub(super) fn text(cell: &str, max: Option<MaxChars>) -> Read<&str> {
     let Some(MaxChars { count, padded }) = max else { return Read::whole(cell) };
     let cut = cell.char_indices().nth(count).map_or(cell, |(end, _)| &cell[..end]);
@@ -249,7 +249,7 @@ pub(super) fn text(cell: &str, max: Option<MaxChars>) -> Read<&str> {
     }
 }
 
-/// Without the bytes at its ends that Java's `trim` takes off.
+/// Removes the bytes at both ends that Java's `trim` removes.
 fn trimmed(cell: &[u8]) -> &[u8] {
     let Some(start) = cell.iter().position(|byte| *byte > b' ') else { return &[] };
     let end = cell.iter().rposition(|byte| *byte > b' ').map_or(start, |last| last + 1);

@@ -1,4 +1,4 @@
-//! From a [`Tape`] to Arrow arrays.
+//! Converts a [`Tape`] to Arrow arrays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use crate::error::{Error, ErrorKind};
 
 type Result<T, E = DataFusionError> = std::result::Result<T, E>;
 
-/// Where no value stands: the key is absent, or what should hold it is null.
+/// Marks a missing value: the key is absent, or its object is null.
 const ABSENT: u32 = u32::MAX;
 
-/// Makes a batch of the rows that `parser` holds; its keys are the columns of `schema`.
+/// Builds a batch of the rows in `parser`, whose keys are the columns of `schema`.
 ///
-/// If the columns were `declared`, values are cast to their types and keys of nested objects that have none are passed
+/// If the columns were `declared`, values are cast to their types, and keys of nested objects without a column are
+/// ignored. If not, values must be as the inference accepts them.
 /// over. If not, values must be as the inference takes them.
 pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Result<RecordBatch> {
     let tape = parser.tape();
@@ -34,7 +35,7 @@ pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Resu
     let mut columns = vec![vec![ABSENT; rows]; schema.fields().len()];
     for (row, object) in tape.rows.iter().enumerate() {
         for (key, value) in tape.entries(*object) {
-            // Of a key that stands twice the last value counts, as everywhere.
+            // The last value of a repeated key counts.
             if let Some(column) = columns.get_mut(tape.node(key).start as usize) {
                 column[row] = value;
             }
@@ -66,7 +67,7 @@ impl<'a> Values<'a> {
         value == ABSENT || self.tape.node(value).kind == Kind::Null
     }
 
-    /// The values at `column` as an array; `path` is its name for messages.
+    /// Converts the values at `column` to an array; `path` is the column's name in messages.
     fn column(&self, data_type: &DataType, column: &[u32], path: &str) -> Result<ArrayRef> {
         let unfit = |value| self.unfit_value(value, path, data_type);
         Ok(match data_type {
@@ -83,7 +84,7 @@ impl<'a> Values<'a> {
             }
             DataType::Int64 => self.numbers::<Int64Type>(data_type, column, path, |text| text.parse().ok())?,
             DataType::Float64 => self.numbers::<Float64Type>(data_type, column, path, |text| {
-                // An integer that no float64 equals is not rounded in silence.
+                // An integer that no float64 equals is not rounded silently.
                 let is_fraction = || text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
                 let fits = text.len() <= EXACT_DIGITS || is_fraction() || number_type(text).fits(&DataType::Float64);
                 fits.then(|| parse_float(text)).flatten()
@@ -100,12 +101,12 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// What stands at `value`; `None` for null.
+    /// Returns the kind of `value`; `None` for null.
     fn kind(&self, value: u32) -> Option<Kind> {
         (!self.is_null(value)).then(|| self.tape.node(value).kind)
     }
 
-    /// Strings as they are, other values as their JSON.
+    /// Returns strings unchanged and other values as JSON.
     fn texts(&self, column: &[u32]) -> StringArray {
         let mut json = String::new();
         let mut builder = arrow_array::builder::StringBuilder::with_capacity(column.len(), 0);
@@ -137,13 +138,13 @@ impl<'a> Values<'a> {
         });
         match values.collect::<std::result::Result<PrimitiveArray<T>, u32>>() {
             Ok(array) => Ok(Arc::new(array)),
-            // A declared type may be written in other ways.
+            // Values of a declared type may be written in other ways.
             Err(_) if self.declared => self.cast(data_type, column, path),
             Err(value) => Err(self.unfit_value(value, path, data_type).into()),
         }
     }
 
-    /// Numbers and strings by Arrow's own cast, but for those that it would change.
+    /// Casts numbers and strings by Arrow's cast. Rejects values that the cast would change.
     fn cast(&self, data_type: &DataType, column: &[u32], path: &str) -> Result<ArrayRef> {
         let texts = column.iter().map(|value| match self.kind(*value) {
             None => Ok(None),

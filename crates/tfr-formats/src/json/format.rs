@@ -1,4 +1,4 @@
-//! [`JsonFormat`]: what JSON is to [`FileReader`].
+//! [`JsonFormat`]: JSON as a [`FileReader`].
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::names::ColumnNames;
 use crate::text;
 use tfr_files::scan::{FileReader, Scan};
 
-/// How many objects of each file are looked at if the columns are declared.
+/// Number of objects examined per file if the columns are declared.
 const DECLARED_ROWS: usize = 100;
 
 /// JSON files.
@@ -35,29 +35,30 @@ pub(crate) struct JsonFormat {
     declared: bool,
 }
 
-/// What the first objects of a file show.
+/// The result of probing the first objects of a file.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     /// Their keys.
     pub(super) members: Members,
-    /// Each of them has a line of its own.
+    /// Whether each object is on a line of its own.
     pub(super) has_row_a_line: bool,
 }
 
 impl JsonFormat {
-    /// Files written in this way, named in messages as `names` says, whose keys the table calls as `columns` says.
+    /// Creates the format for these options; `names` determines the files' names in messages, `columns` the table's
+    /// names of keys.
     pub(super) fn new(options: JsonOptions, names: FileNames, columns: ColumnNames) -> Self {
         Self { options: Arc::new(options), names, columns, declared: false }
     }
 
-    /// Whether the user declared the columns. If so, values are cast to their types and other keys are passed over; if
-    /// not, values must be as the inference takes them, and no key may come that it has not seen.
+    /// Sets whether the user declared the columns. If so, values are cast to their types and other keys are ignored. If
+    /// not, values must be as the inference accepts them, and a key that it has not seen is an error.
     pub(super) fn with_declared(mut self, declared: bool) -> Self {
         self.declared = declared;
         self
     }
 
-    /// Looks at the first objects of every file.
+    /// Probes the first objects of every file.
     pub(super) async fn look(
         &self,
         session: &dyn Session,
@@ -77,7 +78,7 @@ impl JsonFormat {
         let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
         let mut parser = Parser::new(name, None, None);
         let mut members = Members::default();
-        // Where types are declared, a few show how keys are written.
+        // If types are declared, a few objects show the spelling of the keys.
         let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
         let mut observe = |parser: &mut Parser, wanted: &mut usize| {
             for object in &parser.tape().rows {
@@ -104,7 +105,7 @@ impl JsonFormat {
         Ok(Look { members, has_row_a_line: parser.has_row_a_line() })
     }
 
-    /// The columns for what all files show together.
+    /// Returns the columns that fit the probes of all files.
     pub(super) fn columns(&self, looks: Vec<Look>) -> SchemaRef {
         let mut members = Members::default();
         for look in looks {
@@ -113,7 +114,7 @@ impl JsonFormat {
         Arc::new(Schema::new(members.fields(self.options.types == Types::String)))
     }
 
-    /// The same with its objects known to span lines, or not to.
+    /// Sets whether objects may span lines.
     pub(super) fn with_newlines_in_values(mut self, newlines_in_values: bool) -> Self {
         let options = JsonOptions { newlines_in_values: Some(newlines_in_values), ..self.options.as_ref().clone() };
         self.options = Arc::new(options);
@@ -127,12 +128,12 @@ impl FileReader for JsonFormat {
         "json"
     }
 
-    /// Only where a line end always ends an object. A compressed file is then read whole with its first part.
+    /// Only if a line end always ends an object. The first part of a compressed file reads all of it.
     fn can_split(&self) -> bool {
         self.options.newlines_in_values == Some(false)
     }
 
-    /// Types that hold the first objects of all files together; a key that is null throughout is text.
+    /// Infers types that fit the first objects of all files; a key with only nulls is text.
     async fn schema(
         &self,
         session: &dyn Session,

@@ -1,4 +1,4 @@
-//! What type the values of a key look like.
+//! Infers the type of a key's values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::csv::CellType;
 
 /// The type of all values of a key seen so far.
 ///
-/// Nothing is lost by it: a number beyond 64 bits is text, and so is what cannot be of one type, each value that is no
-/// string as its JSON.
+/// The conversion loses nothing: a number beyond 64 bits is text. Values of several types are also text, with those
+/// that are not strings as JSON.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Shape {
     /// Only null.
@@ -25,7 +25,7 @@ pub(super) enum Shape {
     Object(Members),
 }
 
-/// The keys of an object, in the order in which they first occur.
+/// The keys of an object, in order of first occurrence.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Members {
     positions: HashMap<String, usize>,
@@ -33,7 +33,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Takes note of the keys and values of an object; `guess` keeps them in order without a look-up.
+    /// Records the keys and values of an object; if keys come in the same order, `guess` avoids look-ups.
     pub(super) fn observe(&mut self, tape: &Tape, object: u32) {
         for (guess, (key, value)) in tape.entries(object).enumerate() {
             let key = tape.text(tape.node(key));
@@ -59,7 +59,7 @@ impl Members {
         }
     }
 
-    /// Takes note of what other objects hold.
+    /// Merges the observations of other objects.
     pub(super) fn merge(&mut self, other: Self) {
         for (name, shape) in other.shapes {
             let position = self.position(&name);
@@ -69,7 +69,7 @@ impl Members {
         }
     }
 
-    /// The same keys under other names; those that get one name are joined.
+    /// Renames the keys; keys that get the same name are joined.
     pub(super) fn renamed(self, rename: impl Fn(&str) -> String) -> Self {
         let mut renamed = Self::default();
         for (name, shape) in self.shapes {
@@ -81,12 +81,12 @@ impl Members {
         renamed
     }
 
-    /// The names of the keys.
+    /// Returns the names of the keys.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.shapes.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The columns for them; `text` if all are to be text.
+    /// Returns the columns for the keys; all are text if `text`.
     pub(super) fn fields(&self, text: bool) -> Fields {
         let field = |(name, shape): &(String, Shape)| -> FieldRef {
             let data_type = if text { DataType::Utf8 } else { shape.data_type() };
@@ -126,7 +126,7 @@ impl Shape {
         }
     }
 
-    /// The type that holds the values of both.
+    /// Returns the type that fits the values of both.
     fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, known) | (known, Self::Unknown) => known,
@@ -143,7 +143,8 @@ impl Shape {
         }
     }
 
-    /// The Arrow type of a column. Nothing but nulls, or objects without a key, are text, which holds whatever comes.
+    /// Returns the Arrow type of a column. Only nulls, or objects without keys, become text, which fits all later
+    /// values.
     fn data_type(&self) -> DataType {
         match self {
             Self::Unknown | Self::Text => DataType::Utf8,
@@ -155,8 +156,8 @@ impl Shape {
     }
 }
 
-/// The type of a number: an integer of 64 bits, a float64, or text if neither holds it.
+/// Returns the type of a number: a 64-bit integer, a float64, or text if neither fits.
 pub(super) fn number_type(text: &str) -> CellType {
-    // No number of JSON has leading zeros, so that only the sign of zero is to be looked at.
+    // JSON numbers have no leading zeros, so only the sign of zero needs a check.
     CellType::of(if text == "-0" { "0" } else { text })
 }

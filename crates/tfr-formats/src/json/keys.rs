@@ -1,28 +1,28 @@
-//! [`Keys`]: which keys of a row are columns.
+//! [`Keys`]: maps the keys of a row to columns.
 
 use std::collections::HashMap;
 
 use crate::names::ColumnNames;
 
-/// The keys of rows that are known.
+/// The known keys of rows.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// By name; `None`: a column that nobody wants.
+    /// Columns by name; `None`: not requested.
     columns: HashMap<String, Option<u32>>,
-    /// The names of the columns wanted.
+    /// The names of the requested columns.
     wanted: Vec<String>,
-    /// The names of columns that stand in the path of the file and must not stand in it too.
+    /// The names of partition columns, which must not also be in the file.
     in_path: Vec<String>,
-    /// Other keys are passed over instead of being refused.
+    /// Whether unknown keys are ignored instead of rejected.
     open: bool,
-    /// What the table calls a key.
+    /// Maps keys to the table's column names.
     names: ColumnNames,
 }
 
-/// What a key stands for.
+/// The result of looking up a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
-    /// One of the columns wanted.
+    /// A requested column.
     Column(u32),
     Unwanted,
     Unknown,
@@ -30,7 +30,7 @@ pub(super) enum Key {
 }
 
 impl Keys {
-    /// Of all `names`, those at `wanted` are read; a key that is none of them is unknown unless this is `open`.
+    /// Of all `names`, those at `wanted` are read. Other keys are unknown, and ignored if `open`.
     pub(super) fn new(
         names: &[&str],
         wanted: &[usize],
@@ -46,7 +46,7 @@ impl Keys {
         Self { columns, wanted, in_path, open, names: names_of_table }
     }
 
-    /// Finds a key; `guess` is the column that it probably is.
+    /// Looks up a key; `guess` is the column that probably matches.
     pub(super) fn find(&self, key: &str, guess: u32) -> Key {
         if self.wanted.get(guess as usize).is_some_and(|wanted| wanted == key) {
             return Key::Column(guess);

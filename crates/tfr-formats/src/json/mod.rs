@@ -1,13 +1,12 @@
-//! JSON: objects, one a line, or behind each other in any layout, or as the elements of one array.
+//! JSON: one object per line, concatenated objects in any layout, or the elements of one array.
 //!
-//! Our own reader, because the engine's reader cuts fractions off
-//! where inference saw integers, takes numbers that are out of range for others, drops keys that inference did not
-//! see, and tells of no line.
+//! Uses a reader of its own. The engine's truncates fractions if inference saw integers, misreads numbers that are out
+//! of range, drops keys that inference did not see, and reports no lines.
 //!
-//! `NaN`, `Infinity` and `-Infinity`, which are no JSON, are numbers, as Python's `json` writes them.
+//! `NaN`, `Infinity` and `-Infinity`, which are not valid JSON, are read as numbers, as Python's `json` writes them.
 //!
-//! A key that is absent is null. Of a key that an object has twice, the last value counts. Values of several types are
-//! text, those that are no strings as their JSON; so are numbers beyond 64 bits and objects that never have a key.
+//! An absent key is null. If an object repeats a key, the last value counts. Values of several types are text, with
+//! those that are not strings as JSON. Numbers beyond 64 bits and objects that never have a key are also text.
 
 mod decode;
 mod format;
@@ -34,7 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
 use tfr_files::scan::ReaderFormat;
 
-/// The files of a listing as a table with the columns declared, or those that their first objects have.
+/// Opens the files of a listing as a table, with the declared columns or those of their first objects.
 pub(crate) async fn open(
     session: &dyn Session,
     listing: Listing,
@@ -70,7 +69,7 @@ pub(crate) async fn open(
     Ok(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema))
 }
 
-/// Refuses a declared column that would be null throughout because the key is written in another case.
+/// Rejects a declared column that would be null throughout because the key's case differs.
 fn check_case(declared: &SchemaRef, found: &SchemaRef, listing: &Listing) -> Result<(), Error> {
     let partitions = listing.partitions().fields();
     for field in declared.fields() {

@@ -1,6 +1,6 @@
 //! The grammar of numbers (RFC 8259, section 6).
 
-/// How many bytes the number has that begins here; `None` if none does.
+/// Returns the length in bytes of the number at the start; `None` if there is none.
 pub(super) fn number_len(bytes: &[u8]) -> Option<usize> {
     let digits = |at: usize| bytes.iter().skip(at).take_while(|byte| byte.is_ascii_digit()).count();
     let is = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|byte| wanted.contains(byte));

@@ -1,21 +1,21 @@
-//! How JSON files are written.
+//! Options for JSON files.
 
 use crate::csv::Types;
 use crate::input_format::InputFormat;
 use crate::text::{Compression, Encoding, Layout};
 
-/// How JSON files are written and how their values become columns.
+/// Options for JSON files and for the conversion of their values to columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonOptions {
     /// The encoding of the text.
     pub encoding: Encoding,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None`: detected from the content of each file.
     pub compression: Option<Compression>,
-    /// What types the columns have.
+    /// The types of the columns.
     pub types: Types,
-    /// How many objects of each file decide the types of the columns.
+    /// Number of objects of each file from which types are inferred.
     pub infer_rows: usize,
-    /// Whether an object may span lines; if not, a file can be read in parts. `None`: told from the first objects.
+    /// Whether an object may span lines; if not, a file can be read in parts. `None`: detected from the first objects.
     pub newlines_in_values: Option<bool>,
 }
 

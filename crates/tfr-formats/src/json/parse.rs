@@ -1,4 +1,4 @@
-//! [`Parser`]: from pieces of a text to a [`Tape`].
+//! [`Parser`]: parses pieces of a text into a [`Tape`].
 
 mod errors;
 
@@ -12,35 +12,34 @@ use super::tape::{Kind, Node, Place, Tape};
 use crate::error::{ErrorKind, Line, Result};
 use errors::describe;
 
-/// An object that is longer is taken for one whose end is missing.
+/// Maximum bytes of an object; a longer one is assumed to lack its end.
 const MAX_ROW_LEN: u64 = 256 << 20;
 
-/// How much text and how many values a tape holds before it counts as full. Its offsets are of 32 bits, and a record
-/// may follow.
+/// Text bytes and values at which a tape counts as full. Its offsets are 32-bit, and one more record may follow.
 const MAX_TAPE_LEN: usize = 32 << 20;
 const MAX_TAPE_VALUES: usize = 4 << 20;
 
-/// Containers in containers; the same limit as that of serde_json.
+/// Maximum nesting depth; the same limit as serde_json's.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// What may come next.
+/// The parser's state: what may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Between rows.
     Row,
-    /// Between the rows of a file that is one array; `comma` stood before.
+    /// Between the rows of a file that is one array; `comma` if one was read.
     Element {
         comma: bool,
     },
-    /// Behind a row in a file that is one array.
+    /// After a row in a file that is one array.
     AfterElement,
-    /// Behind the array that the file is.
+    /// After the array that makes up the file.
     End,
-    /// A value; of an array it may be its end instead.
+    /// A value; in an array possibly its end instead.
     Value {
         or_end: bool,
     },
-    /// A key; or the end of the object.
+    /// A key, or the end of the object.
     Key {
         or_end: bool,
     },
@@ -51,7 +50,7 @@ enum State {
     Text {
         key: bool,
     },
-    /// Behind a backslash.
+    /// After a backslash.
     Escape {
         key: bool,
     },
@@ -62,55 +61,55 @@ enum State {
         value: u16,
     },
     Number,
-    /// `null`, `true` or `false`, or what Python writes for a number that is none, of which so much was read.
+    /// `null`, `true` or `false`, or Python's spelling of NaN or an infinity, and how much of it was read.
     Literal {
         word: &'static str,
         read: usize,
     },
 }
 
-/// Reads objects: one after the other, or as the elements of one array.
+/// Parses objects: concatenated, or as the elements of one array.
 pub(super) struct Parser {
     file: Arc<str>,
     pub(super) keys: Option<Arc<Keys>>,
     pub(super) tape: Tape,
     state: State,
-    /// The containers that are open, as nodes of the tape.
+    /// The open containers, as nodes of the tape.
     open: Vec<u32>,
-    /// The string or number being read, as far as it came in pieces or with escapes.
+    /// The string or number being read, if it came in pieces or with escapes.
     scratch: Vec<u8>,
     /// The first half of a surrogate pair.
     surrogate: Option<u16>,
     /// The line and the character of the value being read.
     pub(super) begun: (u64, u64),
-    /// The value of a key that nobody wants: lengths of the tape before it.
+    /// The value of a key that is not requested: lengths of the tape before it.
     unwanted: Option<(usize, usize)>,
     /// The column that probably comes next.
     pub(super) guess: u32,
     pub(super) line: u64,
-    /// Bytes read since the start of the line, but one for each character.
+    /// Bytes read since the start of the line, counting each character once.
     pub(super) character: u64,
     /// The first line of the tape.
     tape_line: u64,
-    /// The byte of the file from which lines are counted, if this is a part of it.
+    /// The byte from which lines are counted, if this is a part of the file.
     after_byte: Option<u64>,
     /// Bytes of the row being read.
     pub(super) row_len: u64,
-    /// The length of text at which a batch ends.
+    /// Bytes of text at which a batch ends.
     batch_len: usize,
-    /// The bytes of a row for which there is memory.
+    /// Maximum bytes of a row within the memory limit.
     row_bound: u64,
     rows_read: u64,
     /// Whether the file is one array.
     is_array: bool,
-    /// Whether some row does not have a line of its own.
+    /// Whether some row is not on a line of its own.
     pub(super) spans_lines: bool,
     pub(super) row_line: u64,
 }
 
 impl Parser {
-    /// A parser for a text that starts at `after_byte` of the file, if it is only a part of that; `keys` if the columns are
-    /// known.
+    /// Creates a parser for a text that starts at `after_byte` of the file, if it is only a part. `keys` are given if
+    /// the columns are known.
     pub(super) fn new(file: Arc<str>, keys: Option<Arc<Keys>>, after_byte: Option<u64>) -> Self {
         Self {
             file,
@@ -137,14 +136,14 @@ impl Parser {
         }
     }
 
-    /// Keeps batches and rows within what the session may take.
+    /// Limits batches and rows to the session's bounds.
     pub(super) fn within(mut self, bounds: ReadBounds) -> Self {
         self.batch_len = bounds.batch.min(MAX_TAPE_LEN);
         self.row_bound = bounds.record() as u64;
         self
     }
 
-    /// The rows held.
+    /// Returns the buffered rows.
     pub(super) fn tape(&self) -> &Tape {
         &self.tape
     }
@@ -153,13 +152,13 @@ impl Parser {
         &self.file
     }
 
-    /// Forgets the rows held. Not to be called within a row.
+    /// Discards the buffered rows. Not to be called within a row.
     pub(super) fn clear(&mut self) {
         self.tape.clear();
         self.tape_line = self.line;
     }
 
-    /// Whether so many rows are held, or as much text as is good for one batch.
+    /// Whether at least `rows` rows are buffered, or enough text for a batch.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         let tape = &self.tape;
         let values = self.batch_len.div_ceil(MAX_TAPE_LEN / MAX_TAPE_VALUES);
@@ -167,7 +166,7 @@ impl Parser {
         self.is_between_rows() && (tape.rows.len() >= rows || is_long)
     }
 
-    /// Whether every row had a line of its own, as far as the file was read.
+    /// Whether every row read so far is on a line of its own.
     pub(super) fn has_row_a_line(&self) -> bool {
         !self.spans_lines && !self.is_array
     }
@@ -176,9 +175,9 @@ impl Parser {
         matches!(self.state, State::Row | State::Element { .. } | State::AfterElement | State::End)
     }
 
-    /// Reads until `rows` rows are held; how many bytes were read.
+    /// Reads until `rows` rows are buffered; returns the number of bytes read.
     pub(super) fn read(&mut self, input: &[u8], rows: usize) -> Result<usize> {
-        // What is no UTF-8 is found again where it matters.
+        // Invalid UTF-8 is detected again when its position is reached.
         let text = match std::str::from_utf8(input) {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&input[..error.valid_up_to()]).unwrap_or_default(),
@@ -214,7 +213,7 @@ impl Parser {
         Ok(at)
     }
 
-    /// Says that the text is at its end.
+    /// Signals the end of the text.
     pub(super) fn finish(&mut self) -> Result<()> {
         match self.state {
             State::Row | State::End => Ok(()),
@@ -254,7 +253,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What may come now, for messages.
+    /// Describes the accepted input, for messages.
     fn expected(&self) -> &'static str {
         let in_array = self.open.last().is_some_and(|open| self.tape.node(*open).kind == Kind::Array);
         match self.state {
@@ -279,7 +278,7 @@ impl Parser {
         }
     }
 
-    /// Whether a value begins with this byte; if so, begins it.
+    /// Begins the value that starts with this byte; returns whether there is one.
     fn begin_value(&mut self, byte: u8) -> Result<bool> {
         match byte {
             b'{' => self.open(Kind::Object)?,
@@ -346,7 +345,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What follows a value that is complete.
+    /// Moves to the state after a complete value.
     fn end_value(&mut self) {
         if self.open.len() == 1
             && let Some((nodes, text)) = self.unwanted.take()
@@ -362,7 +361,7 @@ impl Parser {
         };
     }
 
-    /// What follows a row that is complete.
+    /// Moves to the state after a complete row.
     pub(super) fn end_row(&mut self) {
         self.rows_read += 1;
         self.state = if self.is_array { State::AfterElement } else { State::Row };
@@ -555,7 +554,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Refuses the first half of a surrogate pair that no second follows.
+    /// Rejects a high surrogate without a low one.
     fn end_surrogate(&mut self) -> Result<()> {
         match self.surrogate.take() {
             Some(half) => Err(self.unexpected("a Unicode character", &format!("half of one, \\u{half:04x}"))),
@@ -571,13 +570,13 @@ impl Parser {
         Line { number, after_byte: self.after_byte }
     }
 
-    /// The line of a node of the tape.
+    /// Returns the line of a node of the tape.
     pub(super) fn line_of(&self, node: u32) -> Line {
         self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
     }
 }
 
-/// A value for messages, cut if long.
+/// Formats a value for messages, truncated if long.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -585,7 +584,7 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// How many characters of a text begin in this part of it.
+/// Counts the characters that begin in this part of a text.
 fn characters(part: &[u8]) -> u64 {
     let is_start = |byte: &&u8| **byte & 0xc0 != 0x80;
     part.iter().filter(is_start).count() as u64

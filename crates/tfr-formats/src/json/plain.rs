@@ -1,8 +1,7 @@
-//! [`Parser::read_plain`]: rows that are plain, each at once.
+//! [`Parser::read_plain`]: parses plain rows in one pass.
 //!
-//! Most rows stand in one line, whole in the piece of text at hand. A loop for each part of these is
-//! twice as fast as a state for each byte. All other rows, and those with something wrong in them, are left to
-//! the states, from their start.
+//! Most rows are on one line that is completely in the current piece of text. A loop for each part of these is twice as
+//! fast as a state for each byte. All other rows, and invalid ones, are left to the state machine, from their start.
 
 use std::borrow::Cow;
 
@@ -15,7 +14,7 @@ use super::tape::Kind;
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// How many of the bytes before are no first ones of a character.
+    /// Number of continuation bytes before `at`, for counting characters.
     inner: usize,
 }
 
@@ -36,7 +35,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The string that begins here, without its quotes and escapes.
+    /// Returns the string at the cursor without quotes and escapes.
     fn string(&mut self) -> Option<Cow<'a, str>> {
         self.at += 1;
         let first = self.unescaped()?;
@@ -51,7 +50,7 @@ impl<'a> Cursor<'a> {
         self.takes(b'"').then_some(Cow::Owned(text))
     }
 
-    /// What stands here before a quote, a backslash or a control character.
+    /// Returns the text up to a quote, a backslash or a control character.
     fn unescaped(&mut self) -> Option<&'a str> {
         let rest = self.text.get(self.at..)?;
         let content = &rest[..special(rest.as_bytes())?];
@@ -62,7 +61,7 @@ impl<'a> Cursor<'a> {
         Some(content)
     }
 
-    /// The character that stands behind a backslash.
+    /// Returns the character for the escape after a backslash.
     fn escape(&mut self) -> Option<char> {
         let byte = self.peek()?;
         self.at += 1;
@@ -96,7 +95,7 @@ impl<'a> Cursor<'a> {
         is_hexadecimal.then(|| u16::from_str_radix(digits, 16).ok()).flatten()
     }
 
-    /// The number that begins here, if the text does not end with it.
+    /// Returns the number at the cursor, unless the text ends with it.
     fn number(&mut self) -> Option<&'a str> {
         let rest = self.text.get(self.at..)?;
         let len = number_len(rest.as_bytes())?;
@@ -114,11 +113,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the first quote, backslash or control character is.
+/// Finds the first quote, backslash or control character.
 fn special(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Eight bytes at a time: the lowest bit that is left is that of the first such byte; those above it may be wrong.
+    // Eight bytes at a time: the lowest bit set marks the first such byte; bits above it may be wrong.
     let less_than = |word: u64, limit: u8| word.wrapping_sub(LOW * u64::from(limit)) & !word & HIGH;
     let equal = |word: u64, byte: u8| less_than(word ^ (LOW * u64::from(byte)), 1);
     let mut at = 0;
@@ -135,7 +134,7 @@ fn special(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Parser {
-    /// Reads the object at the start of `text` if it is plain; how many bytes that were, or nothing read at all.
+    /// Parses the object at the start of `text` if it is plain. Returns its length in bytes; otherwise reads nothing.
     pub(super) fn read_plain(&mut self, text: &str) -> Option<usize> {
         let (nodes, len, guess) = (self.tape.nodes.len(), self.tape.text.len(), self.guess);
         let mut cursor = Cursor { text, at: 0, inner: 0 };
@@ -154,7 +153,7 @@ impl Parser {
         Some(cursor.at)
     }
 
-    /// Notes that a value begins at the cursor.
+    /// Records that a value begins at the cursor.
     fn begin_at(&mut self, cursor: &Cursor<'_>) {
         self.begun = (self.line, self.character + (cursor.at - cursor.inner) as u64 + 1);
     }
@@ -278,7 +277,7 @@ mod tests {
 
     type Outcome = Result<(Vec<Node>, Vec<Place>, String, Vec<u32>, bool), String>;
 
-    /// What a parser makes of a text in pieces of this size. Of one byte no row is plain.
+    /// Parses a text in pieces of this size. With pieces of one byte no row is plain.
     fn outcome(text: &str, size: usize, keys: Option<&Arc<Keys>>) -> Outcome {
         let mut parser = Parser::new("t".into(), keys.cloned(), None);
         let mut read = || {
@@ -334,7 +333,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
-        /// The states are the oracle.
+        /// The state machine is the oracle.
         #[test]
         fn a_plain_row_is_what_the_states_make_of_it(text in any_rows(), open in any::<bool>(), known in any::<bool>()) {
             let keys = Arc::new(Keys::new(&["k", "a", "é"], &[2, 0], vec!["other".to_owned()], open, ColumnNames::default()));
@@ -352,7 +351,7 @@ mod tests {
             for byte in [b'"', b'\\', 0, 0x1f] {
                 let mut bytes = bytes.clone();
                 bytes[len] = byte;
-                // Others behind it do not hide it.
+                // Later matches do not hide it.
                 bytes[len + 1] = b'"';
                 assert_eq!(special(&bytes), Some(len), "{byte} behind {len}");
             }

@@ -22,11 +22,11 @@ use crate::names::ColumnNames;
 use crate::text::{self, TextStream};
 use tfr_files::scan::Scan;
 
-/// How many values a batch has room for, be they there or not: objects with thousands of keys, of which each row has
-/// others, come in smaller batches.
+/// Maximum number of values in a batch, present or not. Objects with thousands of keys that vary by row get smaller
+/// batches.
 const MAX_BATCH_VALUES: usize = 4 << 20;
 
-/// How many columns without parts a type has.
+/// Counts the leaf columns of a type.
 fn leaves(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
@@ -46,7 +46,7 @@ pub(super) struct JsonOpener {
     names: FileNames,
     declared: bool,
     keys: Arc<Keys>,
-    /// The columns wanted.
+    /// The requested columns.
     schema: SchemaRef,
     batch_size: usize,
     bounds: ReadBounds,
@@ -54,7 +54,7 @@ pub(super) struct JsonOpener {
 }
 
 impl JsonOpener {
-    /// For files of a table; `declared` if the user gave the types.
+    /// Creates an opener for the files of a table; `declared` if the user gave the types.
     pub(super) fn try_new(
         store: Arc<dyn ObjectStore>,
         options: Arc<JsonOptions>,
@@ -91,7 +91,7 @@ impl FileOpener for JsonOpener {
             let Some(part) = text::part(&opener.store, &file, &name, layout, &opener.bytes_scanned).await? else {
                 return Ok(futures::stream::empty().boxed());
             };
-            // The first part of several, too, must end where an object does.
+            // The first of several parts must also end at the end of an object.
             let is_first = file.range.as_ref().is_some_and(|range| (range.end as u64) < file.object_meta.size);
             let after_byte = part.after_byte.or(is_first.then_some(0));
             let parser = Parser::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
@@ -116,7 +116,7 @@ struct Batches {
 }
 
 impl Batches {
-    /// The next batch, if there are rows left, and whether there may be more after it.
+    /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let batch_size = self.opener.batch_size;
         while !self.parser.is_full(batch_size) {

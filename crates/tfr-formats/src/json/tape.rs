@@ -1,22 +1,22 @@
-//! [`Tape`]: the values of some rows, one after the other.
+//! [`Tape`]: the values of some rows in file order.
 
 use std::ops::Range;
 
-/// What stands at a place of the text.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
     True,
     False,
-    /// A number as it is written: a range of the tape's text.
+    /// A number as written: a range of the tape's text.
     Number,
     /// A string without its quotes and escapes: a range of the tape's text.
     String,
-    /// `end` is the node behind the last element.
+    /// `end` is the node after the last element.
     Array,
-    /// Keys (strings) and values in turn; `end` is the node behind the last value.
+    /// Alternating keys (strings) and values; `end` is the node after the last value.
     Object,
-    /// The key of a row, known as column `start` of the columns read.
+    /// The key of a row that is column `start` of the columns read.
     Column,
 }
 
@@ -28,28 +28,28 @@ pub(super) struct Node {
     pub(super) end: u32,
 }
 
-/// Where a value, or the key of one, stands in the file.
+/// The position of a value, or the key of one, in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     /// Counted from the first line of the tape.
     pub(super) line: u32,
-    /// The character in its line, counted from 1.
+    /// The character in the line, counted from 1.
     pub(super) character: u32,
 }
 
-/// The values of some rows in the order in which they stand in the file.
+/// The values of some rows in file order.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     pub(super) nodes: Vec<Node>,
-    /// Of each of these. Apart from them: wanted for messages alone, they would push what is wanted out of the caches.
+    /// The positions of the nodes. They are separate because only messages need them, and they would take up cache.
     pub(super) places: Vec<Place>,
     pub(super) text: String,
-    /// Where each row begins: its object.
+    /// The object with which each row begins.
     pub(super) rows: Vec<u32>,
 }
 
 impl Tape {
-    /// Forgets what came behind this much.
+    /// Truncates the tape to these lengths.
     pub(super) fn truncate(&mut self, nodes: usize, text: usize) {
         self.nodes.truncate(nodes);
         self.places.truncate(nodes);
@@ -69,12 +69,12 @@ impl Tape {
         self.places[index as usize]
     }
 
-    /// The text of a number or string.
+    /// Returns the text of a number or string.
     pub(super) fn text(&self, node: Node) -> &str {
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// The node behind a value.
+    /// Returns the node after a value.
     pub(super) fn after(&self, index: u32) -> u32 {
         match self.node(index) {
             Node { kind: Kind::Array | Kind::Object, end, .. } => end,
@@ -82,12 +82,12 @@ impl Tape {
         }
     }
 
-    /// The elements of an array.
+    /// Returns the elements of an array.
     pub(super) fn elements(&self, array: u32) -> impl Iterator<Item = u32> {
         self.values(array + 1..self.node(array).end)
     }
 
-    /// The keys and values of an object.
+    /// Returns the keys and values of an object.
     pub(super) fn entries(&self, object: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut nodes = self.values(object + 1..self.node(object).end);
         std::iter::from_fn(move || Some((nodes.next()?, nodes.next()?)))
@@ -101,7 +101,7 @@ impl Tape {
         })
     }
 
-    /// Writes a value as JSON without blanks, numbers as they are in the file.
+    /// Writes a value as JSON without blanks, with numbers as in the file.
     pub(super) fn write_json(&self, index: u32, out: &mut String) {
         let node = self.node(index);
         match node.kind {

@@ -1,4 +1,4 @@
-//! [`LibSvm`]: what libsvm is to [`LineFormat`].
+//! [`LibSvm`]: libsvm as a [`LineFormat`].
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::input_format::InputFormat;
 use crate::text::Layout;
 use crate::text::rows::{Inference, LineFormat, Rows};
 
-/// How many rows of a file tell whether it has queries.
+/// Number of rows of a file examined for queries.
 const INFER_ROWS: usize = 1000;
 
 /// libsvm files.
@@ -58,7 +58,7 @@ impl LineFormat for LibSvm {
     fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], _odd_cells: Count) -> Result<Box<dyn Rows>> {
         let in_file = table.file_schema();
         let schema = Arc::new(in_file.project(wanted)?);
-        // Who declares the columns, or says that there is none, may leave it out.
+        // Users who declare columns, or say that there is no query, may omit `qid`.
         let may_have_qid =
             self.declared || self.options.qid == Some(false) || in_file.column_with_name(Part::Qid.name()).is_some();
         let options = Arc::clone(&self.options);

@@ -1,12 +1,12 @@
-//! One line, taken apart.
+//! Parses one line.
 
 use super::options::{IndexBase, LibSvmOptions};
 use crate::csv::{is_float, is_in_float_range};
 
-/// The first characters of a text that a message shows.
+/// Number of characters of a text shown in messages.
 const SHOWN_CHARS: usize = 40;
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Example {
     /// Whether labels are integers.
@@ -17,11 +17,11 @@ pub(super) struct Example {
     pub(super) qid: Option<i64>,
     pub(super) indices: Vec<i64>,
     pub(super) values: Vec<f64>,
-    /// Where in the line each index stands, counted from 0.
+    /// The position of each index in the line, counted from 0.
     pub(super) places: Vec<usize>,
 }
 
-/// Where a line is wrong, counted from 0, and how.
+/// The position of a defect in a line, counted from 0, and its description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub(super) at: usize,
@@ -29,7 +29,7 @@ pub(super) struct Wrong {
 }
 
 impl Example {
-    /// Of lines whose labels are integers, if `whole_labels`.
+    /// Creates an empty example, with integer labels if `whole_labels`.
     pub(super) fn new(whole_labels: bool) -> Self {
         Self { whole_labels, ..Self::default() }
     }
@@ -43,10 +43,10 @@ impl Example {
         self.places.clear();
     }
 
-    /// Reads a line; `false`: it is blank or a comment.
+    /// Parses a line; returns `false` if it is blank or a comment.
     ///
     /// # Errors
-    /// It is not of the format.
+    /// The line is not valid libsvm.
     pub(super) fn read(&mut self, line: &[u8], options: &LibSvmOptions) -> Result<bool, Wrong> {
         self.clear();
         let end = memchr::memchr(b'#', line).unwrap_or(line.len());
@@ -56,7 +56,7 @@ impl Example {
         let mut words = words(text).peekable();
         let Some((at, first)) = words.peek().copied() else { return Ok(false) };
         if options.multilabel && first.contains(':') {
-            // No label at all.
+            // Without any label.
         } else {
             words.next();
             self.read_labels(at, first, options.multilabel)?;
@@ -117,18 +117,18 @@ impl Example {
     }
 }
 
-/// The words of a text and where they start.
+/// Returns the words of a text with their positions.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let start = text.as_ptr() as usize;
     text.split_ascii_whitespace().map(move |word| (word.as_ptr() as usize - start, word))
 }
 
-/// A number; one beyond the range of a float64 is none.
+/// Parses a number; `None` if it is beyond the range of a float64.
 fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value| is_in_float_range(text, *value))
 }
 
-/// A whole number that no float64 is.
+/// Returns the error for an integer that no float64 equals.
 fn rounded(at: usize, text: &str, way_out: &str) -> Wrong {
     Wrong { at, reason: format!("no Float64 is {}: {way_out}", shown(text)) }
 }

@@ -1,4 +1,5 @@
-//! libsvm and svmlight: a label, perhaps a query, and pairs of index and value a line, `1 qid:3 2:0.5 17:1 # comment`.
+//! libsvm and svmlight. Each line has a label, an optional query and pairs of index and value: `1 qid:3 2:0.5 17:1 #
+//! comment`.
 //!
 //! | column | type | |
 //! |---|---|---|
@@ -7,13 +8,15 @@
 //! | `indices` | list of int64 | as written; with `index_base=1` one less, so that the first feature is 0 |
 //! | `values` | list of float64 | the nearest to what is written |
 //!
-//! A whole number beyond the digits of a float64 is refused as a value, and as a label unless that is declared as `BIGINT`.
-//! A file whose name does not tell is taken for libsvm if all lines in its first 4 KiB are such lines, each with its indices in
+//! An integer beyond the digits of a float64 is rejected as a value. As a label it is rejected unless that is declared
+//! as `BIGINT`.
+//!
+//! A file whose name is not conclusive is detected as libsvm if all lines in its first 4 KiB are valid, with indices in
 //! ascending order.
 //!
-//! Indices may stand in any order and twice: nothing is sorted or summed. With `features=N` one column, `features`, a
-//! list of N values with zeros where the line has none, stands for the last two, and an index that stands twice is an
-//! error. Comments and lines that hold nothing else are passed over.
+//! Indices may be in any order and repeated: nothing is sorted or summed. With `features=N` one column, `features`,
+//! replaces the last two: a list of N values, with zeros where the line has none. A repeated index is then an error.
+//! Comments and blank lines are skipped.
 
 mod format;
 mod line;
@@ -33,11 +36,11 @@ use tfr_files::scan::ReaderFormat;
 
 pub use options::{IndexBase, LibSvmOptions};
 
-/// Whether a text that begins so, and with `is_whole` ends there, is libsvm: every line is an example or none at all, each example has
-/// a label and its indices in ascending order, and some have indices.
+/// Whether a text with this start is libsvm; `is_whole` if the text ends there. Every line must be an example, blank or
+/// a comment. Each example must have a label and ascending indices, and some must have indices.
 pub(crate) fn begins_so(head: &[u8], is_whole: bool) -> bool {
     let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').collect();
-    // What is cut off at the end of the text tells nothing.
+    // A line cut off at the end of the text is inconclusive.
     if !is_whole
         && let Some(last) = lines.pop()
         && lines.is_empty()
@@ -45,7 +48,7 @@ pub(crate) fn begins_so(head: &[u8], is_whole: bool) -> bool {
         let end = last.iter().rposition(u8::is_ascii_whitespace).unwrap_or_default();
         lines.push(&last[..end]);
     }
-    // Labels may be integers that no float64 is.
+    // Labels may be integers that no float64 equals.
     [false, true].into_iter().any(|whole_labels| are_examples(&lines, whole_labels))
 }
 
@@ -69,10 +72,10 @@ fn are_examples(lines: &[&[u8]], whole_labels: bool) -> bool {
     pairs > 0
 }
 
-/// The format, for files that are named in messages as `names` says; with the columns that the user `declared`.
+/// Returns the format, with the columns that the user `declared`; `names` determines the files' names in messages.
 ///
 /// # Errors
-/// It is not known which the first feature is.
+/// The index of the first feature is unknown.
 pub(crate) fn format(
     options: LibSvmOptions,
     names: FileNames,

@@ -1,32 +1,32 @@
-//! How libsvm files are read.
+//! Options for libsvm files.
 
 use crate::text::{Compression, Encoding};
 
-/// How libsvm files are read.
+/// Options for libsvm files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LibSvmOptions {
-    /// What the first feature is numbered.
+    /// The index of the first feature.
     pub index_base: IndexBase,
-    /// How many features there are, if a row is to have a value for each.
+    /// The number of features, if a row should have a value for each.
     pub features: Option<usize>,
     /// Whether a line may have several labels, or none.
     pub multilabel: bool,
-    /// Whether lines have a query; `None`: told from the first lines of each file.
+    /// Whether lines have a query; `None`: detected from the first lines of each file.
     pub qid: Option<bool>,
     /// The encoding of the text.
     pub encoding: Encoding,
-    /// The compression; `None`: told from the content of each file.
+    /// The compression; `None`: detected from the content of each file.
     pub compression: Option<Compression>,
 }
 
-/// What the first feature is numbered in the files.
+/// The index of the first feature in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexBase {
-    /// Nobody knows; indices are left as they are.
+    /// Unknown; indices are kept unchanged.
     #[default]
     AsWritten,
     /// 0.
     Zero,
-    /// 1, as libsvm itself has it; indices are made one less.
+    /// 1, as in libsvm itself; indices are decremented.
     One,
 }

@@ -1,4 +1,4 @@
-//! From lines to batches.
+//! Builds batches from lines.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Part {
         }
     }
 
-    /// Its type, with `features` values in a dense list, and with integers for labels if these are `whole_labels`.
+    /// Returns the column's type, with `features` values in a dense list, and with integer labels if `whole_labels`.
     pub(super) fn data_type(self, features: Option<usize>, whole_labels: bool) -> DataType {
         match self {
             Self::Label if whole_labels => DataType::Int64,
@@ -60,10 +60,10 @@ impl Part {
 pub(super) struct LibSvmRows {
     file: Arc<str>,
     options: Arc<LibSvmOptions>,
-    /// The columns wanted; a file has none of another name.
+    /// The requested columns; a file has no others.
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// Whether the table has a column for queries, or was said to have none.
+    /// Whether the table has a query column, or was declared without one.
     may_have_qid: bool,
     example: Example,
     rows: usize,
@@ -71,7 +71,7 @@ pub(super) struct LibSvmRows {
 }
 
 enum Column {
-    /// The file has no such column.
+    /// The file lacks this column.
     Null,
     Label(Float64Builder),
     Labels(ListBuilder<Float64Builder>),
@@ -158,7 +158,7 @@ impl Rows for LibSvmRows {
     }
 
     fn size(&self) -> usize {
-        // `1:1` is four bytes of a line and sixteen of a batch.
+        // `1:1` takes four bytes in a line and sixteen in a batch.
         self.text_len.saturating_mul(4)
     }
 
@@ -189,12 +189,12 @@ impl Rows for LibSvmRows {
     }
 }
 
-/// Adds a value for each of `count` features.
+/// Appends a value for each of `count` features.
 fn append_dense(features: &mut Vec<f64>, count: usize, example: &Example) -> Result<(), Wrong> {
     let start = features.len();
     features.resize(start + count, 0.0);
     let row = &mut features[start..];
-    // A zero that is written is told from one that is not only where it matters.
+    // Repeated indices are found by sorting: a zero in `row` does not show whether a value was written.
     let mut order: Vec<usize> = (0..example.indices.len()).collect();
     order.sort_by_key(|pair| example.indices[*pair]);
     for pair in order.windows(2) {

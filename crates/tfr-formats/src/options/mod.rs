@@ -1,4 +1,4 @@
-//! How to read the files of a table, as `key=value`. They are declared in `table`.
+//! Options for reading the files of a table, as `key=value`. They are declared in `table`.
 
 mod table;
 mod values;
@@ -23,47 +23,46 @@ use crate::text::Encoding;
 
 pub use table::{InputOption, PATH, input_options};
 
-/// How to read the files of a table.
+/// Options for reading the files of a table.
 ///
-/// [`input_options`] lists the keys of [`set`](Self::set); the page `docs/inputs.md` prints them.
+/// [`input_options`] lists the keys of [`set`](Self::set); `docs/inputs.md` documents them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputOptions {
-    /// The format, if it is not to be told from the content.
+    /// The format; `None` to detect it from the content.
     pub format: Option<InputFormat>,
-    /// The types of columns of `key=value` directories, by name.
+    /// The types of partition columns (`key=value` directories), by name.
     pub partitions: Option<SchemaRef>,
-    /// Whether files that belong to a table of a [table format](tfr_files::TableFormat) are read as they
-    /// are.
+    /// Whether files that belong to a [table format](tfr_files::TableFormat) are read as plain files.
     pub bare_files: bool,
     /// The dialect of CSV files.
     pub csv: CsvOptions,
-    /// The dialect of Hive text files, and what their columns are.
+    /// The dialect and the columns of Hive text files.
     pub hive_text: HiveTextOptions,
-    /// How JSON files are written.
+    /// Options for JSON files.
     pub json: JsonOptions,
-    /// How libsvm files are written.
+    /// Options for libsvm files.
     pub libsvm: LibSvmOptions,
-    /// Whether the case of column names matters, in formats whose columns have names.
+    /// Whether column names are case-sensitive, in formats with named columns.
     pub names: NameMatching,
-    /// The types of some columns, in the formats that say themselves which columns they have.
+    /// The types of some columns, in self-describing formats.
     pub types: Option<SchemaRef>,
-    /// The calendar of dates in Parquet, ORC and Avro files that do not record theirs.
+    /// The calendar of dates in Parquet, ORC and Avro files that do not record it.
     pub calendar: CalendarOption,
-    /// How ORC files are read.
+    /// Options for ORC files.
     pub orc: OrcOptions,
-    /// How Parquet files are read.
+    /// Options for Parquet files.
     pub parquet: ParquetOptions,
-    /// How TFRecord files are read.
+    /// Options for TFRecord files.
     pub tfrecord: ReadOptions,
-    /// The options that were given, the value of each that was last, and the formats that have them.
+    /// The options given: for each key its last value and the formats that accept it.
     given: BTreeMap<String, (String, Vec<InputFormat>)>,
 }
 
 impl InputOptions {
-    /// Sets one option from its text, in every format that has it with this value.
+    /// Parses and sets one option, in every format that accepts it with this value.
     ///
     /// # Errors
-    /// There is no such option, or it cannot have this value.
+    /// There is no such option, or the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let declared: Vec<_> = input_options().filter(|option| option.text().is_named(key)).collect();
         if declared.is_empty() {
@@ -71,7 +70,7 @@ impl InputOptions {
         }
         let (mut formats, mut refused) = (BTreeSet::new(), Vec::new());
         for option in declared {
-            // A value that is refused leaves nothing behind.
+            // A rejected value changes nothing.
             let mut tried = self.clone();
             let set = option.set(&mut tried, value).map_err(|expected| {
                 let (key, value) = (option.text().key.to_owned(), value.to_owned());
@@ -87,7 +86,7 @@ impl InputOptions {
         }
         let is_refused = self.format.is_some() && refused.iter().any(|(is_asked, _)| *is_asked);
         if formats.is_empty() || is_refused {
-            // The format that was asked for knows best what the value may be.
+            // The error of the specified format is the most precise one.
             refused.sort_by_key(|(is_asked, _)| !is_asked);
             return refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
         }
@@ -97,15 +96,14 @@ impl InputOptions {
         Ok(())
     }
 
-    /// Refuses options of these formats that exclude each other.
+    /// Rejects options of these formats that exclude each other.
     fn check(&self, formats: &[InputFormat]) -> Result<()> {
         let (csv, hive) = (&self.csv, &self.hive_text);
         // The record splitter would take the rest of the file for a comment.
         if formats.contains(&InputFormat::Csv) && csv.comment.is_some() && csv.terminator.is_some() {
             return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
         }
-        // Such a byte is a part of a character in UTF-8, once the text has been decoded. A delimiter of several bytes is
-        // compared as UTF-8.
+        // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);
         let marks = [hive.collection_delimiter, hive.map_key_delimiter].into_iter().chain(hive.escape).chain(of_cells);
         let has_high = marks.into_iter().any(|mark| !mark.is_ascii());
@@ -115,7 +113,8 @@ impl InputOptions {
         Ok(())
     }
 
-    /// The sort of a text that looks like `found`: the only one that has all options that were given, if `found` has not.
+    /// Returns the text format of a file that looks like `found`: `found` itself, or the only format that has all
+    /// options given.
     pub(crate) fn text_format(&self, found: InputFormat) -> InputFormat {
         use InputFormat::{Csv, HiveText, Json, LibSvm};
         let mut suiting = [found, Csv, HiveText, Json, LibSvm].into_iter().filter(|of| self.foreign_to(*of).is_none());
@@ -125,19 +124,19 @@ impl InputOptions {
         }
     }
 
-    /// An option that was given and that files of this format do not have, and the formats that have it.
+    /// Returns an option that was given but that `format` does not have, with the formats that have it.
     pub(crate) fn foreign_to(&self, format: InputFormat) -> Option<(&str, &[InputFormat])> {
         let (key, (_, formats)) = self.given.iter().find(|(_, (_, formats))| !formats.contains(&format))?;
         Some((key, formats))
     }
 
-    /// The options that were given, but for `format`: the key, the last value, and the formats that have it so.
+    /// Iterates over the options given, except `format`: the key, the last value, and the formats that accept it.
     pub fn given(&self) -> impl Iterator<Item = (&str, &str, &[InputFormat])> {
         self.given.iter().map(|(key, (value, formats))| (key.as_str(), value.as_str(), formats.as_slice()))
     }
 }
 
-/// The keys of all formats, each once.
+/// Lists the keys of all formats without repetition.
 fn known_keys() -> Vec<&'static str> {
     let mut keys = Vec::new();
     for text in input_options().map(|option| option.text()).filter(OptionText::is_listed) {

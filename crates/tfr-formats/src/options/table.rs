@@ -1,4 +1,4 @@
-//! The options of inputs, each once.
+//! The declarations of all input options.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::input_format::InputFormat::{self, Arrow, Avro, Csv, HiveText, Json, L
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
 
-/// An option of inputs, and the formats that have it.
+/// An input option and the formats that have it.
 #[derive(Clone, Copy, Debug)]
 pub struct InputOption {
     /// The formats that have it.
@@ -26,7 +26,7 @@ pub struct InputOption {
     declared: Declared,
 }
 
-/// What the option is set on.
+/// The options struct that an option is set on.
 #[derive(Clone, Copy, Debug)]
 enum Declared {
     Input(&'static OptionDeclaration<InputOptions>),
@@ -35,7 +35,7 @@ enum Declared {
 }
 
 impl InputOption {
-    /// Its name and its help.
+    /// Returns its name and help text.
     pub fn text(&self) -> OptionText {
         match self.declared {
             Declared::Input(option) => option.text,
@@ -53,7 +53,7 @@ impl InputOption {
     }
 }
 
-/// Returns the options of inputs, those of the same formats next to each other. No format has two options of one name.
+/// Returns all input options, grouped by format. No format has two options of one name.
 pub fn input_options() -> impl Iterator<Item = InputOption> {
     let own = OWN.iter().flat_map(|(formats, options)| {
         options.iter().map(|option| InputOption { formats, declared: Declared::Input(option) })
@@ -63,7 +63,7 @@ pub fn input_options() -> impl Iterator<Item = InputOption> {
     own.chain(tfrecord.map(|declared| InputOption { formats: &[TfRecord], declared }))
 }
 
-/// The option of `--table` alone, whose value is a location.
+/// The option that only `--table` has; its value is a location.
 pub const PATH: OptionText =
     OptionDeclaration::<()>::new("path", "URL", |(), _| Ok(())).help("one more location", "").repeats().text;
 
@@ -204,7 +204,7 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
                 set(&mut options.hive_text.collection_delimiter, byte(value))
             })
             .help("between elements, entries and fields", "`\\002`")
-            // Hive itself misspelled the property for years.
+            // Hive itself misspelled this property for years.
             .aliases(&["collection.delim", "colelction.delim"]),
             Input::new("map_key_delimiter", "CHAR", |options, value| {
                 set(&mut options.hive_text.map_key_delimiter, byte(value))
@@ -341,8 +341,8 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
     ),
 ];
 
-/// Hive holds no more lines back (`hive.file.max.footer`).
+/// The limit of Hive (`hive.file.max.footer`).
 const MAX_FOOTER: usize = 100;
 
-/// A row of all of them has 128 MiB.
+/// A dense row with this many features has 128 MiB.
 const MAX_FEATURES: usize = 1 << 24;

@@ -1,4 +1,4 @@
-//! Values of options of inputs. Errors are what is expected instead.
+//! Parsers of option values. Errors describe the accepted values.
 
 use datafusion_tfrecord::options::values::one_of;
 
@@ -8,7 +8,7 @@ use crate::hive_text::HiveColumns;
 use crate::orc::TimestampUnit;
 use crate::text::{Compression, Encoding};
 
-/// `None` is to detect it.
+/// Parses a compression; `None` to detect it.
 pub(super) fn compression(value: &str) -> Result<Option<Compression>, String> {
     match Compression::parse(&value.to_ascii_lowercase()) {
         _ if value.eq_ignore_ascii_case("auto") => Ok(None),
@@ -21,7 +21,7 @@ pub(super) fn encoding(value: &str) -> Result<Encoding, String> {
     Encoding::parse(value).ok_or_else(|| Encoding::EXPECTED.to_owned())
 }
 
-/// Columns in Hive's DDL.
+/// Parses columns in Hive's DDL.
 pub(super) fn columns(value: &str) -> Result<HiveColumns, String> {
     HiveColumns::parse("", value).map_err(|error| match error.kind() {
         ErrorKind::OptionValue { expected, .. } => expected.clone(),
@@ -29,7 +29,7 @@ pub(super) fn columns(value: &str) -> Result<HiveColumns, String> {
     })
 }
 
-/// The calendar of dates in files that do not record theirs.
+/// Parses the calendar of dates in files that do not record it.
 pub(super) fn calendar(value: &str) -> Result<CalendarOption, String> {
     let hybrid = |zone: &str| WriterZone::parse(zone).map(CalendarOption::Hybrid);
     let parsed = match value.split_once(':') {
@@ -43,18 +43,18 @@ pub(super) fn calendar(value: &str) -> Result<CalendarOption, String> {
     parsed.ok_or_else(|| expected.to_owned())
 }
 
-/// `None` is to decide it by the values.
+/// Parses a unit of timestamps; `None` to determine it from the values.
 pub(super) fn timestamp_unit(value: &str) -> Result<Option<TimestampUnit>, String> {
     let (ns, us) = (Some(TimestampUnit::Nanosecond), Some(TimestampUnit::Microsecond));
     one_of(value, &[("auto", None), ("ns", ns), ("us", us)])
 }
 
-/// A number of lines.
+/// Parses a number of lines.
 pub(super) fn lines(value: &str) -> Result<usize, String> {
     value.parse().map_err(|_| "a number of lines".to_owned())
 }
 
-/// One ASCII character, of which some have names.
+/// Parses one ASCII character; some have names.
 pub(super) fn character(value: &str) -> Result<u8, String> {
     let byte = match value {
         "tab" | "\\t" => Some(b'\t'),
@@ -66,16 +66,16 @@ pub(super) fn character(value: &str) -> Result<u8, String> {
             _ => <[u8; 1]>::try_from(value.as_bytes()).ok().map(|[byte]| byte),
         },
     };
-    // A byte of a longer UTF-8 sequence would cut characters apart.
+    // A byte of a longer UTF-8 sequence would split characters.
     byte.filter(u8::is_ascii).ok_or_else(|| "one ASCII character, \\t or \\x01".to_owned())
 }
 
-/// One ASCII character, or none.
+/// Parses one ASCII character, or none.
 pub(super) fn optional_character(value: &str) -> Result<Option<u8>, String> {
     optional(value, character)
 }
 
-/// A byte as Hive's declarations have it, or none.
+/// Parses a byte in the syntax of Hive's declarations, or none.
 pub(super) fn optional_byte(value: &str) -> Result<Option<u8>, String> {
     optional(value, byte)
 }
@@ -87,8 +87,8 @@ fn optional(value: &str, parse: fn(&str) -> Result<u8, String>) -> Result<Option
     }
 }
 
-/// What stands between cells: a byte as Hive's declarations have it, or a text of several characters. In this, too, `\t`
-/// and `\\` are characters.
+/// Parses a cell delimiter: a byte in the syntax of Hive's declarations, or several characters. Among these, too, `\t`
+/// and `\\` are escapes.
 pub(super) fn delimiter(value: &str) -> Result<Vec<u8>, String> {
     let one = byte(value);
     let is_number = value.parse::<i64>().is_ok();
@@ -102,7 +102,8 @@ pub(super) fn delimiter(value: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A byte as Hive's declarations have it: a character, `\t`, `\001`, or a number; one above 127 as `\xfe` or `\376`.
+/// Parses a byte in the syntax of Hive's declarations: a character, `\t`, `\001` or a number. Bytes above 127 are
+/// written `\xfe` or `\376`.
 pub(super) fn byte(value: &str) -> Result<u8, String> {
     let byte = match value {
         "tab" | "\\t" => Some(b'\t'),
@@ -115,12 +116,12 @@ pub(super) fn byte(value: &str) -> Result<u8, String> {
                 Some(hex) => u8::from_str_radix(hex, 16).ok(),
                 None => u8::from_str_radix(number, 8).ok(),
             },
-            // As Hive has it, from -128 to 127.
+            // Hive accepts -128 to 127.
             _ => value.parse::<i8>().ok().map(|number| number as u8),
         },
     };
     match byte {
-        // What ends a line.
+        // Line ends.
         Some(b'\n' | b'\r') | None => Err("one ASCII character, \\t, \\001 or \\x01".to_owned()),
         Some(byte) => Ok(byte),
     }

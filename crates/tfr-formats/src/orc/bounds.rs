@@ -1,8 +1,9 @@
-//! [`StripeBounds`]: which stripes of a file may hold rows that pass a filter.
+//! [`StripeBounds`]: determines which stripes of a file may contain rows that pass a filter.
 //!
-//! Bounds are believed of whole numbers, of dates since the Gregorian calendar, which all writers count alike, and of texts
-//! but those of a fixed length, which are stored without the spaces that may be part of their bounds. Bounds of floating
-//! point numbers know nothing of NaN, those of timestamps of no time zone, and those of decimals are texts.
+//! Bounds are used for integers, for texts, and for dates since the start of the Gregorian calendar, which all writers
+//! count alike. Texts of a fixed length are excluded: they are stored without trailing spaces that may be part of their
+//! bounds. Bounds of floating point numbers ignore NaN, those of timestamps ignore time zones, and those of decimals
+//! are texts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use super::tail::Tail;
 /// 1582-10-15, in days since 1970.
 const GREGORIAN_START: i32 = -141_427;
 
-/// What the tail of a file says of the values of its stripes.
+/// The bounds in a file's tail.
 pub(super) struct StripeBounds<'a> {
     tail: &'a Tail,
-    /// What the table calls the columns of the file, in the order of the file.
+    /// The table's names of the file's columns, in file order.
     names: &'a [String],
     /// The columns of the table.
     schema: &'a SchemaRef,
@@ -32,12 +33,12 @@ pub(super) struct StripeBounds<'a> {
 }
 
 impl<'a> StripeBounds<'a> {
-    /// The bounds of a file that has any.
+    /// Returns the bounds, if the file has any.
     pub(super) fn of(tail: &'a Tail, names: &'a [String], schema: &'a SchemaRef) -> Option<Self> {
         Some(Self { tail, names, schema, stripes: tail.stripe_statistics()? })
     }
 
-    /// For each stripe whether it may hold rows that pass. What cannot be told by bounds may.
+    /// Returns for each stripe whether it may contain rows that pass. Undetermined stripes may.
     pub(super) fn may_pass(&self, filter: &Arc<dyn PhysicalExpr>) -> Vec<bool> {
         let predicate = PruningPredicateBuilder::new().with_file_schema(Arc::clone(self.schema));
         let predicate = predicate.try_build(Arc::clone(filter));
@@ -45,13 +46,13 @@ impl<'a> StripeBounds<'a> {
         passing.unwrap_or_else(|_| vec![true; self.stripes.len()])
     }
 
-    /// A bound of each stripe in the type of the table's column; null where there is none.
+    /// Returns a bound of each stripe in the type of the table's column; null if there is none.
     fn bounds(&self, column: &Column, side: Side) -> Option<ArrayRef> {
         let field = self.schema.field_with_name(&column.name).ok()?;
         let index = self.names.iter().position(|name| *name == column.name)?;
         let id = self.tail.columns[index].types.start;
         let found = self.stripes.iter().map(|stripe| &stripe.columns[id]);
-        // In another type of the table, values may be in another order than in the file.
+        // In another type, values may be ordered differently than in the file.
         let wanted = field.data_type();
         let bounds: ArrayRef = match self.tail.types[id].kind {
             kind::BYTE | kind::SHORT | kind::INT | kind::LONG if wanted.is_integer() => {
@@ -65,7 +66,7 @@ impl<'a> StripeBounds<'a> {
             }
             _ => return None,
         };
-        // What the type of the table does not hold becomes null, which is no bound.
+        // A bound that is out of range for the table's type becomes null, which means no bound.
         cast_with_options(&bounds, wanted, &CastOptions::default()).ok()
     }
 }
@@ -117,7 +118,7 @@ impl PruningStatistics for StripeBounds<'_> {
         self.stripes.len()
     }
 
-    /// Not told: some writers leave out whether there are nulls, and a reader takes that for none.
+    /// Not used: some writers omit whether there are nulls, which a reader takes as none.
     fn null_counts(&self, _column: &Column) -> Option<ArrayRef> {
         None
     }

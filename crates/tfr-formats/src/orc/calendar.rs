@@ -1,10 +1,10 @@
-//! [`FileCalendar`]: the calendar of the dates of a file.
+//! [`FileCalendar`]: the calendar of a file's dates.
 
 use super::proto::{ColumnStatistics, Footer, Type, calendar_kind, kind, writer};
 use super::types::is_spark_ntz;
 use crate::calendar::{CalendarOption, Reason, Rule, Watch};
 
-/// Spark leaves its version in the files that it writes, always in the hybrid calendar.
+/// The key under which Spark records its version; it always writes the hybrid calendar.
 const SPARK_VERSION: &str = "org.apache.spark.version";
 
 /// A day in milliseconds.
@@ -15,13 +15,13 @@ const DAY: i64 = 86_400_000;
 pub(super) enum FileCalendar {
     Proleptic,
     Hybrid,
-    /// Nobody recorded it. The Java library takes it for the hybrid one (`orc.proleptic.gregorian.default`), as it is in
-    /// files of Hive before version 3.1 and Spark before version 3, and not in those of Hive 3.1.
+    /// Not recorded. The Java library assumes the hybrid calendar (`orc.proleptic.gregorian.default`). That is correct
+    /// for files of Hive before version 3.1 and Spark before version 3, but not for those of Hive 3.1.
     Unknown,
 }
 
 impl FileCalendar {
-    /// The calendar that the file records, or that its writer knows alone.
+    /// Returns the calendar that the file records or that its writer implies.
     pub(super) fn of(footer: &Footer, option: &CalendarOption) -> Self {
         match footer.calendar {
             Some(calendar_kind::JULIAN_GREGORIAN) => return Self::Hybrid,
@@ -40,8 +40,8 @@ impl FileCalendar {
         }
     }
 
-    /// How values of a type are read, and which of them are doubtful. Timestamps are those of the writer's clock, and
-    /// instants those of UTC.
+    /// Returns how values of a type are read, and which of them are ambiguous. Timestamps are in the writer's local
+    /// time, and instants are in UTC.
     pub(super) fn of_type(self, found: &Type, statistics: Option<&ColumnStatistics>) -> (Rule, Watch) {
         let is_dated = matches!(found.kind, kind::DATE | kind::TIMESTAMP | kind::TIMESTAMP_INSTANT);
         match self {
@@ -55,14 +55,14 @@ impl FileCalendar {
     }
 }
 
-/// Whether the bounds of a column say that all of its values are of the Gregorian calendar.
+/// Whether the bounds of a column show that all values are in the Gregorian calendar.
 fn is_since_1582(statistics: &ColumnStatistics) -> bool {
     let start = Watch::Julian(Reason::TakenForHybrid).end() * 1000;
     if let Some(dates) = statistics.dates {
         return dates.minimum.is_some_and(|days| i64::from(days) * DAY >= start);
     }
     let Some(timestamps) = statistics.timestamps else { return false };
-    // A day more, for time zones.
+    // One day of margin for time zones.
     let minimums = [timestamps.minimum, timestamps.minimum_utc];
     minimums.iter().any(Option::is_some) && minimums.into_iter().flatten().all(|minimum| minimum >= start + DAY)
 }

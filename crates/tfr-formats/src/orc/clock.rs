@@ -1,9 +1,9 @@
-//! [`Clock`]: timestamps as the clock of their writer showed them.
+//! [`Clock`]: timestamps in the local time of their writer.
 //!
-//! ORC stores a timestamp without zone as the seconds between it and the start of 2015, both by the clock of the writer,
-//! whose time zone the stripe names. What the clock showed follows from the zone's rules, and from those that Java has
-//! for them, which wrote nearly all such files and defines the format: before 1900 there is but the standard offset
-//! of today, and summer time never ends. The library knows neither, nor summers after 2099.
+//! ORC stores a timestamp without zone as the seconds since the start of 2015. Both times are in the writer's time
+//! zone, which the stripe names. The local time follows from the rules of the zone as Java has them, since Java wrote
+//! nearly all such files and defines the format. Java uses only today's standard offset before 1900, and lets summer
+//! time continue forever. The library implements neither, and has no summer time after 2099.
 
 use chrono::NaiveDate;
 
@@ -11,10 +11,10 @@ use crate::calendar::JavaZone;
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A stored fraction above this tells a negative timestamp that was rounded towards zero (ORC-763).
+/// A stored fraction above this marks a negative timestamp whose seconds were rounded towards zero (ORC-763).
 const MAX_FRACTION_KEPT: i128 = 999_999;
 
-/// The clock of a writer.
+/// The local time of a writer.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     zone: JavaZone,
@@ -23,7 +23,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// The clock of a time zone, by its name.
+    /// Returns the clock of a named time zone.
     pub(super) fn new(zone: &str) -> Option<Self> {
         let zone = JavaZone::by_name(zone)?;
         let start = NaiveDate::from_ymd_opt(2015, 1, 1)?.and_hms_opt(0, 0, 0)?;
@@ -31,11 +31,11 @@ impl Clock {
         Some(Self { zone, epoch })
     }
 
-    /// What the clock showed, in nanoseconds since 1970, given what the library takes it for that knows of no zone.
+    /// Returns the local time in nanoseconds since 1970, given the library's decoded value, which ignores the zone.
     pub(super) fn shown(&self, decoded: i128) -> i128 {
         let (seconds, fraction) = (decoded.div_euclid(NANOS), decoded.rem_euclid(NANOS));
         let was_rounded = fraction > MAX_FRACTION_KEPT;
-        // The second that the library took off, or left, by a sign that is not that of the instant.
+        // Undo the second that the library subtracted, or did not, by the sign of the wrong instant.
         let stored = if seconds < 0 && was_rounded { seconds + 1 } else { seconds };
         let instant = stored - self.epoch;
         let instant = if instant < 0 && was_rounded { instant - 1 } else { instant };
@@ -48,7 +48,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// What the library decodes of an instant that Java stored by this clock.
+    /// Returns what the library decodes for an instant that Java stored by this clock.
     fn decoded(clock: &Clock, seconds: i128, fraction: i128) -> i128 {
         // Java divides towards zero.
         let stored = if seconds < 0 && fraction > MAX_FRACTION_KEPT { seconds + 1 } else { seconds } + clock.epoch;
@@ -65,7 +65,7 @@ mod tests {
             (1_420_070_400, -8 * hour),
             (14, -8 * hour),
             (-14, -8 * hour),
-            // 1700, when each place had its own time.
+            // In 1700 each place had its own time.
             (-8_520_336_000, -8 * hour),
             // July and January of 2150 and of 9999.
             (5_696_006_400, -7 * hour),

@@ -1,4 +1,4 @@
-//! [`Codec`]: compression in ORC files, of which nothing is unpacked before its length is known to be bounded.
+//! [`Codec`]: the compression of ORC files. Bounds the unpacked length of a section before unpacking it.
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,30 +11,30 @@ use prost::Message;
 
 use super::proto::{Footer, PostScript, Type, kind};
 
-/// The length of a block of which a file says nothing (ORC specification v1, "Compression").
+/// The block length if a file does not specify it (ORC specification v1, "Compression").
 const DEFAULT_BLOCK_LEN: u64 = 256 << 10;
 
 /// The header of a block has 23 bits for its length.
 const MAX_BLOCK_LEN: u64 = 1 << 23;
 
-/// More than a block can hold, whatever its header says, is no block.
+/// Maximum unpacked length of a block; a header that specifies more is invalid.
 const MAX_EXPANDED: u64 = 1 << 28;
 
-/// Deflate packs at most 258 bytes into 2 bits.
+/// Deflate compresses at most 258 bytes into 2 bits.
 const DEFLATE_RATIO: u64 = 1032;
 
-/// A further byte of a length in LZO stands for 255 bytes.
+/// Each further byte of a length in LZO adds 255 bytes.
 const LZO_RATIO: u64 = 256;
 
-/// A block of Zstandard has no more content (RFC 8878, section 3.1.1.2.4).
+/// Maximum content of a Zstandard block (RFC 8878, section 3.1.1.2.4).
 const ZSTD_BLOCK_LEN: u64 = 128 << 10;
 
-/// How the sections of one file are compressed.
+/// The compression of one file's sections.
 #[derive(Debug, Clone)]
 pub(super) struct Codec {
     kind: Kind,
     block_len: u64,
-    /// The library's own, which it makes of postscripts only.
+    /// The library's type, which can only be created from a postscript.
     compression: Option<Compression>,
 }
 
@@ -49,7 +49,7 @@ enum Kind {
 }
 
 impl Codec {
-    /// The compression that a postscript tells of, or what is wrong with it.
+    /// Returns the compression that a postscript specifies. The error describes what is invalid.
     pub(super) fn try_new(postscript: &PostScript) -> Result<Self, String> {
         let kind = match postscript.compression {
             0 => Kind::None,
@@ -74,7 +74,7 @@ impl Codec {
         Ok(codec)
     }
 
-    /// A footer and a postscript, as they end a file.
+    /// Encodes a footer and a postscript as the end of a file.
     pub(super) fn tail(&self, footer: &Footer) -> Vec<u8> {
         let mut tail = self.stored(&footer.encode_to_vec());
         let postscript = PostScript {
@@ -87,12 +87,12 @@ impl Codec {
         };
         let footer_len = tail.len();
         postscript.encode_raw(&mut tail);
-        // A postscript of these fields has some 30 bytes.
+        // A postscript with these fields has about 30 bytes.
         tail.push((tail.len() - footer_len) as u8);
         tail
     }
 
-    /// A section of the bytes as they are, in blocks where sections have blocks.
+    /// Stores the bytes uncompressed as a section, in blocks if sections have blocks.
     pub(super) fn stored(&self, section: &[u8]) -> Vec<u8> {
         if self.kind == Kind::None {
             return section.to_vec();
@@ -106,14 +106,14 @@ impl Codec {
         stored
     }
 
-    /// Unpacks a section of metadata that has at most `limit` bytes then.
+    /// Unpacks a section of metadata to at most `limit` bytes.
     pub(super) fn unpack(&self, section: &Bytes, limit: u64) -> Result<Vec<u8>, String> {
         self.expanded_len(section)?;
         let read = || {
             let mut unpacked = Vec::new();
             self.reader(section.clone()).take(limit + 1).read_to_end(&mut unpacked).map(|_| unpacked)
         };
-        // The library panics where blocks cannot be unpacked.
+        // The library panics if blocks cannot be unpacked.
         let unpacked = catch_unwind(AssertUnwindSafe(read)).map_err(|_| "a block cannot be unpacked".to_owned())?;
         let unpacked = unpacked.map_err(|error| error.to_string())?;
         match unpacked.len() as u64 > limit {
@@ -122,12 +122,12 @@ impl Codec {
         }
     }
 
-    /// The content of a section whose blocks were looked at before.
+    /// Returns the content of a section whose blocks were already checked.
     pub(super) fn reader(&self, section: Bytes) -> Decompressor {
         Decompressor::new(section, self.compression, Vec::new())
     }
 
-    /// How many bytes a section has at most when it is unpacked, after a look at every block of it.
+    /// Returns the maximum unpacked length of a section in bytes, after checking all of its blocks.
     pub(super) fn expanded_len(&self, section: &Bytes) -> Result<u64, String> {
         if self.kind == Kind::None {
             return Ok(section.len() as u64);
@@ -140,7 +140,7 @@ impl Codec {
             let len = (header >> 1) as usize;
             let block = behind.get(..len).ok_or("a compression block ends behind its stream")?;
             let is_stored = header & 1 == 1;
-            // The library takes an empty block for the end, and the end of a stream of nulls for no nulls.
+            // The library takes an empty block for the end, and a null stream that ends for the absence of nulls.
             if block.is_empty() && !(is_stored && behind.is_empty() && expanded == 0) {
                 return Err("a compression block has no content".to_owned());
             }
@@ -158,12 +158,12 @@ impl Codec {
             Kind::Zlib => inflated_len(block),
             Kind::Snappy => snappy_len(block),
             Kind::Lzo => Some(len * LZO_RATIO),
-            // Is given a buffer of the length of a block.
+            // The decompressor gets a buffer of the block length.
             Kind::Lz4 => Some(self.block_len),
             Kind::Zstd => zstd_len(block),
         };
         match expanded {
-            // No writer makes longer ones, and the bound need not be sharp.
+            // No writer makes longer blocks, and the bound need not be sharp.
             Some(expanded) if expanded <= MAX_EXPANDED => Ok(expanded.min(self.block_len.max(len))),
             Some(_) => Err(format!("a compression block expands to more than {MAX_EXPANDED} bytes")),
             None => Err("a compression block is malformed".to_owned()),
@@ -171,12 +171,12 @@ impl Codec {
     }
 }
 
-/// The length after unpacking, as far as [`MAX_EXPANDED`] and a bit.
+/// Returns the unpacked length, counting only slightly beyond [`MAX_EXPANDED`].
 fn inflated_len(block: &[u8]) -> Option<u64> {
     std::io::copy(&mut DeflateDecoder::new(block).take(MAX_EXPANDED + 1), &mut std::io::sink()).ok()
 }
 
-/// The length that a block of Snappy begins with.
+/// Returns the length at the start of a Snappy block.
 fn snappy_len(block: &[u8]) -> Option<u64> {
     let mut len = 0;
     for (index, byte) in block.iter().take(5).enumerate() {
@@ -188,7 +188,7 @@ fn snappy_len(block: &[u8]) -> Option<u64> {
     None
 }
 
-/// The content that the headers of frames and blocks allow for.
+/// Returns the maximum content by the headers of frames and blocks.
 fn zstd_len(mut rest: &[u8]) -> Option<u64> {
     const FRAME: u32 = 0xfd2f_b528;
     const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184d_2a50..=0x184d_2a5f;

@@ -1,4 +1,4 @@
-//! [`OrcFormat`]: what ORC is to [`FileReader`].
+//! [`OrcFormat`]: ORC as a [`FileReader`].
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::source::OrcOpener;
 use super::tails::Tails;
 use tfr_files::scan::{FileReader, FilterUse, Scan};
 
-/// The ORC format, over files whose tails are fetched once.
+/// The ORC format, for files whose tails are fetched once.
 #[derive(Debug)]
 pub(super) struct OrcFormat {
     tails: Arc<Tails>,
@@ -38,12 +38,12 @@ impl FileReader for OrcFormat {
         FilterUse::Parts
     }
 
-    /// A part has the stripes that begin in it.
+    /// A part reads the stripes that begin in it.
     fn can_split(&self) -> bool {
         true
     }
 
-    /// The columns of all files together, as they are in the first that has them.
+    /// Returns the columns of all files, each as in the first file that has it.
     async fn schema(
         &self,
         _session: &dyn Session,

@@ -1,54 +1,54 @@
-//! [`Lengths`]: the lengths of lists, maps and texts, read before the values that they are lengths of.
+//! [`Lengths`]: reads the lengths of lists, maps and texts before their values.
 //!
-//! The library makes room for as many items as a batch's lengths add up to, and a length in a file can be anything. So
-//! this adds them up first: runs of integers, versions 1 and 2 of the ORC specification, without a sign. Timestamps, of
-//! which one part has a sign, are read in the same way.
+//! The library allocates as many items as the lengths of a batch add up to, and a file may specify any length. So the
+//! lengths are summed here first: runs of unsigned integers, versions 1 and 2 of the ORC specification. The parts of
+//! timestamps, one of which is signed, are read in the same way.
 //!
-//! It also takes a stream of nulls that ends early for the absence of nulls, so those are counted, too.
+//! The library also takes a null stream that ends early for the absence of nulls, so its values are counted, too.
 
 use std::io::{self, Read};
 
-/// Lengths, in the order of the values.
+/// Iterates over lengths in the order of the values.
 pub(super) struct Lengths<R> {
     bytes: R,
     is_v2: bool,
     is_signed: bool,
     run: Vec<u64>,
-    /// How many of the run are taken.
+    /// Number of values consumed from the run.
     taken: usize,
 }
 
-/// What lengths add up to.
+/// Sums of lengths.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// Over as many neighbours as were asked for, at most.
+    /// Upper bound of the sum over any `window` adjacent lengths.
     pub(super) most: u64,
-    /// Over all.
+    /// Sum of all lengths.
     pub(super) total: u64,
 }
 
 impl<R: Read> Lengths<R> {
-    /// The runs in `bytes`, which are best buffered.
+    /// Reads the runs in `bytes`, which should be buffered.
     pub(super) fn new(bytes: R, is_v2: bool) -> Self {
         Self { bytes, is_v2, is_signed: false, run: Vec::with_capacity(512), taken: 0 }
     }
 
-    /// The same of integers with a sign, each as the bits of an `i64`.
+    /// Reads signed integers, each as the bits of an `i64`.
     pub(super) fn signed(bytes: R, is_v2: bool) -> Self {
         Self { is_signed: true, ..Self::new(bytes, is_v2) }
     }
 
-    /// An integer as it is stored, if it is stored by itself.
+    /// Decodes an integer that is stored individually.
     fn number(&self, stored: u64) -> u64 {
         if self.is_signed { (stored >> 1) ^ (stored & 1).wrapping_neg() } else { stored }
     }
 
-    /// Adds up at most `count` lengths: all of them, and any `window` of them in a row (an upper bound).
+    /// Sums at most `count` lengths: in total, and over any `window` adjacent ones (an upper bound).
     ///
-    /// A stream that ends early or is damaged is added up to there; the library meets the same end.
+    /// The sum of a truncated or damaged stream ends there; the library detects the same end.
     pub(super) fn sums(mut self, count: u64, window: u64) -> Sums {
         let mut sums = Sums::default();
-        // Any window lies in two that begin at its multiples.
+        // Any window is covered by two that begin at its multiples.
         let (mut before, mut current, mut in_current) = (0_u64, 0_u64, 0_u64);
         for _ in 0..count {
             let Some(length) = self.next() else { break };
@@ -113,7 +113,7 @@ impl<R: Read> Lengths<R> {
         let (base_len, patch_width) = (usize::from(third >> 5) + 1, width(third & 31));
         let (gap_width, patches) = (u32::from(fourth >> 5) + 1, usize::from(fourth & 31));
         let base = self.big_endian(base_len)?;
-        // The highest bit is the sign, and the rest the magnitude.
+        // The highest bit is the sign, the rest is the magnitude.
         let sign = 1_u64 << (base_len * 8 - 1);
         let base = if base & sign == 0 { base } else { (base ^ sign).wrapping_neg() };
         let mut values = self.packed(count, value_width)?;
@@ -177,7 +177,7 @@ impl<R: Read> Lengths<R> {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// Values of `width` bits, the first in the highest bits.
+    /// Reads values of `width` bits, the first in the highest bits.
     fn packed(&mut self, count: usize, width: u32) -> io::Result<Vec<u64>> {
         let mut values = Vec::with_capacity(count);
         let (mut bits, mut held) = (0_u128, 0);
@@ -200,7 +200,7 @@ impl<R: Read> Iterator for Lengths<R> {
         if self.taken == self.run.len() {
             self.run.clear();
             self.taken = 0;
-            // A run of no values would be asked for again and again.
+            // An empty run would cause an endless loop.
             self.read_run().ok().filter(|()| !self.run.is_empty())?;
         }
         self.taken += 1;
@@ -208,13 +208,13 @@ impl<R: Read> Iterator for Lengths<R> {
     }
 }
 
-/// How many bytes there are in run lengths of bytes; no more than `wanted` are counted.
+/// Counts the bytes in byte run lengths, up to `wanted`.
 pub(super) fn byte_count(mut runs: impl Read, wanted: u64) -> u64 {
     let mut count = 0_u64;
     let mut control = [0];
     while count < wanted && runs.read_exact(&mut control).is_ok() {
         let control = i64::from(control[0] as i8);
-        // A byte that is repeated, or as many bytes as they are.
+        // Literal bytes, or a repeated byte.
         let (bytes, stored) = if control < 0 { (-control, -control) } else { (control + 3, 1) };
         let read = io::copy(&mut runs.by_ref().take(stored.unsigned_abs()), &mut io::sink());
         if !read.is_ok_and(|read| read == stored.unsigned_abs()) {
@@ -225,7 +225,7 @@ pub(super) fn byte_count(mut runs: impl Read, wanted: u64) -> u64 {
     count.min(wanted)
 }
 
-/// The width in bits that five bits stand for.
+/// Returns the width in bits for a five-bit code.
 fn width(code: u8) -> u32 {
     match code {
         0..=23 => u32::from(code) + 1,
@@ -240,7 +240,7 @@ fn width(code: u8) -> u32 {
     }
 }
 
-/// The least width that there is a code for.
+/// Returns the smallest width with a code that is at least `bits`.
 fn closest_width(bits: u32) -> u32 {
     (0..32).map(width).find(|width| *width >= bits).unwrap_or(64)
 }

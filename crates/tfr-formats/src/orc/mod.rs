@@ -1,8 +1,8 @@
 //! Apache ORC.
 //!
-//! A scan knows of a file what its `tail` says, which is fetched once and checked. Of a
-//! `stripe` only the streams of the wanted columns are fetched, each of their compression blocks and
-//! the lengths of lists and texts are looked at, and what has passed is decoded by `orc-rust`.
+//! A scan uses a file's `tail`, which is fetched once and checked. Of a `stripe` only the streams of the requested
+//! columns are fetched. All of their compression blocks and the lengths of lists and texts are checked, and then
+//! `orc-rust` decodes them.
 
 mod bounds;
 mod calendar;
@@ -33,14 +33,14 @@ use tfr_files::scan::ReaderFormat;
 
 pub use types::TimestampUnit;
 
-/// How ORC files are read.
+/// Options for ORC files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OrcOptions {
-    /// The unit of timestamps; `None` is nanoseconds, but for columns of which a file says that they reach beyond.
+    /// The unit of timestamps; `None`: nanoseconds, except for columns whose file statistics exceed their range.
     pub timestamps: Option<TimestampUnit>,
 }
 
-/// The format, for files that are named in messages as `names` says, with columns that are named by `columns`.
+/// Returns the format; `names` determines the files' names in messages, `columns` the table's column names.
 pub(crate) fn format(
     names: FileNames,
     options: &OrcOptions,

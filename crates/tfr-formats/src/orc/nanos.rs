@@ -1,10 +1,9 @@
-//! Timestamps before 1970 as Arrow's C++ library, and so pyarrow and pandas, writes them: with fractions below zero.
+//! Timestamps before 1970 as written by Arrow's C++ library, and so by pyarrow and pandas: with negative fractions.
 //!
-//! A timestamp is a number of seconds and one of nanoseconds, which the ORC specification takes for one without a sign.
-//! The writers in Java round seconds towards zero and leave a fraction above it (ORC-763); the one in C++ hands
-//! on the remainder as it is, -1 for the nanosecond before 1970, and both readers take it back with its sign. The library
-//! here does not, and is 73 years off, or overflows. So such columns are given to it in other numbers that it
-//! brings to the same instants.
+//! A timestamp consists of seconds and nanoseconds, which are unsigned in the ORC specification. Java's writers round
+//! seconds towards zero and store a positive fraction (ORC-763). The C++ writer stores the signed remainder: -1 for the
+//! nanosecond before 1970. Both readers restore the sign. The library used here does not: its result is wrong by 73
+//! years, or overflows. So such columns are rewritten to other numbers, from which it decodes the same instants.
 
 use super::lengths::Lengths;
 
@@ -13,17 +12,17 @@ const NANOS: i128 = 1_000_000_000;
 /// 2015-01-01, from which seconds are counted.
 const EPOCH: i128 = 1_420_070_400;
 
-/// More timestamps than these in one stripe are not rewritten, which takes 16 bytes for each.
+/// Maximum number of timestamps rewritten in one stripe; each takes 16 bytes.
 const MAX_VALUES: usize = 1 << 26;
 
-/// Streams of a column of timestamps, not compressed, in run lengths of version 2.
+/// The uncompressed streams of a timestamp column, in run lengths of version 2.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) seconds: Vec<u8>,
     pub(super) nanos: Vec<u8>,
 }
 
-/// Whether some fraction is below zero, of those in the stream of nanoseconds.
+/// Whether the stream of nanoseconds contains a negative fraction.
 ///
 /// # Errors
 /// A fraction is a second or more.
@@ -35,10 +34,10 @@ pub(super) fn has_negative(nanos: Lengths<impl std::io::Read>) -> Result<bool, S
     Ok(found)
 }
 
-/// The same instants in numbers of which none has a fraction below zero.
+/// Rewrites the timestamps as the same instants without negative fractions.
 ///
 /// # Errors
-/// A value is none, or there are too many.
+/// A value is invalid, or there are too many.
 pub(super) fn rewritten(
     seconds: Lengths<impl std::io::Read>,
     nanos: Lengths<impl std::io::Read>,
@@ -56,7 +55,7 @@ pub(super) fn rewritten(
     Ok(Rewritten { seconds: direct(&values.0), nanos: direct(&values.1) })
 }
 
-/// Nanoseconds as they are stored: in the last three bits, how many zeros to append, and one more.
+/// Decodes stored nanoseconds: the last three bits are the number of zeros to append, minus one.
 fn fraction(stored: u64) -> Result<i128, String> {
     let (value, zeros) = (i128::from(stored as i64 >> 3), (stored & 7) as u32);
     let nanos = value * if zeros == 0 { 1 } else { 10_i128.pow(zeros + 1) };
@@ -66,19 +65,20 @@ fn fraction(stored: u64) -> Result<i128, String> {
     }
 }
 
-/// Seconds since 2015, and nanoseconds above zero, of which the library makes the instant that these tell.
+/// Returns the seconds since 2015 and non-negative nanoseconds from which the library decodes this instant.
 fn pair(seconds: i64, nanos: i128) -> (i128, i128) {
     let seconds = i128::from(seconds) + EPOCH;
-    // As ORC-763 has it.
+    // By the rule of ORC-763.
     let was_rounded = seconds < 0 && nanos > 999_999;
     let instant = (seconds - i128::from(was_rounded)) * NANOS + nanos;
     let floor = instant.div_euclid(NANOS);
-    // Below zero the library takes a second off a fraction of more than a millisecond; so all of them get one more.
+    // For negative instants the library subtracts a second if the fraction exceeds a millisecond. So all of these get
+    // one more.
     let nanos = instant - (floor - i128::from(instant < 0)) * NANOS;
     (floor - EPOCH, nanos)
 }
 
-/// Integers of 64 bits each in runs of 512.
+/// Encodes 64-bit integers in runs of 512.
 fn direct(values: &[u64]) -> Vec<u8> {
     const DIRECT_64: u8 = 0b0111_1110;
     let mut bytes = Vec::with_capacity(values.len() * 8 + values.len().div_ceil(512) * 2);
@@ -94,7 +94,7 @@ fn direct(values: &[u64]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What the library makes of seconds since 2015 and of stored nanoseconds.
+    /// Returns what the library decodes from seconds since 2015 and stored nanoseconds.
     fn decoded(seconds: i64, stored: u64) -> i128 {
         let seconds = i128::from(seconds) + EPOCH;
         let nanos = i128::from(stored >> 3);
@@ -105,7 +105,7 @@ mod tests {
     fn every_instant_stays() {
         let mut stored = (Vec::new(), Vec::new());
         let mut expected = Vec::new();
-        // As the writer in C++ has them: both numbers rounded towards zero.
+        // As written in C++: both numbers rounded towards zero.
         for seconds in [0_i64, 1, 2, 86_400, 2_208_988_800, 62_135_596_800] {
             for nanos in [0_i64, 1, 5, 999_999, 1_000_000, 1_000_001, 123_456_789, 999_000_000, 999_999_999] {
                 expected.push(-(i128::from(seconds) * NANOS + i128::from(nanos)));
@@ -114,7 +114,7 @@ mod tests {
                 stored.1.push((nanos << 3) as u64);
             }
         }
-        // And as that in Java has them, and without their zeros.
+        // As written in Java, without trailing zeros.
         expected.extend([-500_000_000, 1_500_000_000, -1_500_000_000]);
         for (seconds, nanos) in
             [(0 - EPOCH as i64, -5_i64 << 3 | 7), (1 - EPOCH as i64, 5 << 3 | 7), (-1 - EPOCH as i64, 5 << 3 | 7)]

@@ -1,6 +1,6 @@
-//! The messages of ORC's metadata, as far as this reader looks at them: `orc_proto.proto` of orc-format 1.1.
+//! The messages of ORC's metadata with the fields that this reader uses: `orc_proto.proto` of orc-format 1.1.
 //!
-//! Enumerations stay numbers, so that a value that nobody knows is not taken for the default one.
+//! Enumerations are kept as numbers, so that an unknown value is not replaced by the default.
 
 use prost::Message;
 
@@ -42,7 +42,7 @@ pub(super) struct Footer {
     pub(super) calendar: Option<i32>,
 }
 
-/// What the user of a writer left in the file.
+/// Metadata written by the user of the writer.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct UserMetadataItem {
     #[prost(string, tag = "1")]
@@ -55,7 +55,7 @@ pub(super) mod calendar_kind {
     pub(in super::super) const PROLEPTIC_GREGORIAN: i32 = 2;
 }
 
-/// Who wrote the file, but for the Java writer, which is 0 or left out.
+/// The file's writer, other than the Java writer, which is 0 or omitted.
 pub(super) mod writer {
     pub(in super::super) const CPP: u32 = 1;
     pub(in super::super) const PRESTO: u32 = 2;
@@ -135,21 +135,21 @@ pub(super) struct ColumnStatistics {
     pub(super) timestamps: Option<TimestampStatistics>,
 }
 
-/// What stands before the footer.
+/// The section before the footer.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Metadata {
     #[prost(message, repeated, tag = "1")]
     pub(super) stripes: Vec<StripeStatistics>,
 }
 
-/// A statistic for each type of the file.
+/// One statistic per type of the file.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StripeStatistics {
     #[prost(message, repeated, tag = "1")]
     pub(super) columns: Vec<ValueStatistics>,
 }
 
-/// `ColumnStatistics`, as far as it bounds values.
+/// The fields of `ColumnStatistics` that bound values.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ValueStatistics {
     #[prost(message, optional, tag = "2")]
@@ -168,7 +168,7 @@ pub(super) struct IntegerStatistics {
     pub(super) maximum: Option<i64>,
 }
 
-/// Left out where a text is so long that only a part of it was kept, in other fields.
+/// Omitted for long texts, whose truncated bounds are in other fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StringStatistics {
     #[prost(bytes = "vec", optional, tag = "1")]
@@ -186,7 +186,7 @@ pub(super) struct DateStatistics {
     pub(super) maximum: Option<i32>,
 }
 
-/// Milliseconds since 1970, by the writer's clock and as UTC.
+/// Milliseconds since 1970, in the writer's local time and in UTC.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct TimestampStatistics {
     #[prost(sint64, optional, tag = "1")]
@@ -219,7 +219,7 @@ pub(super) struct Stream {
     pub(super) length: u64,
 }
 
-/// `Stream.Kind`: those that hold values.
+/// `Stream.Kind`: only kinds that contain values.
 pub(super) mod stream {
     pub(in super::super) const PRESENT: i32 = 0;
     pub(in super::super) const DATA: i32 = 1;

@@ -33,7 +33,7 @@ pub(super) struct OrcOpener {
     /// The columns of the batches.
     wanted: SchemaRef,
     batch_size: usize,
-    /// The columns of the table, and a filter over them.
+    /// The table's columns, and a filter on them.
     table: SchemaRef,
     filter: Option<Arc<dyn PhysicalExpr>>,
     is_remote: bool,
@@ -42,7 +42,7 @@ pub(super) struct OrcOpener {
 }
 
 impl OrcOpener {
-    /// For files whose tails are those of `tails`.
+    /// Creates an opener for files with these tails.
     pub(super) fn try_new(store: Arc<dyn ObjectStore>, tails: Arc<Tails>, scan: &Scan<'_>) -> Result<Self> {
         Ok(Self {
             store,
@@ -107,32 +107,32 @@ impl FileOpener for OrcOpener {
 /// The batches of one file or part.
 struct Batches {
     part: Arc<Part>,
-    /// The stripes to come, and the rows of the file before each.
+    /// The remaining stripes, each with the number of rows of the file before it.
     stripes: VecDeque<(usize, u64)>,
-    /// The next one, of a file over a network: it is fetched while the one before is decoded.
+    /// The next stripe of a remote file, which is fetched while the previous one is decoded.
     ahead: Option<SpawnedTask<Result<Rows>>>,
     current: Option<Rows>,
 }
 
-/// What is read of a file.
+/// The part of a file to read.
 struct Part {
     opener: OrcOpener,
     file: Arc<str>,
     meta: ObjectMeta,
     tail: Arc<Tail>,
-    /// The columns that are wanted of those of the file, in its order.
+    /// The requested columns of the file, in file order.
     read: Vec<usize>,
-    /// For each wanted column where it is among those, if the file has it.
+    /// For each requested column its index in `read`, if the file has it.
     columns: Vec<Option<usize>>,
 }
 
-/// What is left of a stripe.
+/// The remaining rows of a stripe.
 struct Rows {
-    /// Of the columns that the file has; none if that is none.
+    /// Batches of the columns that the file has; `None` if it has none of them.
     batches: Option<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>>,
     place: Place,
     clock: Option<Clock>,
-    /// The number of the next row in the file, and how many there are.
+    /// The number of the next row in the file, and the number of rows.
     row: u64,
     left: u64,
 }
@@ -198,7 +198,7 @@ impl Part {
         Ok(rows)
     }
 
-    /// A batch of the wanted columns from one of those that were read.
+    /// Builds a batch of the requested columns from a batch of those that were read.
     fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &Rows) -> Result<RecordBatch> {
         let adapted = self.columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
             let (Some(at), Some(batch)) = (*at, batch) else {
@@ -220,7 +220,7 @@ impl Part {
             if let Some(findings) = self.opener.tails.findings() {
                 count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
             }
-            // The type of the table: a wider one of another file, or the declared one.
+            // The table's type: a wider one from another file, or the declared one.
             let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
                 file: self.file.to_string(),
                 row: rows.row + unfit.row as u64,
@@ -236,7 +236,7 @@ impl Part {
     }
 }
 
-/// The first row of a batch that fails by itself.
+/// Returns the first row of a batch that fails on its own.
 fn first_row(array: &ArrayRef, fails: impl Fn(&ArrayRef) -> bool) -> Option<u64> {
     (0..array.len()).find(|row| fails(&array.slice(*row, 1))).map(|row| row as u64)
 }

@@ -1,9 +1,8 @@
-//! [`Stripe`]: the wanted columns of one stripe, fetched, checked, and handed to the library.
+//! [`Stripe`]: fetches and checks the requested columns of one stripe, and passes them to the library.
 //!
-//! The library trusts what a file says of itself, reads every stream of a column by a request of its own, and aborts
-//! the process where a length asks for more memory than there is. So it is not given the file but a small one in its
-//! place, in memory: the streams that it needs, as they are in the file, under footers that are written anew from what
-//! was checked.
+//! The library trusts a file's contents and reads every stream of a column by a separate request. It aborts the process
+//! if a length requires more memory than there is. So it gets a small in-memory file instead: the streams that it
+//! needs, unchanged, with footers written from what was checked.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader};
@@ -25,24 +24,25 @@ use super::tail::{Tail, fetch};
 use super::types::{Column, decoded_types};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A footer of a stripe that is longer after unpacking is none.
+/// Maximum unpacked length of a stripe footer in bytes.
 const MAX_FOOTER_LEN: u64 = 64 << 20;
 
-/// Gaps between streams that are fetched rather than cut out.
+/// Maximum gap between streams in bytes that is fetched along with them.
 const MAX_GAP: u64 = 1 << 20;
 
-/// Dictionaries are made for values that repeat. One of more entries than this is none, and would take gigabytes.
+/// Maximum number of entries of a dictionary. Dictionaries are made for values that repeat; a longer one is invalid and
+/// would take gigabytes.
 const MAX_DICTIONARY_LEN: u32 = 1 << 24;
 
-/// A batch has fewer rows where its rows have more items (of lists) or bytes (of texts) than these.
+/// Maximum number of items (of lists) or bytes (of texts) in a batch; batches get fewer rows if rows are large.
 const MAX_ITEMS: u64 = 1 << 25;
 const MAX_BYTES: u64 = 256 << 20;
 
-/// One row with more items or bytes than these cannot be read.
+/// Maximum number of items or bytes in one row.
 const MAX_ITEMS_OF_ROW: u64 = 1 << 28;
 const MAX_BYTES_OF_ROW: u64 = i32::MAX as u64;
 
-/// Where a stripe is, for messages.
+/// The position of a stripe, for messages.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) file: Arc<str>,
@@ -57,19 +57,19 @@ impl Place {
     }
 }
 
-/// The streams of the wanted columns of a stripe.
+/// The streams of the requested columns of a stripe.
 pub(super) struct Stripe {
     reader: StripeReader,
     rows_per_batch: usize,
     schema: Arc<Schema>,
-    /// How many bytes were fetched.
+    /// The number of bytes fetched.
     pub(super) bytes: usize,
-    /// What timestamps are to be read by.
+    /// The clock by which timestamps are read.
     pub(super) clock: Option<Clock>,
 }
 
 impl Stripe {
-    /// Fetches and checks what `columns` need of a stripe.
+    /// Fetches and checks the streams of a stripe that `columns` need.
     pub(super) async fn fetch(
         store: &Arc<dyn ObjectStore>,
         meta: &ObjectMeta,
@@ -91,7 +91,7 @@ impl Stripe {
         let bytes = packed.len() + pieces.iter().map(Bytes::len).sum::<usize>();
         let mut held = Vec::with_capacity(streams.len());
         for (stream, piece) in streams.into_iter().zip(pieces) {
-            // What holds nothing is as good as not there.
+            // An empty stream is equivalent to a missing one.
             if tail.codec.expanded_len(&piece).map_err(damaged)? > 0 {
                 held.push((stream, piece));
             }
@@ -108,20 +108,20 @@ impl Stripe {
         Ok(Self { reader, rows_per_batch, schema, bytes, clock })
     }
 
-    /// How many rows a batch has, but the last.
+    /// Returns the number of rows of all batches but the last.
     #[cfg(test)]
     pub(super) fn rows_per_batch(&self) -> usize {
         self.rows_per_batch
     }
 
-    /// Batches of all rows, the columns in the order of the file.
+    /// Returns batches of all rows, with columns in file order.
     pub(super) fn batches(self) -> Result<ArrowReader<impl ChunkReader + Send>, orc_rust::error::OrcError> {
         let reader = ArrowReaderBuilder::try_new(self.reader)?;
         Ok(reader.with_schema(self.schema).with_batch_size(self.rows_per_batch).build())
     }
 }
 
-/// [`coalesce_ranges`] wants errors of its own kind.
+/// An error for [`coalesce_ranges`], which requires its own error type.
 struct Failed(Error);
 
 impl From<Error> for Failed {
@@ -136,7 +136,7 @@ impl From<object_store::Error> for Failed {
     }
 }
 
-/// Every type has an encoding that is one for it.
+/// Requires a valid encoding for every type.
 fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> Result<(), String> {
     let (found, expected) = (footer.columns.len(), tail.types.len());
     if found != expected {
@@ -147,7 +147,7 @@ fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> R
         let is_text = matches!(tail.types[id].kind, kind::STRING | kind::VARCHAR | kind::CHAR);
         match found.kind {
             encoding::DIRECT | encoding::DIRECT_V2 => {}
-            // These have but one, and writers that say something else.
+            // These have only one encoding, and some writers record another.
             _ if matches!(
                 tail.types[id].kind,
                 kind::STRUCT | kind::BOOLEAN | kind::BYTE | kind::FLOAT | kind::DOUBLE
@@ -163,7 +163,7 @@ fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> R
     Ok(())
 }
 
-/// The streams that hold the values of the columns, and where they are.
+/// Returns the streams with the columns' values, and their positions.
 fn wanted(
     footer: &StripeFooter,
     stripe: &StripeInformation,
@@ -196,7 +196,7 @@ struct Streams<'a> {
     footer: &'a StripeFooter,
     streams: Vec<Stream>,
     pieces: Vec<Bytes>,
-    /// Types whose integers are run lengths of version 2 now, whatever they were.
+    /// Types whose integers were rewritten to run lengths of version 2.
     rewritten: HashSet<usize>,
 }
 
@@ -214,7 +214,7 @@ impl Streams<'_> {
         matches!(self.footer.columns[id].kind, encoding::DIRECT_V2 | encoding::DICTIONARY_V2)
     }
 
-    /// Rewrites columns of timestamps that the library would misread.
+    /// Rewrites columns of timestamps that the library would decode incorrectly.
     fn mend_timestamps(&mut self, columns: &[&Column], has_zone: bool) -> Result<(), String> {
         for id in columns.iter().flat_map(|column| column.types.clone()) {
             if !matches!(self.tail.types[id].kind, kind::TIMESTAMP | kind::TIMESTAMP_INSTANT) {
@@ -227,7 +227,7 @@ impl Streams<'_> {
             if !nanos::has_negative(Lengths::new(reader(nanos), is_v2))? {
                 continue;
             }
-            // Nobody is known to write these, and so what they mean.
+            // No known writer produces these, so their meaning is unknown.
             if has_zone && self.tail.types[id].kind == kind::TIMESTAMP {
                 return Err(format!("type {id} has timestamps with a fraction below zero, and a time zone"));
             }
@@ -241,7 +241,7 @@ impl Streams<'_> {
         Ok(())
     }
 
-    /// Whether each column says of every row if it is null, or of none.
+    /// Requires that each column has null flags for all rows or for none.
     fn check_nulls(&self, columns: &[&Column], rows: u64) -> Result<(), String> {
         for id in columns.iter().map(|column| column.types.start) {
             let Some(nulls) = self.get(id, stream::PRESENT) else { continue };
@@ -253,7 +253,7 @@ impl Streams<'_> {
         Ok(())
     }
 
-    /// As many as were asked for, or fewer where rows are large.
+    /// Returns the requested number of rows, or fewer if rows are large.
     fn rows_per_batch(&self, columns: &[&Column], rows: u64, batch_size: usize) -> Result<usize, String> {
         let mut rows_per_batch = batch_size.max(1);
         loop {
@@ -268,7 +268,7 @@ impl Streams<'_> {
         }
     }
 
-    /// Whether the values of `id` fit into a batch with `window` of them, of `count` in all.
+    /// Whether the values of `id` fit a batch with `window` of them, of `count` in all.
     fn fits(&self, id: usize, count: u64, window: u64, is_last_try: bool) -> Result<bool, String> {
         let found = &self.tail.types[id];
         let is_list = matches!(found.kind, kind::LIST | kind::MAP);
@@ -300,7 +300,7 @@ impl Streams<'_> {
         Ok(true)
     }
 
-    /// Whether the content of a text column is so long that a batch of it could be too long.
+    /// Whether a text column is so long that a batch of it could be too long.
     fn could_exceed(&self, id: usize, most: u64) -> Result<bool, String> {
         let data = self.get(id, stream::DATA).map(|data| self.tail.codec.expanded_len(data)).transpose()?;
         Ok(data.is_some_and(|len| len > most))
@@ -313,13 +313,13 @@ impl Streams<'_> {
         Lengths::new(reader, is_v2).sums(count, window)
     }
 
-    /// A file of this stripe alone, with the wanted columns alone.
+    /// Creates a file of only this stripe and the requested columns.
     fn into_file(self, stripe: &StripeInformation, columns: &[&Column]) -> StripeReader {
         let mut types = decoded_types(&self.tail.types, &self.tail.columns);
         let mut encodings = self.footer.columns.clone();
         let kinds = self.tail.types.iter().zip(&types);
         for (id, (encoding, (found, decoded))) in encodings.iter_mut().zip(kinds).enumerate() {
-            // The integers that are decimals are run lengths of version 2, whatever the footer says.
+            // Integers that represent decimals are run lengths of version 2, whatever the footer specifies.
             if found.kind == kind::DECIMAL && decoded.kind == kind::LONG || self.rewritten.contains(&id) {
                 encoding.kind = encoding::DIRECT_V2;
             }
@@ -351,7 +351,7 @@ impl Streams<'_> {
     }
 }
 
-/// The clock that timestamps were read from, if it did not show UTC.
+/// Returns the clock by which timestamps were written, unless it is UTC.
 fn clock(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> Result<Option<Clock>, String> {
     let mut types = columns.iter().flat_map(|column| column.types.clone());
     if !types.any(|id| tail.types[id].kind == kind::TIMESTAMP) {
@@ -368,7 +368,7 @@ fn clock(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> Result<Opti
 
 /// Pieces of bytes as one file.
 struct StripeReader {
-    /// With the offset of each.
+    /// The pieces with their offsets.
     pieces: Vec<(u64, Bytes)>,
     len: u64,
 }
@@ -384,7 +384,7 @@ impl ChunkReader for StripeReader {
         Ok(self.get_bytes(offset_from_start, self.len.saturating_sub(offset_from_start))?.reader())
     }
 
-    /// A stream, or anything from the end, without a copy.
+    /// Returns a stream, or any range near the end, without a copy.
     fn get_bytes(&self, offset_from_start: u64, length: u64) -> io::Result<Bytes> {
         let out_of_file = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let end = offset_from_start.checked_add(length).filter(|end| *end <= self.len).ok_or_else(out_of_file)?;
@@ -397,7 +397,7 @@ impl ChunkReader for StripeReader {
         if end <= offset + piece.len() as u64 {
             return Ok(piece.slice(start..start + length as usize));
         }
-        // The tail is asked for with what stands before it.
+        // The tail is requested along with the bytes before it.
         let mut bytes = piece.slice(start..).to_vec();
         for (offset, piece) in &self.pieces[first + 1..] {
             let left = end.saturating_sub(*offset).min(piece.len() as u64);

@@ -1,4 +1,4 @@
-//! [`Tail`]: what the end of a file says about the rest, checked before anything is believed.
+//! [`Tail`]: the metadata at the end of a file, checked before use.
 
 use std::sync::Arc;
 
@@ -15,36 +15,36 @@ use crate::content::other_format;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input_format::InputFormat;
 
-/// How much of the end of a file is fetched at first; most tails fit.
+/// Number of bytes at the end of a file fetched first; most tails fit.
 const FIRST_LEN: u64 = 64 << 10;
 
-/// A footer that is longer after unpacking is none.
+/// Maximum unpacked length of a footer in bytes.
 const MAX_FOOTER_LEN: u64 = 256 << 20;
 
-/// The first version of writers that merges the bounds of texts correctly (HIVE-8732).
+/// The first writer version that merges the bounds of texts correctly (HIVE-8732).
 const MERGES_TEXT_BOUNDS: u32 = 1;
 
-/// Deeper types would exhaust the stack of a reader.
+/// Maximum nesting depth of types; deeper ones would overflow a reader's stack.
 const MAX_DEPTH: usize = 64;
 
-/// How many rows a byte of a stripe can hold, and more: run lengths pack 520 values into a byte, and Zstandard packs
-/// 2^14 bytes of them into one. Stripes that claim more would keep a reader busy forever.
+/// Maximum rows per byte of a stripe, well above what is possible. Run lengths pack 520 values into a byte, and
+/// Zstandard packs 2^14 bytes into one. Stripes that claim more would keep a reader busy forever.
 const MAX_ROWS_PER_BYTE: u64 = 1 << 24;
 
-/// What the end of a file says about the rest.
+/// The metadata at the end of a file.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) codec: Codec,
-    /// In the order in which a walk through the root type meets them; the root comes first.
+    /// Types in pre-order; the root comes first.
     pub(super) types: Vec<Type>,
     /// The columns of the table in the file.
     pub(super) columns: Vec<Column>,
-    /// In the order of the file, without overlap.
+    /// In file order, without overlap.
     pub(super) stripes: Vec<StripeInformation>,
     pub(super) rows: u64,
-    /// What it tells of the values of stripes, packed as it is in the file.
+    /// The statistics of the stripes, compressed as in the file.
     metadata: Bytes,
-    /// Whether bounds of texts are what they should be.
+    /// Whether the bounds of texts are reliable.
     has_text_bounds: bool,
 }
 
@@ -79,7 +79,7 @@ impl Tail {
         };
         let body_len = meta.size - tail_len;
         let codec = Codec::try_new(&postscript).map_err(damaged)?;
-        // In a tail, the footer stands before the postscript and its length.
+        // In a tail, the footer precedes the postscript and its length.
         let footer_end = end.len() - 1 - usize::from(end[end.len() - 1]);
         let footer_len = postscript.footer_length.unwrap_or_default() as usize;
         let footer = codec.unpack(&end.slice(footer_end - footer_len..footer_end), MAX_FOOTER_LEN);
@@ -101,7 +101,7 @@ impl Tail {
             (column.rules, column.watched.leaves) = types.map(of_type).unzip();
         }
         let metadata_end = footer_end - footer_len;
-        // Where statistics of stripes have a section of their own, in ORC 2, there are none here.
+        // If stripe statistics have a section of their own, as in ORC 2, there are none here.
         let metadata_len = match postscript.stripe_statistics_length {
             None | Some(0) => postscript.metadata_length.unwrap_or_default() as usize,
             Some(_) => 0,
@@ -112,14 +112,13 @@ impl Tail {
             columns,
             stripes: footer.stripes,
             rows,
-            // A copy: tails are kept, the end of the file is not.
+            // A copy, so that a retained tail does not retain the end of the file.
             metadata: Bytes::copy_from_slice(&end[metadata_end - metadata_len..metadata_end]),
             has_text_bounds: postscript.writer_version.unwrap_or_default() >= MERGES_TEXT_BOUNDS,
         })
     }
 
-    /// What the file tells of the values of its stripes, one for each of them; nothing if that cannot be read, as it can
-    /// be done without.
+    /// Returns the statistics of each stripe; `None` if they cannot be read, since they are optional.
     pub(super) fn stripe_statistics(&self) -> Option<Vec<StripeStatistics>> {
         let metadata = self.codec.unpack(&self.metadata, MAX_FOOTER_LEN).ok()?;
         let mut stripes = Metadata::decode(metadata.as_slice()).ok()?.stripes;
@@ -131,7 +130,7 @@ impl Tail {
     }
 }
 
-/// The bytes of a part of a file, all of them.
+/// Fetches a complete byte range of a file.
 pub(super) async fn fetch(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
@@ -140,7 +139,8 @@ pub(super) async fn fetch(
 ) -> Result<Bytes> {
     let len = range.end - range.start;
     let read = |source: std::io::Error| Error::from(ErrorKind::Read { file: name.to_owned(), source });
-    // The file that was listed, as far as the store can tell. Weak tags cannot be asked for (RFC 9110, section 13.1.1).
+    // Ensures that the file is the one listed, if the store supports it. Weak tags cannot be used (RFC 9110, section
+    // 13.1.1).
     let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
     let options = GetOptions { range: Some(range.into()), if_match, ..GetOptions::default() };
     let bytes = async { store.get_opts(&meta.location, options).await?.bytes().await };
@@ -151,12 +151,12 @@ pub(super) async fn fetch(
     }
 }
 
-/// The postscript, and the length of all that stands behind the stripes.
+/// Returns the postscript, and the length of everything after the stripes.
 fn postscript(end: &Bytes, file_len: u64) -> Result<(PostScript, u64), String> {
     let (len, before) = end.split_last().ok_or("it is empty")?;
     let start = before.len().checked_sub(usize::from(*len)).ok_or("it is shorter than its postscript")?;
     let postscript = PostScript::decode(&before[start..]).map_err(|error| format!("its postscript: {error}"))?;
-    // Early writers left it out.
+    // Early writers omitted it.
     if postscript.magic.as_deref().is_some_and(|magic| magic != "ORC") {
         return Err("it does not end with a postscript of ORC".to_owned());
     }
@@ -174,11 +174,11 @@ fn postscript(end: &Bytes, file_len: u64) -> Result<(PostScript, u64), String> {
     }
 }
 
-/// Types are numbered as a walk meets them, so that each but the root is part of one other that comes before it. A
-/// reader that met another order could walk in circles.
+/// Requires that types are numbered in pre-order, so that each but the root is part of exactly one earlier type.
+/// Otherwise a reader could loop forever.
 fn check_types(types: &[Type]) -> Result<(), String> {
     let mut next = 1;
-    // What is left to meet of the types that the walk is inside of.
+    // The subtypes still to be visited of the types on the current path.
     let mut open: Vec<std::slice::Iter<'_, u32>> = types.first().map(|root| root.subtypes.iter()).into_iter().collect();
     if open.is_empty() {
         return Err("its footer has no types".to_owned());
@@ -204,7 +204,7 @@ fn check_types(types: &[Type]) -> Result<(), String> {
             kind::MAP => parts == 2,
             kind::UNION => true,
             kind::BOOLEAN..=kind::TIMESTAMP_INSTANT => parts == 0,
-            // Of a later version of the format: nobody can say what it has.
+            // From a later version of the format: its subtypes are unknown.
             _ => true,
         };
         if !is_sound {
@@ -217,7 +217,7 @@ fn check_types(types: &[Type]) -> Result<(), String> {
     }
 }
 
-/// Stripes stand in the file one behind the other, and hold what their length allows for.
+/// Requires that stripes follow each other in the file, and have no more rows than their lengths allow.
 fn check_stripes(stripes: &[StripeInformation], body_len: u64) -> Result<(), String> {
     let mut end = 0;
     for (index, stripe) in stripes.iter().enumerate() {
@@ -238,9 +238,10 @@ fn check_stripes(stripes: &[StripeInformation], body_len: u64) -> Result<(), Str
     Ok(())
 }
 
-/// Nanoseconds, unless the file says that some do not fit. The reader would notice; a table should not fail for it.
+/// Returns nanoseconds, unless the file's statistics show that some values do not fit. The reader would report these,
+/// but the table should not fail.
 fn timestamp_unit(statistics: Option<&ColumnStatistics>) -> TimestampUnit {
-    // A day less on either side, for time zones.
+    // One day of margin on either side, for time zones.
     const RANGE: std::ops::Range<i64> = (i64::MIN / 1_000_000 + 86_400_000)..(i64::MAX / 1_000_000 - 86_400_000);
     let Some(found) = statistics.and_then(|statistics| statistics.timestamps) else { return TimestampUnit::Nanosecond };
     let mut bounds = [found.minimum, found.maximum, found.minimum_utc, found.maximum_utc].into_iter().flatten();

@@ -1,4 +1,4 @@
-//! [`Tails`]: the tails of the files of a table, each fetched once.
+//! [`Tails`]: caches the tails of a table's files.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use crate::calendar::{CalendarOption, note};
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::ColumnNames;
 
-/// The tails of the files of a table: its schema, its statistics and its scans want the same.
+/// The tails of a table's files, which its schema, its statistics and its scans share.
 #[derive(Debug)]
 pub(super) struct Tails {
     names: FileNames,
     unit: Option<TimestampUnit>,
     calendar: CalendarOption,
     columns: ColumnNames,
-    /// Where doubtful values are counted.
+    /// Collects the counts of ambiguous values.
     findings: Option<Arc<Findings>>,
     known: Mutex<HashMap<Path, (ObjectMeta, Arc<Tail>)>>,
 }
@@ -37,12 +37,12 @@ impl Tails {
         Self { names, unit, calendar, columns, findings, known: Mutex::default() }
     }
 
-    /// Where doubtful values are counted, if somebody asked for it.
+    /// Returns where ambiguous values are counted, if that was requested.
     pub(super) fn findings(&self) -> Option<&Arc<Findings>> {
         self.findings.as_ref()
     }
 
-    /// Adds a note if some of these columns may have doubtful values in these files, as far as their tails are known.
+    /// Adds a note if some of these columns may have ambiguous values in these files, by the tails fetched so far.
     pub(super) fn note_doubts(&self, files: &[&ObjectMeta], is_read: impl Fn(&str) -> bool) {
         let Some(findings) = &self.findings else { return };
         let (mut reason, mut noted, mut columns) = (None, Vec::new(), Vec::new());
@@ -62,12 +62,12 @@ impl Tails {
         }
     }
 
-    /// How messages call a file.
+    /// Returns a file's name for messages.
     pub(super) fn name(&self, file: &ObjectMeta) -> String {
         self.names.name(&file.location)
     }
 
-    /// The tail of a file.
+    /// Returns the tail of a file, fetching it once.
     pub(super) async fn get(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<Tail>> {
         if let Some((_, tail)) = self.known().get(&file.location).filter(|(meta, _)| meta == file) {
             return Ok(Arc::clone(tail));
@@ -85,8 +85,8 @@ impl Tails {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the table calls the columns of a file. Where these have no names but `_col0`, `_col1`, ..., as Hive wrote
-    /// before version 2, that is what was declared, in its order.
+    /// Returns the table's names for the columns of a file. Hive before version 2 named them `_col0`, `_col1`, ...;
+    /// such columns get the declared names, in order.
     pub(super) fn column_names(&self, tail: &Tail) -> Vec<String> {
         let mut numbered = tail.columns.iter().enumerate();
         let has_no_names = numbered.all(|(index, column)| column.name == format!("_col{index}"));

@@ -1,4 +1,4 @@
-//! Files that claim what is not so. What the library would make of some is an abort, not an error.
+//! Files with false metadata. On some of them the library would abort instead of returning an error.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn part(kind: i32, subtypes: &[u32]) -> Type {
     Type { kind, subtypes: subtypes.to_vec(), field_names: names, ..Type::default() }
 }
 
-/// A file of one stripe without compression, as `change` leaves its footer.
+/// Builds a file of one uncompressed stripe, with its footer modified by `change`.
 fn file(types: Vec<Type>, rows: u64, streams: &[(i32, u32, &[u8])], change: impl FnOnce(&mut Footer)) -> Vec<u8> {
     let encodings = vec![ColumnEncoding { kind: encoding::DIRECT_V2, dictionary_size: 0 }; types.len()];
     file_of(types, rows, streams, encodings, change)
@@ -63,7 +63,7 @@ pub(super) async fn stored(file: Vec<u8>) -> Result<(Arc<dyn ObjectStore>, Objec
     Ok((store, meta))
 }
 
-/// Opens the file and reads all of it, in batches of at most 4 rows; gives the rows of the first.
+/// Opens the file and reads all of it, in batches of at most 4 rows; returns the number of rows of the first.
 async fn read(file: Vec<u8>) -> Result<usize, Box<dyn std::error::Error>> {
     let (store, meta) = stored(file).await?;
     let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
@@ -132,10 +132,10 @@ async fn types_are_not_nested_without_end() {
     assert_eq!(message, "f.orc: the file is damaged: its types are nested more than 64 deep");
 }
 
-/// The library would take the rows that are not told of for values.
+/// The library would take the rows without flags for values.
 #[tokio::test]
 async fn nulls_are_told_of_every_row() -> Result<(), Box<dyn std::error::Error>> {
-    // The number 1 for every other of 20 rows, and which they are: of 24 rows, of 16.
+    // The number 1 for every other of 20 rows, with null flags: for 24 rows, then for 16.
     let data = [0x07, 0x02];
     let (whole, cut) = ([0x00, 0xaa], [0xfe, 0xaa, 0xaa]);
     let streams = |nulls| [(stream::PRESENT, 1, nulls), (stream::DATA, 1, &data[..])];

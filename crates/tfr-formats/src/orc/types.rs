@@ -1,9 +1,9 @@
-//! [`Column`]: the columns of a file, in Arrow's types and in those that the library decodes them to.
+//! [`Column`]: the columns of a file, in Arrow's types and in the types to which the library decodes them.
 //!
-//! The two differ where the library would lose something. Timestamps are decoded as decimals, which hold all of them, and
-//! moved to the writer's clock by [`Clock`]. Short integers are decoded as long ones, since the library adds up runs in
-//! the type of the result, and fails where only a sum on the way is out of its range (apache/auron#1636). It does not know
-//! the decimals of ORC 2, which are integers in all but name.
+//! The two differ where the library would lose data. Timestamps are decoded as decimals, which represent all of them,
+//! and moved to the writer's local time by [`Clock`]. Short integers are decoded as long ones: the library sums runs in
+//! the result type, and fails if only an intermediate sum is out of range (apache/auron#1636). It does not support the
+//! decimals of ORC 2, which are encoded as integers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use super::proto::{StringPair, Type, kind};
 use crate::calendar::{Rule, Watched};
 use crate::error::{ErrorKind, Result};
 
-/// The most digits of a decimal that ORC 2 stores as an integer.
+/// Maximum digits of a decimal that ORC 2 stores as an integer.
 const MAX_INTEGER_PRECISION: u32 = 18;
 
-/// The decimals that hold every timestamp: seconds with nine places.
+/// A decimal type that represents every timestamp: seconds with nine decimal places.
 const SECONDS: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 9);
 
 /// The unit of the timestamps of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampUnit {
-    /// From 1677 to 2262, as they are in the file.
+    /// From 1677 to 2262, exact.
     Nanosecond,
-    /// All years; a timestamp with finer parts is an error.
+    /// All years; a more precise timestamp is an error.
     Microsecond,
 }
 
@@ -50,33 +50,33 @@ impl From<TimestampUnit> for TimeUnit {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// The types of the file that belong to it: its own first, then those of its parts.
+    /// The file's types that belong to the column: its own first, then its parts.
     pub(super) types: std::ops::Range<usize>,
     pub(super) data_type: DataType,
-    /// What the library decodes it to.
+    /// The type to which the library decodes it.
     pub(super) decoded: DataType,
-    /// Why it cannot be read, if it cannot, as a noun phrase. Its types are null then.
+    /// Why the column cannot be read, as a noun phrase. Its types are null then.
     pub(super) unreadable: Option<String>,
-    /// The calendar of each of its leaves.
+    /// The calendar rule of each of its leaves.
     pub(super) rules: Vec<Rule>,
-    /// Which of its values are doubtful.
+    /// Which of its values are ambiguous.
     pub(super) watched: Watched,
 }
 
 impl Type {
-    /// Whether it has parts.
+    /// Whether the column is nested.
     pub(super) fn is_nested(&self) -> bool {
         matches!(self.kind, kind::LIST | kind::MAP | kind::STRUCT | kind::UNION)
     }
 }
 
-/// Whether Spark stored timestamps without time zone in this type of long integers, as microseconds since 1970.
+/// Whether Spark stored timestamps without time zone in this long integer type, as microseconds since 1970.
 pub(super) fn is_spark_ntz(found: &Type) -> bool {
     let is_ntz = |pair: &StringPair| pair.key == "spark.sql.catalyst.type" && pair.value == "timestamp_ntz";
     found.kind == kind::LONG && found.attributes.iter().any(is_ntz)
 }
 
-/// The columns of a file; its types are known to be a tree.
+/// Returns the columns of a file whose types were checked to be a tree.
 pub(super) fn columns(
     types: &[Type],
     is_v2: bool,
@@ -116,7 +116,7 @@ pub(super) fn columns(
     Ok(columns)
 }
 
-/// The types with which the library is to decode a file.
+/// Returns the types with which the library decodes a file.
 pub(super) fn decoded_types(types: &[Type], columns: &[Column]) -> Vec<Type> {
     let mut types = types.to_vec();
     for column in columns {
@@ -125,7 +125,7 @@ pub(super) fn decoded_types(types: &[Type], columns: &[Column]) -> Vec<Type> {
     types
 }
 
-/// Makes long integers of what is to be decoded as such.
+/// Changes types to long integers where they are decoded as such.
 fn mark_integers(decoded: &DataType, types: &mut [Type], id: usize) {
     if *decoded == DataType::Int64 {
         types[id].kind = kind::LONG;
@@ -152,7 +152,7 @@ struct Part<'a, F> {
 }
 
 impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
-    /// The type in the table, and the type that the library decodes to; or what is not supported.
+    /// Returns the type in the table, and the type to which the library decodes. The error names the unsupported type.
     fn data_types(&self, id: usize) -> Result<(DataType, DataType), String> {
         let found = &self.types[id];
         let part = |index: usize| self.data_types(found.subtypes[index] as usize);
@@ -220,14 +220,14 @@ fn decimal(found: &Type) -> Result<DataType, String> {
     }
 }
 
-/// A value that its column cannot hold.
+/// A value that is out of range for its column.
 #[derive(Debug)]
 pub(super) struct Misfit {
     pub(super) value: String,
     pub(super) expected: DataType,
 }
 
-/// Why a decoded array cannot become one of the column's type.
+/// Why a decoded array cannot be converted to the column's type.
 #[derive(Debug)]
 pub(super) enum Failure {
     Misfit(Misfit),
@@ -240,24 +240,24 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Brings what the library decoded to the type of its column.
+/// Converts what the library decoded to the column's type.
 pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Clock>) -> Result<ArrayRef, Failure> {
     match (array.data_type(), data_type) {
-        // The library brings decimals to one scale without a look at how many digits they have then.
+        // The library rescales decimals without checking their number of digits.
         (found @ DataType::Decimal128(precision, _), wanted) if found == wanted => {
             array.as_primitive::<Decimal128Type>().validate_decimal_precision(*precision)?;
             Ok(Arc::clone(array))
         }
         (found, wanted) if found == wanted => Ok(Arc::clone(array)),
         (found, DataType::Timestamp(unit, zone)) if *found == SECONDS => {
-            // Instants are of UTC, whatever the clock of the writer showed.
+            // Instants are in UTC, whatever the writer's time zone.
             let clock = clock.filter(|_| zone.is_none());
             match unit {
                 TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, data_type, clock),
                 _ => timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock),
             }
         }
-        // The lowest bits, as all readers take them: some writers count modulo the range of the type.
+        // Keep the lowest bits, like all readers: some writers wrap around the range of the type.
         (DataType::Int64, DataType::Int16) => {
             let values: PrimitiveArray<Int16Type> = array.as_primitive::<Int64Type>().unary(|value| value as i16);
             Ok(Arc::new(values))

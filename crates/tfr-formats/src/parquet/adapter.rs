@@ -1,4 +1,4 @@
-//! Expressions of a scan over files whose values the library hands out as bytes.
+//! Adapts a scan's expressions to files whose values the library decodes as bytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use super::values::{Failure, Misfit, convert, converted_type};
 use crate::names::ColumnNames;
 
-/// Makes the scan convert the columns that need it. `inner` sees them in the types of their values.
+/// Makes the scan convert columns where needed; `inner` sees them in their converted types.
 #[derive(Debug)]
 pub(super) struct ConvertingFactory {
     columns: ColumnNames,
@@ -25,7 +25,7 @@ pub(super) struct ConvertingFactory {
 }
 
 impl ConvertingFactory {
-    /// Converts columns for `inner`, whose names in the table `columns` has.
+    /// Converts columns for `inner`; `columns` maps their names to the table's.
     pub(super) fn around(columns: ColumnNames, inner: Arc<dyn PhysicalExprAdapterFactory>) -> Self {
         Self { columns, inner }
     }
@@ -58,12 +58,12 @@ impl PhysicalExprAdapterFactory for ConvertingFactory {
     }
 }
 
-/// Puts conversions around columns of one file.
+/// Wraps columns of one file in conversions.
 #[derive(Debug)]
 struct Converting {
-    /// The types of columns after the conversion, by their indices.
+    /// The types of columns after conversion, by index.
     converted: HashMap<usize, DataType>,
-    /// Adapts expressions to a file that has the columns in these types.
+    /// Adapts expressions to a file whose columns have these types.
     inner: Arc<dyn PhysicalExprAdapter>,
 }
 
@@ -84,7 +84,7 @@ impl PhysicalExprAdapter for Converting {
     }
 }
 
-/// A column in the type of its values instead of the bytes that hold them.
+/// A column converted from bytes to its values' type.
 #[derive(Debug)]
 struct Conversion {
     input: Arc<dyn PhysicalExpr>,
@@ -92,12 +92,12 @@ struct Conversion {
     data_type: DataType,
 }
 
-/// A value of a column that its type cannot hold, in some row of some file.
+/// A value that is out of range for its column's type.
 #[derive(Debug)]
 pub(super) struct Unlocated {
-    /// The column, as the file names it.
+    /// The column's name in the file.
     pub(super) column: String,
-    /// The type to which it is converted.
+    /// The target type of the conversion.
     pub(super) data_type: DataType,
     pub(super) misfit: Misfit,
 }

@@ -1,4 +1,4 @@
-//! [`FileCalendar`]: what a Parquet file says of the calendar of its dates and timestamps.
+//! [`FileCalendar`]: the calendar of the dates and timestamps in a Parquet file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use super::footer::Footer;
 use super::schema::Leaf;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Reason, Rule, Watch, Watched};
 
-/// What Iceberg's writers leave, whose specification has the proleptic Gregorian calendar.
+/// A key written by Iceberg, whose specification requires the proleptic Gregorian calendar.
 const ICEBERG_SCHEMA: &str = "iceberg.schema";
 
-/// How writers begin the name that they give themselves, in lower case, that know of no calendar but the proleptic Gregorian
-/// one.
+/// Prefixes, in lower case, of the names of writers that use only the proleptic Gregorian calendar.
 const PROLEPTIC_WRITERS: &[&str] = &[
     "arrow2",
     "clickhouse",
@@ -49,7 +48,7 @@ fn calendars(metadata: &ParquetMetaData, option: &CalendarOption) -> Calendars {
     Calendars::of_keys(|key| keys.get(key).copied(), default, option)
 }
 
-/// How values of a column are read, and which of them are doubtful.
+/// Returns how values of a column are read, and which of them are ambiguous.
 fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&Leaf>) -> (Rule, Watch) {
     let is_instant = match (column.logical_type_ref(), column.converted_type()) {
         _ if matches!(leaf, Some(Leaf::Int96)) => return calendars.int96.of_instants(),
@@ -61,18 +60,17 @@ fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&Lea
     if is_instant { calendars.instants.of_instants() } else { calendars.locals.of_local() }
 }
 
-/// How the columns of a file are read. Columns that have no old values, as far as the bounds of their row groups say, are
-/// not among them.
+/// How the columns of a file are read. It omits columns whose row group bounds show that they have no old values.
 #[derive(Debug, Default)]
 pub(super) struct FileCalendar {
     /// The rules for the leaves of a column, by its name in the file.
     pub(super) rules: BTreeMap<String, Arc<[Rule]>>,
-    /// The columns with doubtful values, if any, by the same name.
+    /// The columns that may have ambiguous values, by name in the file.
     pub(super) watched: BTreeMap<String, Arc<Watched>>,
 }
 
 impl FileCalendar {
-    /// Decides how a file is read.
+    /// Determines how a file is read.
     pub(super) fn of(footer: &Footer, option: &CalendarOption) -> Self {
         let metadata = footer.metadata.as_ref();
         let calendars = calendars(metadata, option);
@@ -81,7 +79,7 @@ impl FileCalendar {
         for (index, column) in schema.columns().iter().enumerate() {
             let (mut rule, mut watch) = of_column(&calendars, column, footer.leaves.get(index));
             let needs_look = !rule.is_keep() || watch != Watch::Nothing;
-            // Instants are moved until 1900, other values until 1582.
+            // Instants are rebased up to 1900, other values up to 1582.
             let end = match &rule {
                 Rule::Instant(_) => Watch::Instants(Reason::NoZone).end(),
                 _ => Watch::Julian(Reason::NoZone).end().max(watch.end()),
@@ -106,13 +104,13 @@ impl FileCalendar {
         calendar
     }
 
-    /// Whether all columns are read as they are.
+    /// Whether all columns are read unchanged.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.watched.is_empty()
     }
 }
 
-/// Whether all values of a column are at or after this, in seconds since 1970, by the bounds of its row groups.
+/// Whether all values of a column are at or after `seconds` since 1970, by the bounds of its row groups.
 fn is_since(metadata: &ParquetMetaData, index: usize, seconds: i64) -> bool {
     metadata.row_groups().iter().all(|group| {
         let column = group.column(index);

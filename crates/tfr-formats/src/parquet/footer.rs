@@ -1,4 +1,4 @@
-//! [`Footers`]: the metadata of the files of a table, as the library is to see it.
+//! [`Footers`]: the metadata of a table's files, corrected for the library.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -30,27 +30,27 @@ use super::schema::{Layout, Leaf};
 use super::statistics::without_meaningless;
 use super::thrift;
 
-/// How much of the end of a file is fetched at first, unless the session says otherwise: most footers are shorter.
+/// Number of bytes at the end of a file fetched first, unless the session specifies it: most footers are shorter.
 const TAIL: usize = 64 << 10;
 
-/// The footer of a file, mended.
+/// The corrected footer of a file.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
-    /// The columns as the library decodes them.
+    /// The columns in the types to which the library decodes them.
     pub(super) schema: Schema,
-    /// For each leaf what it holds.
+    /// The content of each leaf.
     pub(super) leaves: Vec<Leaf>,
-    /// The columns that cannot be read, and why.
+    /// The unreadable columns, with the reasons.
     pub(super) unreadable: HashMap<String, String>,
-    /// The names of all columns in their order, also of those without leaves.
+    /// The names of all columns in order, including those without leaves.
     pub(super) columns: Vec<String>,
-    /// What is checked of pages before they are decompressed.
+    /// Checks pages before they are decompressed.
     pages: PageSizes,
 }
 
 impl Footer {
-    /// Bytes that were fetched from `start` on, unless a page in them is too long.
+    /// Returns bytes that were fetched from `start` on, unless they contain a page that is too long.
     pub(super) fn checked(&self, start: u64, bytes: Bytes) -> Result<Bytes> {
         self.pages.check(&self.metadata, start, &bytes)?;
         Ok(bytes)
@@ -76,9 +76,9 @@ impl FileMetadata for Footer {
 pub(super) struct Footers {
     cache: Arc<FileMetadataCache>,
     size_hint: Option<usize>,
-    /// Bytes of a page at most.
+    /// Maximum bytes of a page.
     page_bound: u64,
-    /// The columns, as the files name them, whose texts are handed out as bytes.
+    /// The columns, by their names in the files, whose texts are decoded as bytes.
     as_bytes: Arc<BTreeSet<String>>,
 }
 
@@ -109,17 +109,17 @@ impl Footers {
         Self { cache, size_hint, page_bound, as_bytes: Arc::new(as_bytes) }
     }
 
-    /// The same files with texts of these columns as bytes.
+    /// Returns the same footers with texts of these columns as bytes.
     pub(super) fn with_bytes(&self, columns: BTreeSet<String>) -> Self {
         Self { as_bytes: Arc::new(columns), ..self.clone() }
     }
 
-    /// The columns whose texts are handed out as bytes.
+    /// Returns the columns whose texts are decoded as bytes.
     pub(super) fn as_bytes(&self) -> &BTreeSet<String> {
         &self.as_bytes
     }
 
-    /// The footer of a file.
+    /// Returns the footer of a file.
     pub(super) async fn get(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Arc<Footer>> {
         let key = self.key(file);
         if let Some(cached) = self.cache.get(&key).filter(|cached| cached.is_valid_for(file))
@@ -133,7 +133,7 @@ impl Footers {
         Ok(footer)
     }
 
-    /// Other than the engine's own key for the file: what it caches is not mended.
+    /// Returns a cache key that differs from the engine's: the footers that it caches are not corrected.
     fn key(&self, file: &ObjectMeta) -> Path {
         let mut hasher = DefaultHasher::new();
         self.as_bytes.hash(&mut hasher);
@@ -149,7 +149,7 @@ impl Footers {
                 let options = ParquetMetaDataOptions::new().with_schema(Arc::clone(&layout.schema));
                 (layout, decoded(&bytes, options)?)
             }
-            // The library says what is wrong with it.
+            // The library reports the defect.
             None => {
                 ParquetMetaDataReader::decode_metadata(&bytes)?;
                 return Err(ParquetError::General("the schema in the footer cannot be decoded".to_owned()));
@@ -171,7 +171,7 @@ impl Footers {
     }
 }
 
-/// The encoded footer of a file.
+/// Fetches the encoded footer of a file.
 async fn footer_bytes(store: &dyn ObjectStore, file: &ObjectMeta, size_hint: Option<usize>) -> Result<Bytes> {
     let least = FOOTER_SIZE as u64;
     if file.size < least {
@@ -210,7 +210,8 @@ async fn fetch(store: &dyn ObjectStore, file: &ObjectMeta, range: Range<u64>) ->
     }
 }
 
-/// Decodes a footer. Where that fails, what is not needed to read rows is left out: it may be of another writer's making.
+/// Decodes a footer. If that fails, retries without the fields that are not needed to read rows: another writer may use
+/// them differently.
 fn decoded(bytes: &[u8], options: ParquetMetaDataOptions) -> Result<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_else(|error| {
         let options = options.with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
@@ -221,7 +222,7 @@ fn decoded(bytes: &[u8], options: ParquetMetaDataOptions) -> Result<ParquetMetaD
     })
 }
 
-/// The rows that the row groups hold, where the footer has no count.
+/// Sets the number of rows from the row groups if the footer lacks it.
 fn with_rows(metadata: ParquetMetaData) -> ParquetMetaData {
     let rows = metadata.row_groups().iter().fold(0_i64, |rows, group| rows.saturating_add(group.num_rows()));
     match metadata.file_metadata().num_rows() {

@@ -1,4 +1,4 @@
-//! The Arrow schema that writers leave in the key-value metadata.
+//! The Arrow schema that writers store in the key-value metadata.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -13,10 +13,10 @@ use parquet::file::metadata::{KeyValue, ParquetMetaData};
 
 use super::metadata::with_file_metadata;
 
-/// The schema to which the library decodes a file, and metadata with a hint that agrees with it.
+/// Returns the schema to which the library decodes a file, and metadata with a consistent schema hint.
 ///
-/// The hint must not make text of the columns whose texts are to be bytes, and must have no types over which the
-/// library panics. One that does not fit the file is left out: the schema of the file is what counts.
+/// The hint must not turn columns that are read as bytes into text, and must not contain types on which the library
+/// panics. A hint that does not match the file is dropped: the file's own schema counts.
 ///
 /// Columns that the writer had in such types are added to `unreadable` with the type.
 pub(super) fn with_hint(
@@ -60,10 +60,10 @@ fn has_any(schema: &Schema, columns: &BTreeSet<String>) -> bool {
     schema.fields().iter().any(|field| columns.contains(field.name()))
 }
 
-/// The Arrow schema of a writer.
+/// The writer's Arrow schema.
 struct Hint {
     schema: Schema,
-    /// The columns with types that the library does not know, which are bytes in the schema, and what these are.
+    /// Columns of types unknown to the library, and these types; the schema has them as bytes.
     unknown: Vec<(String, String)>,
 }
 
@@ -80,7 +80,7 @@ impl Hint {
             let name = field.name().unwrap_or_default();
             let reason = match wide_integer(&field) {
                 Some(bits) => format!("an integer of {bits} bits"),
-                // The library panics over types that it does not know.
+                // The library panics on unknown types.
                 None => match std::panic::catch_unwind(AssertUnwindSafe(|| Field::from(field))) {
                     Ok(field) => return field,
                     Err(_) => format!("the Arrow type {:?}", field.type_type()),
@@ -94,13 +94,13 @@ impl Hint {
     }
 }
 
-/// How many bits an integer in a field has, if they are more than the library knows.
+/// Returns the bit width of a field's integer if it is greater than the library supports.
 fn wide_integer(field: &arrow_ipc::Field<'_>) -> Option<i32> {
     let bits = field.type_as_int().map(|int| int.bitWidth()).filter(|bits| *bits > 64);
     bits.or_else(|| field.children()?.iter().find_map(|child| wide_integer(&child)))
 }
 
-/// The schema with bytes instead of texts in some columns.
+/// Replaces texts by bytes in some columns of a schema.
 fn bytes(schema: &Schema, as_bytes: &BTreeSet<String>) -> Schema {
     let fields = schema.fields().iter().map(|field| match as_bytes.contains(field.name()) {
         true => Arc::new(bytes_field(field)),
@@ -113,7 +113,7 @@ fn bytes_field(field: &Field) -> Field {
     field.clone().with_data_type(bytes_type(field.data_type()))
 }
 
-/// The type with bytes instead of texts.
+/// Replaces texts by bytes in a type.
 pub(super) fn bytes_type(data_type: &DataType) -> DataType {
     let item = |field: &Arc<Field>| Arc::new(bytes_field(field));
     match data_type {

@@ -1,4 +1,4 @@
-//! The page index of a file, which is optional: one that contradicts the file is left out.
+//! The page index of a file, which is optional: an inconsistent one is dropped.
 
 use parquet::arrow::async_reader::MetadataFetch;
 use parquet::errors::Result;
@@ -11,7 +11,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use super::metadata::with_chunks;
 use super::statistics::has_order;
 
-/// The metadata with the page index of the file, if it has one that agrees with the column chunks.
+/// Returns the metadata with the file's page index, if it has one that matches the column chunks.
 pub(super) async fn with_index(
     metadata: ParquetMetaData,
     size: u64,
@@ -29,7 +29,7 @@ pub(super) async fn with_index(
     if chunks(&metadata).all(is_inside) {
         let mut reader = ParquetMetaDataReader::new_with_metadata(metadata.clone())
             .with_page_index_policy(PageIndexPolicy::Optional);
-        // A store that fails now fails again when rows are read.
+        // If the store fails now, it fails again when rows are read.
         if reader.load_page_index(fetch).await.is_ok()
             && let Ok(indexed) = reader.finish()
             && agrees(&indexed)
@@ -48,14 +48,14 @@ fn chunks(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaDa
     metadata.row_groups().iter().flat_map(RowGroupMetaData::columns)
 }
 
-/// Whether the file has these bytes, or there is nothing to have.
+/// Whether the byte range is inside the file, or absent.
 fn is_inside(offset: Option<i64>, length: Option<i32>, size: u64) -> bool {
     let (Some(offset), Some(length)) = (offset, length) else { return offset.is_none() };
     let end = offset.checked_add(length.into()).and_then(|end| u64::try_from(end).ok());
     offset >= 0 && length >= 0 && end.is_some_and(|end| end <= size)
 }
 
-/// Whether the pages are inside of their column chunks, one after the other, and their rows too.
+/// Whether pages are consecutive and inside their column chunks, and so are their rows.
 fn agrees(metadata: &ParquetMetaData) -> bool {
     let Some(offsets) = metadata.offset_index() else { return metadata.column_index().is_none() };
     let columns = metadata.column_index();
@@ -90,7 +90,7 @@ fn has_pages(chunk: &ColumnChunkMetaData, pages: &[PageLocation], rows: i64) -> 
     true
 }
 
-/// Leaves the bounds of pages out that are in no order that the format defines.
+/// Drops page bounds whose order the format does not define.
 fn without_meaningless_index(metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let meaningless: Vec<usize> = (0..metadata.file_metadata().schema_descr().num_columns())
         .filter(|column| !has_order(&metadata, *column))

@@ -1,4 +1,4 @@
-//! [`Locator`]: the column and the row of a value that cannot be read.
+//! [`Locator`]: finds the column and the row of an unreadable value.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -22,7 +22,7 @@ use super::values::{Failure, Misfit, Reason, convert};
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
 
-/// Reads a column of a file once more after a failure, to name the row that caused it.
+/// Rereads a column of a file after a failure to find the row that caused it.
 #[derive(Debug)]
 pub(super) struct Locator {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -41,7 +41,7 @@ impl Diagnosis for Locator {
         } else {
             return error;
         };
-        // Where the search fails too, the first failure says more.
+        // If the search fails too, the first error is more informative.
         match found {
             Ok(Some(kind)) => Error::from(kind).into(),
             Ok(None) | Err(_) => error,
@@ -76,7 +76,7 @@ impl Locator {
         Ok(None)
     }
 
-    /// The first text of these columns of the table that is not UTF-8.
+    /// Finds the first text in these columns of the table that is not UTF-8.
     async fn not_text(&self, file: &ObjectMeta, columns: &[String]) -> Result<Option<ErrorKind>> {
         let footer = self.footers.get(self.store.as_ref(), file).await?;
         let schema: &Schema = &footer.schema;
@@ -110,7 +110,7 @@ impl Locator {
     }
 }
 
-/// Whether all bytes that should be text are; `data_type` says which should.
+/// Whether all bytes that should be text are UTF-8; `data_type` determines which should.
 fn is_text(array: &ArrayRef, data_type: &DataType) -> bool {
     let is_utf8 = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
     match (array.data_type(), data_type) {
@@ -144,7 +144,7 @@ fn is_text(array: &ArrayRef, data_type: &DataType) -> bool {
     }
 }
 
-/// The first error of a chain that is of a type.
+/// Returns the first error of a chain that has this type.
 fn find<T: StdError + 'static>(error: &DataFusionError) -> Option<&T> {
     chain(error).find_map(|link| match link.downcast_ref::<Arc<DataFusionError>>() {
         Some(shared) => find(shared),
@@ -152,7 +152,7 @@ fn find<T: StdError + 'static>(error: &DataFusionError) -> Option<&T> {
     })
 }
 
-/// Whether some error of a chain says a word, in whatever case.
+/// Whether the message of some error in a chain contains a word, in any case.
 fn says(error: &DataFusionError, word: &str) -> bool {
     chain(error).any(|link| {
         let text = link.to_string().to_lowercase();

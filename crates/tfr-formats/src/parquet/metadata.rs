@@ -1,11 +1,11 @@
-//! The metadata of a file with parts of it changed.
+//! Replaces parts of a file's metadata.
 
 use parquet::errors::Result;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ColumnChunkMetaDataBuilder, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder,
 };
 
-/// The metadata with other column chunks where `change` makes one of a column's index and chunk.
+/// Replaces the column chunks for which `change`, given a column's index and chunk, returns another.
 pub(super) fn with_chunks(
     metadata: ParquetMetaData,
     change: impl Fn(usize, &ColumnChunkMetaData) -> Option<ColumnChunkMetaDataBuilder>,
@@ -22,7 +22,7 @@ pub(super) fn with_chunks(
     Ok(builder.set_row_groups(groups).build())
 }
 
-/// The metadata with another number of rows and other key-value pairs.
+/// Replaces the number of rows and the key-value pairs.
 pub(super) fn with_file_metadata(
     metadata: ParquetMetaData,
     rows: i64,

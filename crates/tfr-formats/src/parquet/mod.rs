@@ -1,8 +1,8 @@
-//! The Parquet format, set up to lose nothing and to believe no footer.
+//! The Parquet format, configured so that no data is lost and no footer is trusted.
 //!
-//! Footers are mended before the library decodes them (`footer`), so that it reads what other readers read: files of
-//! old and of later writers, columns beside those of an unknown type, and the bytes of values that it would decode to
-//! something else (`schema`). Those become values in the scan (`adapter`, `values`).
+//! Footers are corrected before the library decodes them (`footer`), so that it reads the same files as other readers.
+//! These include files of old and of later writers, and files with some columns of unknown types. Values that the
+//! library would change are decoded as bytes (`schema`), and converted in the scan (`adapter`, `values`).
 
 mod adapter;
 mod calendar;
@@ -71,21 +71,21 @@ use units::Units;
 
 pub use pages::PageTooLong;
 
-/// How Parquet files are read.
+/// Options for Parquet files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParquetOptions {
-    /// The unit of INT96 timestamps; `None` is nanoseconds, but microseconds for columns with values beyond their range.
+    /// The unit of INT96 timestamps; `None`: nanoseconds, or microseconds for columns with values beyond their range.
     pub timestamps: Option<TimestampUnit>,
-    /// The columns whose texts are read as bytes, by their names in the table.
+    /// The columns whose texts are read as bytes, by name in the table.
     pub binary: BTreeSet<String>,
 }
 
-/// The format for the files of a listing.
+/// Returns the format for the files of a listing.
 ///
-/// Fetches all footers. Where nothing else decides the unit of INT96 timestamps, such columns are read once.
+/// Fetches all footers. If nothing else determines the unit of INT96 timestamps, such columns are read once.
 ///
 /// # Errors
-/// A file is no Parquet, or is damaged; a column that is to be read as bytes has no text.
+/// A file is not Parquet, or is damaged; or a column to be read as bytes is not text.
 pub(crate) async fn format(
     session: &dyn Session,
     listing: &Listing,
@@ -132,7 +132,7 @@ pub(crate) async fn format(
     Ok(Arc::new(format))
 }
 
-/// The columns, as the files name them, whose texts are to be read as bytes: by option, or as they are declared.
+/// Returns the columns, by their names in the files, whose texts are read as bytes: by option or by declaration.
 fn texts_as_bytes(
     footers: &[Arc<Footer>],
     columns: &ColumnNames,
@@ -160,7 +160,7 @@ fn texts_as_bytes(
     }
 }
 
-/// Whether a declared type has bytes, and no text.
+/// Whether a declared type contains bytes and no text.
 fn is_bytes(data_type: &DataType) -> bool {
     fn leaves<'a>(data_type: &'a DataType, found: &mut Vec<&'a DataType>) {
         match data_type {
@@ -179,7 +179,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     found.iter().any(is_bytes) && !found.iter().any(is_text)
 }
 
-/// The engine's Parquet, but for files whose footer contradicts itself or names two columns alike.
+/// The engine's Parquet format; rejects files whose footer is inconsistent or repeats a column name.
 #[derive(Debug)]
 struct CheckedParquet {
     inner: ParquetFormat,
@@ -187,13 +187,13 @@ struct CheckedParquet {
     columns: ColumnNames,
     footers: Footers,
     units: Units,
-    /// That of files that record none.
+    /// The calendar of files that do not record one.
     calendar: CalendarOption,
     findings: Option<Arc<Findings>>,
 }
 
 impl CheckedParquet {
-    /// The footer of a file, once it has passed.
+    /// Returns the footer of a file after validating it.
     async fn footer(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<Footer>> {
         let name = || self.names.name(&file.location);
         let footer = match self.footers.get(store.as_ref(), file).await {
@@ -217,7 +217,7 @@ impl CheckedParquet {
         }
     }
 
-    /// The columns of a file in the types of the table. Those that cannot be read are marked.
+    /// Returns the columns of a file in the types of the table, with unreadable ones marked.
     fn schema(&self, file: &ObjectMeta, footer: &Footer) -> Schema {
         let mut schema = self.units.schema(footer, &self.columns);
         let options = &self.inner.options().global;
@@ -238,7 +238,7 @@ impl CheckedParquet {
         Schema::new(fields.collect::<Vec<_>>())
     }
 
-    /// The calendars of the files of a scan.
+    /// Returns the calendars of the files of a scan.
     async fn calendars(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -256,15 +256,15 @@ impl CheckedParquet {
     }
 }
 
-/// A name that two columns have. The engine would keep one of them, in silence.
+/// Returns a name that two columns have. The engine would silently use one of them.
 fn duplicate_column(footer: &Footer) -> Option<String> {
     let mut names = HashSet::new();
     footer.columns.iter().find(|column| !names.insert(*column)).cloned()
 }
 
-/// What a reader that believed the footer would come to grief over: a column chunk that holds fewer values than its
-/// row group has rows makes it yield rows without end. A footer that counts fewer rows than its row groups makes it drop
-/// rows.
+/// Describes an inconsistency that would mislead a reader that trusts the footer. If a column chunk has fewer values
+/// than its row group has rows, it would return rows without end. If the footer counts fewer rows than the row groups,
+/// it would drop rows.
 fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
     let mut total = 0_i64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -317,8 +317,9 @@ impl FileFormat for CheckedParquet {
         })
     }
 
-    /// The number of rows. The engine takes equal bounds for the value of every row. They are not: NaN is in no bounds, a
-    /// row group may have none, and long texts have shortened ones. Row groups and pages are still pruned by their own.
+    /// Returns only the number of rows. The engine takes equal bounds as the value of every row, which they are not:
+    /// bounds ignore NaN, a row group may lack them, and those of long texts are truncated. Row groups and pages are
+    /// still pruned by their own bounds.
     async fn infer_stats(
         &self,
         _session: &dyn Session,
@@ -350,7 +351,7 @@ impl FileFormat for CheckedParquet {
         let runtime = session.runtime_env();
         let mut store = runtime.object_store(&config.object_store_url)?;
         if config.object_store_url != ObjectStoreUrl::local_filesystem() {
-            // The source has its own way to a store, which does not see the one that a scan is given.
+            // The source gets its store by itself and ignores the one passed to a scan.
             store = Arc::new(ReadAhead::new(store, &config.file_groups));
         }
         let cache = runtime.cache_manager.get_file_metadata_cache();
@@ -358,7 +359,7 @@ impl FileFormat for CheckedParquet {
             Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), cache));
         let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
         let mut adapter = self.columns.adapter();
-        // The one that looks at nulls, if the session has it.
+        // The version that respects nulls, if the session has it.
         let corrected = field_access::corrected(session.scalar_functions()).cloned();
         if let Some(get_field) = &corrected {
             adapter = field_access::adapter(adapter, Arc::clone(get_field));

@@ -1,5 +1,5 @@
-//! Column chunks as some writers described them: with a dictionary page at byte 0, which means that there is none, or, by
-//! parquet-mr before 1.2.9, with a length that leaves out the header of the dictionary page (PARQUET-816).
+//! Corrects column chunks as written by some old writers. Some have a dictionary page at byte 0, which means that there
+//! is none. Those of parquet-mr before 1.2.9 have a length without the dictionary page's header (PARQUET-816).
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use super::metadata::with_chunks;
 use super::thrift;
 
-/// More than the header of a dictionary page takes.
+/// Upper bound of the bytes of a dictionary page's header.
 const HEADER: u64 = 100;
 
-/// The metadata with dictionary pages only where one can be: behind the magic number and before the data pages.
+/// Drops dictionary page offsets that cannot be valid: they must be after the magic number and before the data pages.
 pub(super) fn with_possible_dictionaries(metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let is_possible = |chunk: &ColumnChunkMetaData| {
         chunk.dictionary_page_offset().is_none_or(|offset| offset > 0 && offset < chunk.data_page_offset())
@@ -26,8 +26,8 @@ pub(super) fn with_possible_dictionaries(metadata: ParquetMetaData) -> Result<Pa
     })
 }
 
-/// The metadata with lengths that include the headers of dictionary pages: with them, but not without them, the chunk ends
-/// where another one or the footer begins.
+/// Adds the headers of dictionary pages to the lengths of chunks. This applies if only then a chunk ends where another
+/// one or the footer begins.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,6 +1,6 @@
-//! [`PageSizes`]: what pages take, before the library allocates it.
+//! [`PageSizes`]: checks the sizes of pages before the library allocates memory for them.
 //!
-//! A page is decompressed as a whole, into as many bytes as its header says: 4 kB of Brotli may say 2 GiB.
+//! A page is decompressed as a whole, into as many bytes as its header specifies: 4 kB of Brotli may specify 2 GiB.
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
@@ -8,7 +8,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::thrift::page_header;
 
-/// A page that is longer than the session allows.
+/// A page is longer than the session allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageTooLong {
     column: String,
@@ -31,11 +31,11 @@ impl std::fmt::Display for PageTooLong {
 
 impl std::error::Error for PageTooLong {}
 
-/// Checks what was fetched of column chunks.
+/// Checks fetched bytes of column chunks.
 #[derive(Debug, Clone)]
 pub(super) struct PageSizes {
     bound: u64,
-    /// The chunks in the order of their offsets.
+    /// The chunks in order of their offsets.
     chunks: Vec<Chunk>,
 }
 
@@ -48,7 +48,7 @@ struct Chunk {
 }
 
 impl PageSizes {
-    /// For pages of at most `bound` bytes.
+    /// Creates a check for pages of at most `bound` bytes.
     pub(super) fn new(metadata: &ParquetMetaData, bound: u64) -> Self {
         let groups = metadata.row_groups().iter().enumerate();
         let chunks = groups.flat_map(|(row_group, group)| {
@@ -70,7 +70,7 @@ impl PageSizes {
         let Some(chunk) = next.checked_sub(1).and_then(|last| self.chunks.get(last)) else { return Ok(()) };
         let end = chunk.end.saturating_sub(start).min(bytes.len() as u64);
         let mut at = 0;
-        // Where there is no header, there is nothing that the library would take for a page either.
+        // If there is no valid header, the library does not find a page either.
         while at < end
             && let Some(header) = usize::try_from(at).ok().and_then(|at| page_header(bytes.get(at..)?))
         {

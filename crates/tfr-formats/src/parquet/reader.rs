@@ -1,4 +1,4 @@
-//! Readers of files whose footers are mended.
+//! Readers of files with corrected footers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::footer::{Footer, Footers};
 
-/// Makes the readers of a scan.
+/// Creates the readers of a scan.
 #[derive(Debug)]
 pub(super) struct ReaderFactory {
-    /// The engine's own, which count what is read.
+    /// The engine's factory, whose readers count the bytes read.
     pub(super) inner: Arc<dyn ParquetFileReaderFactory>,
     pub(super) footers: Footers,
     pub(super) store: Arc<dyn ObjectStore>,
@@ -81,7 +81,7 @@ impl AsyncFileReader for ScanReader {
     }
 }
 
-/// Reads a file outside of a scan.
+/// Reads a file outside a scan.
 struct FileReader {
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
@@ -116,7 +116,7 @@ impl AsyncFileReader for FileReader {
     }
 }
 
-/// The batches of one column, or of a leaf of one, over all rows of a file.
+/// Reads one column, or one leaf, over all rows of a file.
 pub(super) fn column(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
@@ -134,11 +134,11 @@ pub(super) fn column(
     Ok(batches.map(|batch| batch.map(|batch| Arc::clone(batch.column(0)))).boxed())
 }
 
-/// What is read of a file.
+/// The part of a file to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
-    /// A column, by its index among those of the file.
+    /// A column, by index in the file.
     Column(usize),
-    /// A leaf, by its index among those of the file.
+    /// A leaf, by index in the file.
     Leaf(usize),
 }

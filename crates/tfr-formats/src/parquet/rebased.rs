@@ -1,4 +1,4 @@
-//! [`CalendarAdapterFactory`]: puts [`Rebased`] around columns of one file where the engine's own adapter puts casts.
+//! [`CalendarAdapterFactory`]: wraps columns of one file in [`Rebased`] where the engine's own adapter inserts casts.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ use tfr_files::Findings;
 use super::calendar::FileCalendar;
 use crate::calendar::{Rule, Watched, count, rebased};
 
-/// Where the doubtful values of a file are counted.
+/// Counts the ambiguous values of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Count {
     pub(super) findings: Arc<Findings>,
@@ -30,7 +30,7 @@ pub(super) struct Count {
     pub(super) watched: Vec<Arc<Watched>>,
 }
 
-/// Makes the adapters of one file.
+/// Creates the adapters of one file.
 #[derive(Debug)]
 pub(super) struct CalendarAdapterFactory {
     pub(super) inner: Arc<dyn PhysicalExprAdapterFactory>,
@@ -53,7 +53,7 @@ impl PhysicalExprAdapterFactory for CalendarAdapterFactory {
     }
 }
 
-/// Puts [`Rebased`] around the columns of a file in the hybrid calendar.
+/// Wraps the columns of a file in the hybrid calendar in [`Rebased`].
 #[derive(Debug)]
 struct CalendarAdapter {
     inner: Arc<dyn PhysicalExprAdapter>,
@@ -81,7 +81,7 @@ impl CalendarAdapter {
         rebased.data()
     }
 
-    /// Adds the columns in which values are counted.
+    /// Adds the columns whose values are counted.
     fn counting(&self, counting: &Counting) -> Result<Arc<dyn PhysicalExpr>> {
         let columns = self.count.iter().flat_map(|count| &count.watched).filter_map(|watched| {
             let index = self.file_schema.index_of(&watched.column).ok()?;
@@ -100,7 +100,7 @@ impl PhysicalExprAdapter for CalendarAdapter {
     }
 }
 
-/// A column of a file, rebased.
+/// A rebased column of a file.
 #[derive(Debug)]
 struct Rebased {
     column: Arc<dyn PhysicalExpr>,
@@ -161,20 +161,20 @@ impl PhysicalExpr for Rebased {
     }
 }
 
-/// An expression that counts the doubtful values of a batch on the way.
+/// An expression that also counts the ambiguous values of each batch.
 #[derive(Debug)]
 pub(super) struct Counting {
-    /// What it evaluates to.
+    /// The expression whose value is returned.
     value: Arc<dyn PhysicalExpr>,
     /// The number of each row in its file.
     row: Arc<dyn PhysicalExpr>,
-    /// The columns in which it counts, without the casts to the types of the table.
+    /// The columns to count in, without the casts to the table's types.
     columns: Vec<(Arc<dyn PhysicalExpr>, Arc<Watched>)>,
     count: Option<Count>,
 }
 
 impl Counting {
-    /// Evaluates to `value`. The adapter of a file adds what is counted.
+    /// Evaluates to `value`. The adapter of a file adds the columns to count in.
     pub(super) fn try_new(value: Arc<dyn PhysicalExpr>) -> Result<Self> {
         Ok(Self { value, row: row_index()?, columns: Vec::new(), count: None })
     }
@@ -245,7 +245,7 @@ impl PhysicalExpr for Counting {
     }
 }
 
-/// The number of a row in its file.
+/// Returns an expression for the number of a row in its file.
 fn row_index() -> Result<Arc<dyn PhysicalExpr>> {
     let function = Arc::new(ScalarUDF::new_from_impl(FileRowIndexFunc::new()));
     let options = Arc::new(ConfigOptions::default());

@@ -1,8 +1,8 @@
-//! [`ScanCalendars`]: scans of Parquet files whose dates are not all of the proleptic Gregorian calendar.
+//! [`ScanCalendars`]: scans of Parquet files with dates in other calendars than the proleptic Gregorian one.
 //!
-//! [`CalendarSource`] is put around the engine's source where a file has such columns. It opens each of these files with an
-//! adapter of its own, which reads their columns rebased. So filters on such columns are evaluated over the right values, and
-//! bounds of pages and row groups, which are of the others, are not looked at.
+//! [`CalendarSource`] wraps the engine's source if a file has such columns. It opens each of these files with an
+//! adapter of its own, which rebases the columns. So filters on these columns are evaluated on the correct values.
+//! Bounds of pages and row groups are not used, since they are of values that are not rebased.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -37,20 +37,21 @@ use super::rebased::{CalendarAdapterFactory, Count, Counting};
 use crate::calendar::note;
 use crate::names::ColumnNames;
 
-/// The calendars of the files of a scan, if some have columns that are not read as they are.
+/// The calendars of a scan's files, if some have columns that are not read unchanged.
 #[derive(Debug)]
 pub(super) struct ScanCalendars {
     pub(super) files: HashMap<Path, Arc<FileCalendar>>,
     pub(super) names: FileNames,
     pub(super) columns: ColumnNames,
-    /// Adapts expressions to a file whose columns have the types of their values.
+    /// Adapts expressions to a file whose columns are converted to their values' types.
     pub(super) adapter: Arc<dyn PhysicalExprAdapterFactory>,
-    /// Where doubtful values are counted.
+    /// Collects the counts of ambiguous values.
     pub(super) findings: Option<Arc<Findings>>,
 }
 
 impl ScanCalendars {
-    /// The scan's source, or one around it that knows the calendars; adds a note if a column that is read may have
+    /// Returns the scan's source, wrapped if calendars matter. Adds a note if a column that is read may have ambiguous
+    /// values.
     /// doubtful values.
     pub(super) fn around(mut self, source: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
         self.files.retain(|_, calendar| !calendar.is_empty());
@@ -82,14 +83,14 @@ impl ScanCalendars {
     }
 }
 
-/// The columns of the table that a source reads.
+/// Returns the columns of the table that a source reads.
 fn columns_read(source: &Arc<dyn FileSource>) -> Vec<String> {
     let Some(projection) = source.projection() else { return Vec::new() };
     let columns = projection.expr_iter().flat_map(|expr| collect_columns(&expr));
     columns.map(|column| column.name().to_owned()).collect()
 }
 
-/// The engine's Parquet source, for files some of whose dates are of the hybrid or of an unknown calendar.
+/// The engine's Parquet source, for files with some dates in the hybrid or an unknown calendar.
 #[derive(Clone)]
 struct CalendarSource {
     inner: Arc<dyn FileSource>,
@@ -101,7 +102,7 @@ impl CalendarSource {
         Arc::new(Self { inner, calendars: Arc::clone(&self.calendars) })
     }
 
-    /// What is counted in a file: the columns with doubtful values among those that are read.
+    /// Returns what is counted in a file: the columns with ambiguous values among those that are read.
     fn count(&self, path: &Path, calendar: &FileCalendar) -> Option<Count> {
         let ScanCalendars { names, columns, findings, .. } = self.calendars.as_ref();
         let read = columns_read(&self.inner);
@@ -111,8 +112,8 @@ impl CalendarSource {
         Some(Count { findings, file: names.name(path).into(), watched })
     }
 
-    /// Whether the filter reads a column with parts that some file has in the hybrid calendar. The engine would decide by
-    /// the filter as it stands whether it can evaluate it over parts, and fail to do so over rebased ones.
+    /// Whether the filter reads a nested column that some file has in the hybrid calendar. The engine would decide by
+    /// the original filter whether it can evaluate it on nested columns, and then fail on rebased ones.
     fn reads_parts(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         let schema = self.inner.table_schema().table_schema();
         let is_nested = |name: &str| schema.field_with_name(name).is_ok_and(|field| field.data_type().is_nested());
@@ -200,7 +201,7 @@ impl FileSource for CalendarSource {
         Ok(FilterPushdownPropagation { filters: of_all.collect(), updated_node })
     }
 
-    /// The order of row groups follows from bounds, which are those of the hybrid calendar. It is a hint alone.
+    /// The order of row groups follows from bounds in the hybrid calendar. It is only a hint.
     fn try_pushdown_sort(
         &self,
         order: &[PhysicalSortExpr],
@@ -231,7 +232,7 @@ impl fmt::Debug for CalendarSource {
     }
 }
 
-/// Opens files as the engine does, but those whose calendar matters with an adapter that knows it.
+/// Opens files as the engine does, but uses a calendar adapter for files that need it.
 #[derive(Debug)]
 struct CalendarMorselizer {
     plain: Box<dyn Morselizer>,
@@ -252,7 +253,7 @@ impl Morselizer for CalendarMorselizer {
             count: self.source.count(path, calendar),
         };
         let source = counting(&self.source.inner, factory.count.is_some())?;
-        // Values are rebased after they have been converted.
+        // Values are rebased after conversion.
         let converting = ConvertingFactory::around(calendars.columns.clone(), Arc::new(factory));
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::clone(&source))
@@ -262,8 +263,8 @@ impl Morselizer for CalendarMorselizer {
     }
 }
 
-/// The source, whose first column also counts doubtful values, if `counts`. It always asks the adapter, which the engine
-/// leaves out over a file that has exactly the columns of the table unless there is a filter.
+/// Returns the source, whose first column also counts ambiguous values if `counts`. The source then always uses the
+/// adapter. The engine skips it for a file with exactly the table's columns, unless there is a filter.
 fn counting(source: &Arc<dyn FileSource>, counts: bool) -> Result<Arc<dyn FileSource>> {
     let schema = match source.projection() {
         Some(projection) => projection.project_schema(source.table_schema().table_schema())?,

@@ -1,8 +1,8 @@
-//! [`Layout`]: the schema of a file as the library is to see it.
+//! [`Layout`]: the schema of a file, corrected for the library.
 //!
-//! The library decodes some types to something else than their values, and refuses whole files for one column. Here the
-//! annotations of such columns are taken off, so that it hands out their bytes. What becomes of these is noted for
-//! each leaf, and columns that nobody can read are noted with the reason.
+//! The library changes the values of some types, and rejects whole files because of one column. The annotations of such
+//! columns are removed here, so that it returns their bytes. For each leaf the layout records how these are converted.
+//! It also records unreadable columns with the reason.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ mod converted {
     pub(super) const DECIMAL: i32 = 5;
     pub(super) const JSON: i32 = 19;
     pub(super) const INTERVAL: i32 = 21;
-    /// Of a column with nulls alone, by parquet-cpp before 1.6. It is not part of the format.
+    /// Used for columns of only nulls by parquet-cpp before 1.6. It is not part of the format.
     pub(super) const NULL: i32 = 24;
 }
 
@@ -54,42 +54,42 @@ mod logical {
 /// The bytes of an INT96 and of an INTERVAL.
 pub(super) const WIDE: i32 = 12;
 
-/// How deep groups may be nested.
+/// Maximum nesting depth of groups.
 const MAX_DEPTH: usize = 100;
 
-/// What the values of a leaf are that the library hands out.
+/// How the values of a leaf, as the library returns them, are to be interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaf {
-    /// What their type says.
+    /// By their type.
     Plain,
     /// The 12 bytes of a timestamp.
     Int96,
     /// The 12 bytes of an interval.
     Interval,
-    /// A decimal that has fewer digits for the library than the file says.
+    /// A decimal for which the library sees fewer digits than the file specifies.
     Decimal {
-        /// The digits that the file says.
+        /// The digits that the file specifies.
         precision: u8,
     },
 }
 
-/// A schema that the library reads.
+/// A schema that the library accepts.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) schema: Arc<SchemaDescriptor>,
-    /// For each leaf what it holds.
+    /// The content of each leaf.
     pub(super) leaves: Vec<Leaf>,
-    /// The columns that cannot be read, by their names, and why.
+    /// The unreadable columns by name, with the reasons.
     pub(super) unreadable: Vec<(String, String)>,
-    /// The names of all columns in their order, also of those without leaves.
+    /// The names of all columns in order, including those without leaves.
     pub(super) columns: Vec<String>,
 }
 
 impl Layout {
-    /// The layout of a file with these elements. Texts in the columns for which `as_bytes` says so are bytes.
+    /// Creates the layout of a file with these elements. Texts in columns for which `as_bytes` returns true are bytes.
     ///
     /// # Errors
-    /// What the library says of a schema that cannot be mended.
+    /// The library's error for a schema that cannot be corrected.
     pub(super) fn new(elements: &[Element], as_bytes: impl Fn(&str) -> bool) -> Result<Self, ParquetError> {
         let malformed = || ParquetError::General("the schema in the footer is not a tree".to_owned());
         let (root, mut rest) = elements.split_first().ok_or_else(malformed)?;
@@ -123,10 +123,10 @@ impl Layout {
     }
 }
 
-/// The schema of these columns, if Arrow has types for all of them.
+/// Returns the schema of these columns, if Arrow supports all of their types.
 fn descriptor(root: &Element, columns: &[Column]) -> Result<SchemaDescriptor, ParquetError> {
     let elements = columns.iter().flat_map(|column| column.elements.iter().cloned());
-    // Some writers gave the root a repetition or an annotation, which mean nothing there.
+    // Some writers gave the root a repetition or an annotation, which have no meaning there.
     let (name, children) = (root.name.clone(), i32::try_from(columns.len()).ok());
     let root = Element { name, children, ..Element::default() };
     let footer = footer_of(&std::iter::once(root).chain(elements).collect::<Vec<_>>());
@@ -136,7 +136,7 @@ fn descriptor(root: &Element, columns: &[Column]) -> Result<SchemaDescriptor, Pa
     Ok(schema.clone())
 }
 
-/// A column and its parts.
+/// A column with its nested elements.
 #[derive(Debug)]
 struct Column {
     name: String,
@@ -147,7 +147,7 @@ struct Column {
 }
 
 impl Column {
-    /// Takes the next element and all below it.
+    /// Consumes the next element and all below it.
     fn add(&mut self, rest: &mut &[Element], parent: Option<&Element>, depth: usize) -> Option<()> {
         let (element, after) = rest.split_first().filter(|_| depth < MAX_DEPTH)?;
         *rest = after;
@@ -178,7 +178,7 @@ impl Column {
                 strip(&mut element);
                 return (element, Leaf::Int96);
             }
-            // parquet-mr 1.12.0 wrote the logical type UNKNOWN beside it.
+            // parquet-mr 1.12.0 also wrote the logical type UNKNOWN here.
             (Some(converted::INTERVAL), _) if is_wide => {
                 strip(&mut element);
                 return (element, Leaf::Interval);
@@ -195,7 +195,7 @@ impl Column {
                 }
             }
             (Some(converted::ENUM), None) | (_, Some(logical::ENUM)) if element.physical == Some(BYTE_ARRAY) => {
-                // The library hands out bytes, but it is text.
+                // The library returns bytes, but it is text.
                 element.converted = Some(converted::UTF8);
                 element.logical = Some(Logical::plain(logical::STRING));
             }
@@ -211,8 +211,8 @@ impl Column {
         (element, leaf)
     }
 
-    /// Lowers the precision of a decimal to what its physical type can hold: the library refuses more, although writers
-    /// have always left it to readers.
+    /// Lowers the precision of a decimal to the maximum of its physical type. The library rejects a higher one,
+    /// although writers have always left that to readers.
     fn decimal(&mut self, element: &mut Element) -> Leaf {
         let is_decimal = element.converted == Some(converted::DECIMAL)
             || element.logical.as_ref().is_some_and(|found| found.id == logical::DECIMAL);
@@ -221,7 +221,7 @@ impl Column {
         let most = match (element.physical, element.length) {
             (Some(INT32), _) => 9,
             (Some(INT64), _) => 18,
-            // The largest number of digits whose every value fits into the bytes.
+            // The greatest number of digits for which every value fits the bytes.
             (Some(FIXED), Some(length @ 1..=32)) => (f64::from(8 * length - 1) * std::f64::consts::LOG10_2) as i32,
             _ => return Leaf::Plain,
         };
@@ -235,7 +235,7 @@ impl Column {
         }
     }
 
-    /// Refuses a column with an annotation that the format does not have.
+    /// Rejects a column with an annotation that the format does not define.
     fn refuse_unknown(&mut self, element: &mut Element) {
         if let Some(found) = element.converted.filter(|found| !(0..=converted::INTERVAL).contains(found)) {
             self.refuse(&format!("converted type {found}"));
@@ -243,13 +243,14 @@ impl Column {
         }
     }
 
-    /// Adds the group, and a level around a map that is repeated as the element of a list. Returns it as it was.
+    /// Adds a group, with an additional level around a map that is repeated as a list's element. Returns the original
+    /// group.
     fn group(&mut self, mut element: Element, parent: Option<&Element>) -> Element {
         drop_unknown(&mut element);
         self.refuse_unknown(&mut element);
         let id = |element: &Element| element.logical.as_ref().map(|logical| logical.id);
         if id(&element) == Some(logical::VARIANT) {
-            // Its bytes, in fields as the format has them.
+            // Read as bytes, in the fields that the format defines.
             strip(&mut element);
         }
         let is_list = |parent: &Element| parent.converted == Some(converted::LIST) || id(parent) == Some(logical::LIST);
@@ -265,7 +266,7 @@ impl Column {
         original
     }
 
-    /// Takes all annotations off if the library has no type for the column as it is.
+    /// Removes all annotations if the library does not support the column's type.
     fn make_readable(&mut self, root: &Element) {
         let Err(error) = descriptor(root, std::slice::from_ref(self)) else { return };
         let reason = error.to_string();
@@ -275,12 +276,12 @@ impl Column {
     }
 }
 
-/// Takes the annotations of an element off.
+/// Removes the annotations of an element.
 fn strip(element: &mut Element) {
     (element.converted, element.logical, element.scale, element.precision) = (None, None, None, None);
 }
 
-/// Takes a logical type off that the format did not have when this was written: the bytes are as the older annotation says.
+/// Removes a logical type that was added to the format later: the older annotation determines the type.
 fn drop_unknown(element: &mut Element) {
     let is_known = |logical: &Logical| (1..=logical::LAST).contains(&logical.id);
     if element.logical.as_ref().is_some_and(|logical| !is_known(logical)) {

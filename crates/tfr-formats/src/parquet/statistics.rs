@@ -1,4 +1,4 @@
-//! Bounds of row groups that mean nothing, and so must not serve to skip rows.
+//! Removes bounds of row groups that are meaningless and must not be used to skip rows.
 
 use parquet::basic::{ColumnOrder, SortOrder, Type};
 use parquet::errors::Result;
@@ -7,12 +7,12 @@ use parquet::file::statistics::Statistics;
 
 use super::metadata::with_chunks;
 
-/// The metadata without the statistics in which the engine would believe wrongly:
+/// Removes the statistics that the engine would misinterpret:
 ///
-/// - Bounds of columns whose order the format does not define, or a later version of it does: intervals, geometries.
-/// - Bounds without a column order, which the format demands for them.
-/// - Bounds in the deprecated fields, but of signed numbers: writers before 2018 compared texts as signed bytes.
-/// - Those without a count of nulls, which the engine takes for none.
+/// - Bounds of columns whose order the format does not define, or only in a later version: intervals, geometries.
+/// - Bounds without a column order, which the format requires for them.
+/// - Bounds in the deprecated fields, except of signed numbers: writers before 2018 compared texts as signed bytes.
+/// - Bounds without a null count, which the engine takes as zero.
 pub(super) fn without_meaningless(metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let orders: Vec<bool> =
         (0..metadata.file_metadata().schema_descr().num_columns()).map(|column| has_order(&metadata, column)).collect();
@@ -31,7 +31,7 @@ pub(super) fn without_meaningless(metadata: ParquetMetaData) -> Result<ParquetMe
     })
 }
 
-/// Whether values of a column are compared in an order that the format defines.
+/// Whether the format defines the order of a column's values.
 pub(super) fn has_order(metadata: &ParquetMetaData, column: usize) -> bool {
     let orders = metadata.file_metadata().column_orders();
     let order = orders.and_then(|orders| orders.get(column));

@@ -1,8 +1,8 @@
-//! The schema of a footer, as Thrift's compact protocol encodes it.
+//! Reads the schema of a footer in Thrift's compact protocol.
 //!
-//! The library decodes footers by itself, but refuses schemas that later or older writers made. So the schema is read here
-//! first, and may be changed before the library sees it. Everything else in the footer is left to the library.
-//! Malformed bytes yield `None`, and then the library reports what is wrong.
+//! The library decodes footers itself, but rejects schemas of some later or older writers. So the schema is read here
+//! first, and may be corrected before the library reads it. Everything else in the footer is left to the library. For
+//! malformed bytes the functions return `None`, and then the library reports the error.
 
 /// Types of the compact protocol.
 const TRUE: u8 = 1;
@@ -19,10 +19,10 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// How deep values may be nested; footers need 7.
+/// Maximum nesting depth of values; footers need 7.
 const MAX_DEPTH: usize = 32;
 
-/// An element of the schema: a column, or a group with the number of its children.
+/// An element of the schema: a column, or a group with its number of children.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Element {
     pub(super) physical: Option<i32>,
@@ -37,7 +37,7 @@ pub(super) struct Element {
     pub(super) logical: Option<Logical>,
 }
 
-/// A logical type: its number in the union, and its parameters as they are encoded.
+/// A logical type: its number in the union, and its encoded parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Logical {
     pub(super) id: i16,
@@ -45,12 +45,12 @@ pub(super) struct Logical {
 }
 
 impl Logical {
-    /// A logical type without parameters.
+    /// Creates a logical type without parameters.
     pub(super) fn plain(id: i16) -> Self {
         Self { id, parameters: vec![0] }
     }
 
-    /// The first parameter, if it is a byte: the bit width of an integer.
+    /// Returns the first parameter, if it is a byte: the bit width of an integer.
     pub(super) fn first_byte(&self) -> Option<u8> {
         let mut reader = Reader { bytes: &self.parameters };
         match reader.field(&mut 0)? {
@@ -60,7 +60,7 @@ impl Logical {
     }
 }
 
-/// The elements of the schema in an encoded footer.
+/// Reads the schema elements of an encoded footer.
 pub(super) fn schema(footer: &[u8]) -> Option<Vec<Element>> {
     let mut reader = Reader { bytes: footer };
     let mut last = 0;
@@ -70,7 +70,7 @@ pub(super) fn schema(footer: &[u8]) -> Option<Vec<Element>> {
             continue;
         }
         let (STRUCT, size) = reader.list()? else { return None };
-        // Each takes at least two bytes.
+        // Each element takes at least two bytes.
         if size > reader.bytes.len() {
             return None;
         }
@@ -79,7 +79,7 @@ pub(super) fn schema(footer: &[u8]) -> Option<Vec<Element>> {
     None
 }
 
-/// The length of an encoded page header at the start of `bytes`.
+/// Returns the length of the encoded page header at the start of `bytes`.
 pub(super) fn header_length(bytes: &[u8]) -> Option<usize> {
     let mut reader = Reader { bytes };
     reader.skip(STRUCT, 0)?;
@@ -89,15 +89,15 @@ pub(super) fn header_length(bytes: &[u8]) -> Option<usize> {
 /// The header of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageHeader {
-    /// Bytes of the header itself.
+    /// Bytes of the header.
     pub(super) length: usize,
-    /// Bytes of the page as they are stored.
+    /// Bytes of the stored page.
     pub(super) stored: u64,
-    /// Bytes of the page once it is decompressed.
+    /// Bytes of the decompressed page.
     pub(super) decompressed: u64,
 }
 
-/// The header of the page that begins with `bytes`.
+/// Reads the header of the page that begins with `bytes`.
 pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
     let mut reader = Reader { bytes };
     let (mut stored, mut decompressed) = (None, None);
@@ -116,7 +116,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
     })
 }
 
-/// A footer with this schema and without rows.
+/// Encodes a footer with this schema and without rows.
 pub(super) fn footer_of(elements: &[Element]) -> Vec<u8> {
     let mut writer = Writer::default();
     let mut last = 0;
@@ -131,11 +131,11 @@ pub(super) fn footer_of(elements: &[Element]) -> Vec<u8> {
     writer.bytes
 }
 
-/// What is kept of a value.
+/// The parts of a value to retain.
 enum Shape {
     /// All of it.
     Whole,
-    /// The fields of a struct that have these numbers and types.
+    /// The fields of a struct with these numbers and types.
     Fields(&'static [(i16, u8, Shape)]),
     /// The elements of a list of structs.
     Items(&'static Shape),
@@ -170,10 +170,10 @@ const FILE: Shape = Shape::Fields(&[
     (7, LIST, Shape::Whole),
 ]);
 
-/// A footer with only those fields that are needed to read rows and that have the types of the format.
+/// Removes all fields of a footer that are not needed to read rows, or whose types differ from the format's.
 ///
-/// Some writers have used numbers for something of their own that the format gave to other fields later. Others wrote values
-/// of another type. Readers that are made by Thrift skip such fields, but the library takes them for damage.
+/// Some writers used field numbers that the format later assigned to other fields. Others wrote values of another type.
+/// Readers generated by Thrift skip such fields, but the library reports them as damage.
 pub(super) fn essential(footer: &[u8]) -> Option<Vec<u8>> {
     let mut writer = Writer::default();
     Reader { bytes: footer }.copy(STRUCT, &FILE, &mut writer)?;
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// The number and the type of the next field, or the end of the struct.
+    /// Reads the number and the type of the next field, or the end of the struct.
     fn field(&mut self, last: &mut i16) -> Option<Option<(i16, u8)>> {
         let head = self.byte()?;
         if head == 0 {
@@ -315,7 +315,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Inside of lists a boolean takes a byte.
+    /// Inside lists a boolean takes a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             TRUE | FALSE => self.byte().map(drop),
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
         Some(element)
     }
 
-    /// The member of the union; `None` inside where it has none that is a struct.
+    /// Reads the member of the union; the inner `None` if it has no struct member.
     fn logical(&mut self) -> Option<Option<Logical>> {
         let mut found = None;
         let mut last = 0;

@@ -1,5 +1,5 @@
-//! [`Units`]: the types of the columns of a table whose files have INT96 timestamps and other values that the library
-//! hands out as bytes.
+//! [`Units`]: the column types of a table whose files have INT96 timestamps or other values that the library returns as
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use super::schema::Leaf;
 use super::values::{Failure, Reason, convert, converted_type};
 use crate::names::ColumnNames;
 
-/// The units of INT96 timestamps, which the format does not say.
+/// The units of INT96 timestamps, which the format does not specify.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Units {
-    /// The unit that was asked for.
+    /// The unit that was specified.
     pub(super) asked: Option<TimeUnit>,
     /// The declared columns.
     pub(super) declared: Option<Arc<Schema>>,
-    /// The leaves that have values beyond the range of nanoseconds, by their paths in the table.
+    /// The leaves with values beyond the range of nanoseconds, by path in the table.
     far: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ impl Units {
         Self { asked, declared, far: BTreeSet::new() }
     }
 
-    /// The columns of a file in the types that they have in the table, under the names of the file.
+    /// Returns the columns of a file in the types of the table, under their names in the file.
     pub(super) fn schema(&self, footer: &Footer, columns: &ColumnNames) -> Schema {
         let mut leaves = Leaves { footer, next: 0, columns };
         let fields = footer.schema.fields().iter().map(|field| {
@@ -51,7 +51,7 @@ impl Units {
         }
     }
 
-    /// The leaves of used columns of a file whose unit is neither declared nor asked for: their indices and paths.
+    /// Returns the used INT96 leaves of a file whose unit is neither declared nor specified, with indices and paths.
     pub(super) fn undecided(
         &self,
         footer: &Footer,
@@ -76,8 +76,8 @@ impl Units {
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides the units of the leaves that need it by reading them: microseconds where a value of some file does not fit
-    /// into nanoseconds. Reads each such leaf of each file once, until a value does not fit.
+    /// Determines the undecided units by reading the leaves: microseconds if a value in some file does not fit
+    /// nanoseconds. Reads each such leaf of each file once, until a value does not fit.
     pub(super) async fn decide(
         &mut self,
         store: &Arc<dyn ObjectStore>,
@@ -88,7 +88,7 @@ impl Units {
         let look = |(meta, footer, leaves): (ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)| async move {
             for (leaf, path) in leaves {
                 let is_known = || far.lock().unwrap_or_else(PoisonError::into_inner).contains(&path);
-                // A file that cannot be read is reported by the scan that reads the column.
+                // An unreadable file is reported by the scan of the column.
                 if !is_known() && is_far(store, &meta, &footer, leaf, is_known).await.unwrap_or(false) {
                     far.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
                 }
@@ -112,7 +112,7 @@ async fn is_far(
     let root = schema.get_column_root_idx(leaf);
     let first = (0..leaf).rev().take_while(|before| schema.get_column_root_idx(*before) == root).last().unwrap_or(leaf);
     let name = schema.get_column_root(leaf).name();
-    // The library reads no map without its keys.
+    // The library cannot read a map without its keys.
     let has_map = footer.schema.field_with_name(name).is_ok_and(|field| has_map(field.data_type()));
     let (part, before) = if has_map { (Part::Column(root), leaf - first) } else { (Part::Leaf(leaf), 0) };
     let mut batches = column(store, meta, footer, part)?;
@@ -139,7 +139,7 @@ fn has_map(data_type: &DataType) -> bool {
     }
 }
 
-/// The type with nanoseconds for the leaf that has so many before it.
+/// Returns the type with nanoseconds for the leaf that comes after `before` others.
 fn nanoseconds(data_type: &DataType, before: &mut Option<usize>) -> DataType {
     let mut item =
         |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(nanoseconds(field.data_type(), before)));
@@ -157,7 +157,7 @@ fn nanoseconds(data_type: &DataType, before: &mut Option<usize>) -> DataType {
     }
 }
 
-/// Walks the leaves of a file in their order.
+/// Traverses the leaves of a file in order.
 struct Leaves<'a> {
     footer: &'a Footer,
     next: usize,
@@ -165,7 +165,8 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// The field in the table for one of the file; `unit` has the units of INT96 leaves, given their indices and paths.
+    /// Returns the table's field for one of the file; `unit` returns the unit of an INT96 leaf, given its index and
+    /// path.
     fn field(
         &mut self,
         field: &Field,
@@ -224,7 +225,7 @@ impl Leaves<'_> {
         }
     }
 
-    /// The path of a leaf in the table.
+    /// Returns the path of a leaf in the table.
     fn path(&self, leaf: usize) -> String {
         let schema = self.footer.metadata.file_metadata().schema_descr();
         let parts = schema.column(leaf).path().parts().to_vec();
@@ -234,7 +235,7 @@ impl Leaves<'_> {
     }
 }
 
-/// The decimal with as many digits as the file says.
+/// Returns the decimal with the number of digits that the file specifies.
 fn decimal(data_type: &DataType, precision: u8) -> DataType {
     match data_type {
         DataType::Decimal32(_, scale)

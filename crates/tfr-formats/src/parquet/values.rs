@@ -1,4 +1,4 @@
-//! Values that the library hands out as bytes: INT96 timestamps and intervals.
+//! Converts values that the library returns as bytes: INT96 timestamps and intervals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const DAY: i128 = 86_400_000_000_000;
 /// The Julian day of 1970-01-01.
 const EPOCH: i128 = 2_440_588;
 
-/// A value that the type of its column cannot hold.
+/// A value that is out of range for its column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Misfit {
     pub(super) value: String,
@@ -30,14 +30,14 @@ pub(super) struct Misfit {
     pub(super) reason: Reason,
 }
 
-/// Why a type cannot hold a value.
+/// Why a type cannot represent a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// It is beyond the range of the type.
     Beyond,
-    /// It has finer parts than the type.
+    /// It is more precise than the type.
     Finer,
-    /// It is no value: an INT96 with more nanoseconds than a day has.
+    /// It is invalid: an INT96 with more nanoseconds than a day.
     Malformed,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// Why decoded bytes cannot become values.
+/// Why decoded bytes cannot be converted.
 #[derive(Debug)]
 pub(super) enum Failure {
     Misfit(Misfit),
@@ -68,8 +68,8 @@ impl From<Misfit> for Failure {
     }
 }
 
-/// The type to which values of a file have to be converted for a column of the table, if they have to: the file's own, but
-/// with timestamps and intervals instead of their bytes.
+/// Returns the type to which values of a file are converted for a column of the table, if necessary. It is the file's
+/// own type, with timestamps and intervals instead of their bytes.
 pub(super) fn converted_type(file: &DataType, table: &DataType) -> Option<DataType> {
     use DataType::{FixedSizeBinary, FixedSizeList, Interval, LargeList, List, Map, Struct, Timestamp};
     let item = |file: &FieldRef, table: &FieldRef| {
@@ -102,7 +102,7 @@ fn with_type(field: &Field, data_type: DataType) -> FieldRef {
     Arc::new(field.clone().with_data_type(data_type))
 }
 
-/// The fields with those that have to be converted, if there is one.
+/// Replaces the fields that need conversion, if there are any.
 fn converted_fields(fields: &Fields, found: impl Iterator<Item = Option<FieldRef>>) -> Option<Fields> {
     let found: Vec<_> = found.collect();
     let is_any = found.iter().any(Option::is_some);
@@ -110,12 +110,12 @@ fn converted_fields(fields: &Fields, found: impl Iterator<Item = Option<FieldRef
     is_any.then(|| of_file.zip(found).map(|(field, found)| found.unwrap_or(field)).collect())
 }
 
-/// Converts an array to what [`converted_type`] returned for its type.
+/// Converts an array to the result of [`converted_type`] for its type.
 pub(super) fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
     convert_masked(array, wanted, None)
 }
 
-/// The same where values do not matter of rows that are null in `mask`: they are inside of something that is null.
+/// Like [`convert`], but ignores values in rows that are null in `mask`, since they are inside a null.
 fn convert_masked(array: &ArrayRef, wanted: &DataType, mask: Option<&NullBuffer>) -> Result<ArrayRef, Failure> {
     match (array.data_type(), wanted) {
         (found, wanted) if found == wanted => Ok(Arc::clone(array)),
@@ -168,7 +168,7 @@ fn convert_masked(array: &ArrayRef, wanted: &DataType, mask: Option<&NullBuffer>
     }
 }
 
-/// Which of the items of lists matter: those in a list that is not null.
+/// Returns which items of lists count: those in a list that is not null.
 fn mask_of_items<O: Copy + Into<i64>>(
     nulls: Option<&NullBuffer>,
     mask: Option<&NullBuffer>,
@@ -191,7 +191,7 @@ fn mask_of_items<O: Copy + Into<i64>>(
     Some(NullBuffer::new(BooleanBuffer::from(matters)))
 }
 
-/// Converts the values that are not null; those that do not matter become zeros.
+/// Converts the values that are not null; ignored ones become zeros.
 fn values<T, E>(
     array: &ArrayRef,
     mask: Option<&NullBuffer>,
@@ -218,7 +218,7 @@ fn timestamps<T: ArrowTimestampType>(
     let misfit = |value: String, reason| Misfit { value, expected: T::DATA_TYPE, reason };
     let (found, nulls) = values(array, mask, |bytes| {
         let (day, time) = split(bytes);
-        // Spark counts from the end of the day in the far past.
+        // Spark counts from the end of the day in the distant past.
         if !(1 - DAY..DAY).contains(&time) {
             return Err(misfit(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
         }
@@ -235,7 +235,7 @@ fn timestamps<T: ArrowTimestampType>(
     Ok(Arc::new(PrimitiveArray::<T>::try_new(found.into(), nulls)?))
 }
 
-/// The Julian day and the nanoseconds of the day.
+/// Splits a value into the Julian day and the nanoseconds of the day.
 fn split(bytes: &[u8; 12]) -> (i128, i128) {
     let [a, b, c, d, e, f, g, h, day @ ..] = *bytes;
     (i32::from_le_bytes(day).into(), i64::from_le_bytes([a, b, c, d, e, f, g, h]).into())

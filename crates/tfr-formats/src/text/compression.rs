@@ -4,28 +4,28 @@ use std::fmt;
 
 use flate2::{Decompress, FlushDecompress};
 
-/// How much text a decompressor hands on at a time.
+/// Bytes of text per piece from a decompressor.
 pub(super) const CHUNK_LEN: usize = 64 * 1024;
 
-/// How a text file is compressed.
+/// The compression of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// gzip, any number of members.
+    /// gzip, with any number of members.
     Gzip,
-    /// bzip2, any number of streams.
+    /// bzip2, with any number of streams.
     Bzip2,
-    /// xz, any number of streams.
+    /// xz, with any number of streams.
     Xz,
-    /// Zstandard, any number of frames.
+    /// Zstandard, with any number of frames.
     Zstd,
-    /// zlib, any number of streams: what Hadoop calls deflate.
+    /// zlib, with any number of streams; Hadoop calls it deflate.
     Zlib,
 }
 
 impl Compression {
-    /// Reads a name or a file ending.
+    /// Parses a name or a file extension.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "none" | "uncompressed" => Self::None,
@@ -38,7 +38,7 @@ impl Compression {
         })
     }
 
-    /// Tells the compression from the first bytes; `None` if there is no magic number.
+    /// Detects the compression from the first bytes; `None` if there is no magic number.
     pub fn detect(head: &[u8]) -> Option<Self> {
         match head {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
@@ -64,7 +64,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// Whether the bytes are the start of a zlib stream, as far as they tell. No text is one.
+/// Whether the bytes look like the start of a zlib stream. Text never does.
 pub(super) fn begins_zlib(head: &[u8]) -> bool {
     // RFC 1950: deflate with a window of 32 KiB, no dictionary, and a check of 5 bits.
     let [0x78, flags, ..] = head else { return false };
@@ -72,7 +72,7 @@ pub(super) fn begins_zlib(head: &[u8]) -> bool {
     let is_text = || {
         let text = match std::str::from_utf8(head) {
             Ok(text) => text,
-            // A character may be cut in two by the end.
+            // The end may split a character.
             Err(error) if error.error_len().is_none() => {
                 head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or_default()
             }

@@ -2,38 +2,38 @@
 
 use std::fmt;
 
-/// The encoding of a text file. A byte order mark at the start is never data.
+/// The encoding of a text file. A byte order mark at the start is never part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// UTF-8.
     #[default]
     Utf8,
-    /// UTF-16 with a byte order mark; without one, little endian.
+    /// UTF-16 with a byte order mark; little endian without one.
     Utf16,
     /// UTF-16, little endian.
     Utf16Le,
     /// UTF-16, big endian.
     Utf16Be,
-    /// UTF-32 with a byte order mark; without one, little endian.
+    /// UTF-32 with a byte order mark; little endian without one.
     Utf32,
     /// UTF-32, little endian.
     Utf32Le,
     /// UTF-32, big endian.
     Utf32Be,
-    /// ISO 8859-1: every byte is the character of that number.
+    /// ISO 8859-1: every byte is the code point of its character.
     Latin1,
     /// Another one of the [Encoding Standard](https://encoding.spec.whatwg.org/#names-and-labels).
     Other(&'static encoding_rs::Encoding),
 }
 
 impl Encoding {
-    /// What is to be said of a name that is none of an encoding.
+    /// The expected values, for errors about unknown encodings.
     pub(crate) const EXPECTED: &str = "utf-8, utf-16, utf-32 (these two also with le or be), latin1, or another encoding of the web by its name, such as windows-1252 or gbk";
 
-    /// Reads a name as users write it; `None` for encodings that are not read.
+    /// Parses an encoding name; `None` if it is not supported.
     ///
-    /// The names are those of the Encoding Standard, whatever the case and with `_` for `-`, but `latin1` and
-    /// `iso-8859-1` are that to the letter and not windows-1252.
+    /// Names are those of the Encoding Standard, in any case and with `_` for `-`. As an exception, `latin1` and
+    /// `iso-8859-1` mean exactly that, not windows-1252.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let dashed = text.replace('_', "-");
@@ -46,11 +46,11 @@ impl Encoding {
             "utf-32le" | "utf32le" | "utf-32-le" => Self::Utf32Le,
             "utf-32be" | "utf32be" | "utf-32-be" => Self::Utf32Be,
             "latin1" | "latin-1" | "iso-8859-1" | "iso8859-1" => Self::Latin1,
-            // Windows' name for it, which the standard does not list.
+            // Windows' name, which the standard does not list.
             "cp932" => Self::Other(encoding_rs::SHIFT_JIS),
             _ => {
                 let by_label = |label: &str| encoding_rs::Encoding::for_label_no_replacement(label.as_bytes());
-                // Some labels have the one, some the other.
+                // Some labels have `_`, some `-`.
                 match by_label(&text).or_else(|| by_label(&dashed))? {
                     encoding if encoding == encoding_rs::UTF_8 => Self::Utf8,
                     encoding if encoding == encoding_rs::UTF_16LE => Self::Utf16Le,
@@ -61,7 +61,7 @@ impl Encoding {
         })
     }
 
-    /// Whether a byte below 128 is that character wherever it stands, so that a text can be cut at one.
+    /// Whether a byte below 128 always encodes that character, so that a text can be split at one.
     pub(crate) fn is_by_byte(self) -> bool {
         match self {
             Self::Utf8 | Self::Latin1 => true,
@@ -71,7 +71,7 @@ impl Encoding {
         }
     }
 
-    /// The name for messages.
+    /// Returns the name for messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -83,7 +83,7 @@ impl Encoding {
     }
 }
 
-/// A name that [`Encoding::parse`] reads.
+/// Prints a name that [`Encoding::parse`] accepts.
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

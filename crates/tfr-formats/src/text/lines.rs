@@ -1,41 +1,41 @@
-//! Lines out of pieces of text.
+//! Splits pieces of text into lines.
 
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, Line, Result};
 
-/// A line longer than this is none: it also keeps a batch within 32-bit offsets.
+/// Maximum length of a line in bytes; it keeps a batch within 32-bit offsets.
 const MAX_LINE_LEN: usize = 256 << 20;
 
-/// Cuts text into lines as Hadoop's reader does: each ends with LF, CR or CR LF, and the last one may lack that.
+/// Splits text into lines as Hadoop's reader does: each ends with LF, CR or CR LF; the last one may lack its end.
 pub(crate) struct Lines {
     file: Arc<str>,
-    /// The start of a line whose end is yet to come.
+    /// The start of an unfinished line.
     rest: Vec<u8>,
     /// The last line ended with CR, which may be the first half of CR LF.
     after_cr: bool,
     next: Line,
-    /// The bytes of a line for which there is memory.
+    /// Maximum length of a line in bytes within the memory limit.
     bound: usize,
 }
 
 impl Lines {
-    /// Lines of `file` from its start or from the first one after `after_byte`.
+    /// Splits the lines of `file` from its start, or from the first line after `after_byte`.
     pub(crate) fn new(file: Arc<str>, after_byte: Option<u64>) -> Self {
         Self { file, rest: Vec::new(), after_cr: false, next: Line { number: 1, after_byte }, bound: usize::MAX }
     }
 
-    /// Refuses lines of more bytes.
+    /// Rejects lines of more than `bound` bytes.
     pub(crate) fn within(mut self, bound: usize) -> Self {
         self.bound = bound;
         self
     }
 
-    /// Hands the lines that end in `piece` to `take`, without their ends, until it answers that it has enough. Returns
+    /// Passes the lines that end in `piece`, without their ends, to `take` until it returns that it has enough. Returns
     /// how much of the piece was read.
     ///
     /// # Errors
-    /// A line is longer than 256 MiB; those of `take`.
+    /// A line is longer than 256 MiB, or `take` fails.
     pub(crate) fn read(&mut self, piece: &[u8], mut take: impl FnMut(&[u8], Line) -> Result<bool>) -> Result<usize> {
         let mut read = 0;
         while read < piece.len() {
@@ -81,10 +81,10 @@ impl Lines {
         Ok(read)
     }
 
-    /// Hands on the last line, if the text does not end with a line end.
+    /// Passes on the last line if the text does not end with a line end.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// `take` fails.
     pub(crate) fn finish(&mut self, mut take: impl FnMut(&[u8], Line) -> Result<bool>) -> Result<()> {
         if !self.rest.is_empty() {
             take(&self.rest, self.next)?;

@@ -1,4 +1,4 @@
-//! Compressed files of several members.
+//! Compressed files with several members.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,8 @@ use super::compression::CHUNK_LEN;
 
 type Reader = StreamReader<Bytestream, Bytes>;
 
-/// Unpacks gzip members one behind the other. Zeros behind a member, as tapes and block devices pad files, are no data.
+/// Decompresses concatenated gzip members. Zeros after a member, with which tapes and block devices pad files, are
+/// ignored.
 pub(super) fn gunzip(bytes: Bytestream) -> Bytestream {
     let decoder = Some(GzipDecoder::new(StreamReader::new(bytes)));
     futures::stream::try_unfold(decoder, |decoder| async move {
@@ -51,7 +52,7 @@ async fn skip_zeros(reader: &mut Reader) -> io::Result<bool> {
     }
 }
 
-/// A stream of zlib, which may be one of several behind each other, as Hadoop reads `.deflate` files.
+/// A zlib stream, possibly one of several concatenated ones, as Hadoop reads `.deflate` files.
 struct Inflate {
     bytes: Bytestream,
     input: Bytes,
@@ -61,7 +62,7 @@ struct Inflate {
     is_at_end: bool,
 }
 
-/// Unpacks streams of zlib one behind the other.
+/// Decompresses concatenated zlib streams.
 pub(super) fn inflate(bytes: Bytestream) -> Bytestream {
     let (input, decoder) = (Bytes::new(), Decompress::new(true));
     let inflate = Inflate { bytes, input, decoder, is_complete: false, is_at_end: false };
@@ -127,7 +128,7 @@ mod tests {
         encoder.finish().expect("memory")
     }
 
-    /// Python's gzip module and GNU gzip read such files so.
+    /// Python's gzip module and GNU gzip read such files in the same way.
     #[tokio::test]
     async fn zeros_behind_gzip_members_are_no_data() -> io::Result<()> {
         let padded = [gzip(b"a,b\n"), vec![0; 1000], gzip(b""), gzip(b"1,2\n"), vec![0; 7]].concat();

@@ -1,4 +1,4 @@
-//! From the bytes of a file to UTF-8 text: decompression, byte order mark, encoding. All formats of text stand on it.
+//! Converts the bytes of a file to UTF-8 text: decompression, byte order mark, encoding. All text formats use it.
 
 pub(crate) mod compression;
 mod encoding;
@@ -28,16 +28,16 @@ pub use compression::Compression;
 pub use encoding::Encoding;
 pub(crate) use part::{Layout, Part, part};
 
-/// How much of a local file is read at a time.
+/// Bytes per read of a local file.
 const LOCAL_READ_LEN: usize = 1 << 20;
 
-/// The bytes of a file as the store sends them.
+/// The bytes of a file as the store delivers them.
 pub(crate) type Bytestream = BoxStream<'static, io::Result<Bytes>>;
 
-/// UTF-8 text in pieces, or bytes that claim to be; the record decoder verifies.
+/// Pieces of text that should be UTF-8; the record decoder validates it.
 pub(crate) type TextStream = BoxStream<'static, Result<Bytes>>;
 
-/// The bytes of a part of a file.
+/// Fetches a byte range of a file.
 pub(crate) async fn bytes(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
@@ -51,7 +51,7 @@ pub(crate) async fn bytes(
     let failed = |error: object_store::Error| read_error(name, error.into());
     let got = store.get_opts(&meta.location, options).await.map_err(failed)?;
     let bytes = match got.payload {
-        // The store itself would hand a local file on in pieces of 8 KiB.
+        // The store itself would read a local file in pieces of 8 KiB.
         GetResultPayload::File(file, _) => {
             let mut file = tokio::fs::File::from_std(file);
             file.seek(io::SeekFrom::Start(range.start)).await.map_err(|error| read_error(name, error))?;
@@ -66,7 +66,7 @@ pub(crate) async fn bytes(
 /// Decompresses and decodes `bytes`, the whole of `file`, which is read as `format`.
 ///
 /// # Errors
-/// The content is of another format or encoding; the store or the decompressor fails.
+/// The content has another format or encoding, or the store or the decompressor fails.
 pub(crate) async fn text(
     file: &str,
     format: InputFormat,
@@ -100,7 +100,7 @@ pub(crate) async fn text(
     Ok(transcode(file.to_owned(), skip(bytes, mark), decoder, encoding).boxed())
 }
 
-/// The first `len` bytes of what is in a compressed file, as far as they can be unpacked.
+/// Decompresses the first `len` bytes of a compressed file, or as many as can be unpacked.
 pub(crate) async fn start(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
@@ -111,7 +111,7 @@ pub(crate) async fn start(
     let mut start = Vec::new();
     if let Ok(bytes) = bytes(store, meta, name, 0..meta.size).await {
         let mut unpacked = decompress(bytes, compression);
-        // Who reads the file will say what is wrong with it.
+        // Errors are reported when the file is read.
         while start.len() < len
             && let Ok(Some(piece)) = unpacked.try_next().await
         {
@@ -122,8 +122,8 @@ pub(crate) async fn start(
     start
 }
 
-/// The codec that the ending of a name stands for, if it is one that is not read and the file begins like no text. Hadoop's
-/// codecs have no magic number.
+/// Returns the unsupported codec that the extension implies, if the file does not begin like text. Hadoop's codecs have
+/// no magic number.
 pub(crate) fn unread_codec(name: &str, head: &[u8]) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
     let codec = match ending.to_ascii_lowercase().as_str() {
@@ -138,12 +138,12 @@ pub(crate) fn unread_codec(name: &str, head: &[u8]) -> Option<&'static str> {
     is_binary(head).then_some(codec)
 }
 
-/// Whether bytes are no text in UTF-8: one of them is zero, or they are no characters.
+/// Whether the bytes are not UTF-8 text: they contain a zero byte or an invalid sequence.
 pub(crate) fn is_binary(head: &[u8]) -> bool {
     head.contains(&0) || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some())
 }
 
-/// Whether a range of the file can be read without what stands before it.
+/// Whether a range of the file can be read without the bytes before it.
 pub(crate) fn can_split(head: &[u8], compression: Option<Compression>, encoding: Encoding) -> bool {
     let compressed = match compression {
         Some(compression) => compression != Compression::None,
@@ -152,7 +152,7 @@ pub(crate) fn can_split(head: &[u8], compression: Option<Compression>, encoding:
     !compressed && encoding.is_by_byte()
 }
 
-/// Decodes a part of a file that does not start at its beginning.
+/// Decodes a part of a file that does not begin at the file's start.
 pub(crate) fn text_of_part(file: &str, bytes: Bytestream, encoding: Encoding) -> TextStream {
     let (decoder, _) = Transcoder::choose(encoding, &[]);
     transcode(file.to_owned(), bytes, decoder, encoding).boxed()
@@ -162,7 +162,7 @@ pub(crate) fn read_error(file: &str, source: io::Error) -> Error {
     ErrorKind::Read { file: file.to_owned(), source }.into()
 }
 
-/// Reads ahead until `len` bytes are there or the stream ends, and puts them back.
+/// Reads ahead until `len` bytes are buffered or the stream ends, and puts them back.
 pub(crate) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes, Bytestream)> {
     let mut head = BytesMut::new();
     while head.len() < len {
@@ -176,7 +176,7 @@ pub(crate) async fn peek(mut bytes: Bytestream, len: usize) -> io::Result<(Bytes
     Ok((head, whole))
 }
 
-/// Fails if fewer than `len` bytes come: a file that was cut after it was listed would lose rows in silence.
+/// Fails if the stream has fewer than `len` bytes: a file truncated after listing would silently lose rows.
 pub(crate) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
     futures::stream::try_unfold((bytes, len), |(mut bytes, missing)| async move {
         match bytes.try_next().await? {
@@ -194,10 +194,10 @@ pub(crate) fn exactly(bytes: Bytestream, len: u64) -> Bytestream {
     .boxed()
 }
 
-/// The lines that start within `range`, out of the bytes of the file from one before `range` on.
+/// Returns the lines that start within `range`, given the file's bytes from one before `range` on.
 pub(crate) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> Bytestream {
     let line_end = move |piece: &[u8]| piece.iter().position(|byte| *byte == terminator).map(|at| at + 1);
-    // Where the next piece starts in the file, and whether it starts a line.
+    // The offset of the next piece in the file, and whether it starts a line.
     let start = (range.start.saturating_sub(1), range.start == 0);
     futures::stream::try_unfold(Some((bytes, start)), move |state| async move {
         let Some((mut bytes, (mut position, mut aligned))) = state else { return Ok(None) };
@@ -214,7 +214,7 @@ pub(crate) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> 
             if piece.is_empty() {
                 continue;
             }
-            // The line that holds the last byte of the range is the last.
+            // The line that contains the last byte of the range is the last one.
             let last = usize::try_from((range.end - 1).saturating_sub(position)).unwrap_or(usize::MAX);
             if let Some(end) = piece.get(last..).and_then(line_end) {
                 piece.truncate(last + end);
@@ -229,7 +229,7 @@ pub(crate) fn lines_in(bytes: Bytestream, range: Range<u64>, terminator: u8) -> 
 }
 
 fn skip(bytes: Bytestream, mut len: usize) -> Bytestream {
-    // The bytes to skip are in the first piece: `peek` put them there.
+    // All bytes to skip are in the first piece: `peek` put them there.
     bytes.map_ok(move |mut piece| piece.split_off(std::mem::take(&mut len).min(piece.len()))).boxed()
 }
 
@@ -237,7 +237,7 @@ fn decompress(bytes: Bytestream, compression: Compression) -> Bytestream {
     macro_rules! with {
         ($decoder:ident) => {{
             let mut decoder = $decoder::new(StreamReader::new(bytes));
-            // Whole files, not their first member: pbzip2, pzstd and `cat a.gz b.gz` write several.
+            // All members, not only the first: pbzip2, pzstd and `cat a.gz b.gz` write several.
             decoder.multiple_members(true);
             ReaderStream::with_capacity(decoder, CHUNK_LEN).boxed()
         }};
@@ -279,7 +279,7 @@ fn transcode(
     })
 }
 
-/// Turns pieces of a text into UTF-8.
+/// Converts pieces of a text to UTF-8.
 enum Transcoder {
     Utf8,
     Latin1,
@@ -289,7 +289,7 @@ enum Transcoder {
 }
 
 impl Transcoder {
-    /// The decoder for a text that starts with `head`, and the length of its byte order mark.
+    /// Returns the decoder for a text that starts with `head`, and the length of its byte order mark.
     fn choose(encoding: Encoding, head: &[u8]) -> (Self, usize) {
         let utf16 = |big_endian| Self::Utf16 { big_endian, rest: Vec::new() };
         let utf32 = |big_endian| Self::Utf32 { big_endian, rest: Vec::new() };
@@ -309,7 +309,7 @@ impl Transcoder {
         }
     }
 
-    /// `None`: not text in this encoding.
+    /// Decodes a piece; `None` if it is not valid in this encoding.
     fn decode(&mut self, piece: Bytes) -> Option<Bytes> {
         match self {
             Self::Utf8 => Some(piece),
@@ -322,7 +322,7 @@ impl Transcoder {
                     true => u16::from_be_bytes([pair[0], pair[1]]),
                     false => u16::from_le_bytes([pair[0], pair[1]]),
                 };
-                // The first half of a surrogate pair waits for the second.
+                // Keep the first half of a surrogate pair until the second arrives.
                 if end >= 2 && (0xd800..0xdc00).contains(&unit(&rest[end - 2..end])) {
                     end -= 2;
                 }
@@ -347,7 +347,7 @@ impl Transcoder {
         }
     }
 
-    /// What the last piece left unfinished; `None`: the text stops in a character.
+    /// Returns the rest of the last piece; `None` if the text ends within a character.
     fn finish(&mut self) -> Option<Bytes> {
         match self {
             Self::Utf8 | Self::Latin1 => Some(Bytes::new()),
@@ -358,7 +358,7 @@ impl Transcoder {
 }
 
 fn decode_with(decoder: &mut encoding_rs::Decoder, piece: &[u8], is_last: bool) -> Option<Bytes> {
-    // Enough for all of it, so that the output is never full.
+    // Large enough for all of it, so that the output never fills up.
     let mut text = String::with_capacity(decoder.max_utf8_buffer_length_without_replacement(piece.len())?);
     let (result, _) = decoder.decode_to_string_without_replacement(piece, &mut text, is_last);
     matches!(result, encoding_rs::DecoderResult::InputEmpty).then(|| text.into())
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(decoded(gbk, b"\xd6\xd0\xce", 2), None, "half a character");
         assert_eq!(decoded(gbk, b"\xff", 1), None, "no character");
         assert_eq!(Encoding::parse("klingon"), None);
-        // The standard decodes these to one replacement character.
+        // The standard decodes these to a single replacement character.
         assert_eq!(Encoding::parse("iso-2022-kr"), None);
         Ok(())
     }

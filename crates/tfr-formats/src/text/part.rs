@@ -12,30 +12,30 @@ use crate::content::Content;
 use crate::error::Result;
 use crate::input_format::InputFormat;
 
-/// How the files of a table are text.
+/// The text properties of a table's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// What is to be read from them.
+    /// The format that the text is read as.
     pub(crate) format: InputFormat,
-    /// `None`: told from the content of each file.
+    /// `None`: detected from the content of each file.
     pub(crate) compression: Option<Compression>,
     pub(crate) encoding: Encoding,
-    /// The byte that ends a line wherever it stands.
+    /// The byte that always ends a line.
     pub(crate) terminator: u8,
 }
 
-/// Text that a partition reads.
+/// The text that a partition reads.
 pub(crate) struct Part {
     pub(crate) text: TextStream,
-    /// The byte of the file from which on the lines were taken; `None`: its start.
+    /// The byte from which lines are counted; `None`: the start of the file.
     pub(crate) after_byte: Option<u64>,
 }
 
-/// Opens what the range of `file` stands for: the lines that start in it, or, of a file that cannot be split, all with
-/// the part at its start and nothing with the others.
+/// Opens the text of the range of `file`: the lines that start in it. If a file cannot be split, the part at its start
+/// reads all lines and the others read nothing.
 ///
 /// # Errors
-/// The content is of another format or encoding; the store or the decompressor fails.
+/// The content has another format or encoding, or the store or the decompressor fails.
 pub(crate) async fn part(
     store: &Arc<dyn ObjectStore>,
     file: &PartitionedFile,
@@ -61,7 +61,7 @@ pub(crate) async fn part(
         let text = text(name, format, bytes, compression, encoding).await?;
         return Ok(Some(Part { text, after_byte: None }));
     }
-    // From one byte before, which may end the line before.
+    // Include the byte before: it may end the previous line.
     let bytes = counted(bytes(store, meta, name, range.start.saturating_sub(1)..meta.size).await?, scanned);
     let lines = lines_in(bytes, range.clone(), terminator);
     Ok(Some(match range.start {

@@ -1,4 +1,4 @@
-//! Formats of text that have a row a line, as a [`FileReader`].
+//! Text formats with one row per line, as a [`FileReader`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,56 +24,56 @@ use super::{TextStream, bytes, text};
 use crate::error::{Error, Line};
 use tfr_files::scan::{FileReader, Scan};
 
-/// A format that has a row a line.
+/// A text format with one row per line.
 pub(crate) trait LineFormat: fmt::Debug + Send + Sync + 'static {
-    /// How its files are text.
+    /// Returns the text properties of its files.
     fn layout(&self) -> Layout;
 
-    /// How many lines at the start and at the end of a file are no rows. Where there are any, files are not split.
+    /// Returns how many lines at the start and the end of a file are not rows. If there are any, files are not split.
     fn margins(&self) -> Margins {
         Margins::default()
     }
 
-    /// Looks at the first lines of a file for its columns.
+    /// Infers the columns of a file from its first lines.
     fn inference(&self, file: Arc<str>) -> Box<dyn Inference>;
 
-    /// Makes batches of the columns `wanted` of `table`, indices into the columns that the files hold.
+    /// Builds batches of the columns `wanted` of `table`, which are indices into the columns of the files.
     ///
     /// # Errors
-    /// A column has a type that the format cannot have.
+    /// A column has a type that the format does not support.
     fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], odd_cells: Count) -> Result<Box<dyn Rows>>;
 }
 
-/// Lines that are no rows.
+/// Numbers of lines that are not rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Margins {
     /// At the start of a file.
     pub(crate) header: usize,
-    /// At its end.
+    /// At the end of a file.
     pub(crate) footer: usize,
 }
 
-/// Finds out what columns a file has.
+/// Infers the columns of a file.
 pub(crate) trait Inference: Send {
-    /// Looks at a line; `false`: it has seen enough.
+    /// Examines a line; returns `false` if no more lines are needed.
     fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error>;
 
-    /// The columns.
+    /// Returns the columns.
     fn schema(&self) -> Result<SchemaRef, Error>;
 }
 
-/// Turns lines into rows and rows into batches.
+/// Converts lines to rows, and rows to batches.
 pub(crate) trait Rows: Send {
-    /// Adds a row, or none for a line that holds none.
+    /// Adds the row of a line, if the line contains one.
     fn push(&mut self, line: &[u8], at: Line) -> Result<(), Error>;
 
-    /// How many rows there are since the last batch.
+    /// Returns the number of rows since the last batch.
     fn len(&self) -> usize;
 
-    /// About how many bytes they take.
+    /// Returns their approximate size in bytes.
     fn size(&self) -> usize;
 
-    /// The rows.
+    /// Returns the rows as a batch.
     fn take(&mut self) -> Result<RecordBatch>;
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct LineFiles {
 }
 
 impl LineFiles {
-    /// Files that are named in messages as `names` says.
+    /// Reads files as `format`; `names` determines their names in messages.
     pub(crate) fn new(format: impl LineFormat, names: FileNames) -> Self {
         Self { format: Arc::new(format), names }
     }
@@ -115,7 +115,7 @@ impl LineFiles {
         let mut ended = false;
         while !ended {
             match text.try_next().await? {
-                // One that is not read to its end held all lines that were wanted.
+                // If a piece is not read to its end, enough lines were seen.
                 Some(piece) => ended = lines.read(&piece, &mut look)? < piece.len(),
                 None => {
                     lines.finish(&mut look)?;
@@ -137,7 +137,7 @@ impl FileReader for LineFiles {
         self.format.margins() == Margins::default()
     }
 
-    /// The columns of the first file: a table asks for one file after the other.
+    /// Returns the columns of the first file: a table requests one file after the other.
     async fn schema(
         &self,
         session: &dyn Session,
@@ -172,7 +172,7 @@ struct LineOpener {
     format: Arc<dyn LineFormat>,
     names: FileNames,
     table_schema: TableSchema,
-    /// The columns wanted, as indices into those of the files.
+    /// The requested columns, as indices into those of the files.
     wanted: Vec<usize>,
     batch_size: usize,
     bounds: ReadBounds,
@@ -230,7 +230,7 @@ impl Batches {
         })
     }
 
-    /// The next batch, if there are rows left, and whether there may be more after it.
+    /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let Self { text, piece, lines, feed, batch_size } = self;
         loop {
@@ -254,19 +254,19 @@ impl Batches {
     }
 }
 
-/// Hands on the lines that are rows.
+/// Passes on the lines that are rows.
 struct Feed {
     rows: Box<dyn Rows>,
-    /// How many lines are still to be left out at the start, and how many at the end.
+    /// How many lines remain to be skipped at the start and the end.
     margins: Margins,
-    /// The last lines so far, which may be those at the end.
+    /// The latest lines, which may be the ones to skip at the end.
     held: VecDeque<(Vec<u8>, Line)>,
-    /// A batch is handed on early when it holds about this much.
+    /// A batch is emitted early at about this many bytes.
     batch_len: usize,
 }
 
 impl Feed {
-    /// Whether more rows fit into the batch after this line.
+    /// Adds a line; returns whether the batch has room for more rows.
     fn take(&mut self, line: &[u8], at: Line, batch_size: usize) -> Result<bool, Error> {
         if self.margins.header > 0 {
             self.margins.header -= 1;

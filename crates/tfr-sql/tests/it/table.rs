@@ -372,7 +372,7 @@ fn a_directory_with_other_files_is_not_replaced() {
     -- stderr
     error: x.csv/: not replaced, because it contains files written by other tools: notes.txt
 
-    hint: choose another name, or move what is there away
+    hint: choose another directory, or move these files away
     "##);
     assert!(bench.path().join("x.csv/notes.txt").exists());
     bench.text("y.csv", "mine");

@@ -277,7 +277,7 @@ impl Trial {
         if stderr.contains("panicked") || stderr.contains("internal error") {
             return told("a panic".to_owned());
         }
-        let is_told = stderr.contains("is there and whole");
+        let is_told = stderr.contains("written completely, but finishing up failed");
         match (ending, code) {
             (_, Some(0)) if is_new.is_some() => {
                 return told(format!("success without it: {}", is_new.unwrap_or_default()));

@@ -105,7 +105,7 @@ fn empty_cells_in_quotes_are_told_from_bare_ones_in_pieces_of_any_size() -> Resu
     Ok(())
 }
 
-/// Of a file of any length, no more than the limit is held.
+/// No more than the limit is buffered of a file of any length.
 #[test]
 fn a_quote_without_an_end_takes_bounded_memory() {
     let options = Arc::new(CsvOptions::default());

@@ -18,7 +18,7 @@ use crate::options::InputOptions;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// A file of stripes without compression: the values of its first column, if any are stored, and what is told of each
+/// Builds a file of uncompressed stripes, from the values of its first column, if stored, and the statistics of each
 /// column.
 fn file(kinds: &[i32], writer_version: u32, stripes: &[(&[i64], Vec<ValueStatistics>)]) -> Vec<u8> {
     let mut bytes = b"ORC".to_vec();
@@ -26,7 +26,7 @@ fn file(kinds: &[i32], writer_version: u32, stripes: &[(&[i64], Vec<ValueStatist
     for (values, _) in stripes {
         let offset = bytes.len() as u64;
         if !values.is_empty() {
-            // Literals of version 1: how many, negative, then zigzag varints of less than 64.
+            // Literals of version 1: the negated count, then zigzag varints below 64.
             bytes.push((values.len() as u8).wrapping_neg());
             bytes.extend(values.iter().map(|value| (value << 1) as u8));
         }
@@ -75,7 +75,7 @@ fn texts(minimum: &[u8], maximum: &[u8]) -> ValueStatistics {
     ValueStatistics { strings, ..ValueStatistics::default() }
 }
 
-/// Which stripes of a file of one column may hold rows that pass.
+/// Returns which stripes of a file of one column may contain rows that pass.
 async fn may_pass(
     (kind, data_type): (i32, DataType),
     writer_version: u32,
@@ -105,11 +105,11 @@ async fn stripes_are_told_by_bounds_that_can_be_believed() -> Outcome {
     ] {
         assert_eq!(may_pass(int(), 6, told(), filter.clone()).await?, expected, "{filter}");
     }
-    // A table of longer integers than the file has.
+    // The table's integer type is longer than the file's.
     let wide = (kind::INT, DataType::Int64);
     assert_eq!(may_pass(wide, 6, told(), col("c1").lt(lit(10_i64))).await?, [true, false, true]);
 
-    // What a writer told of days before 1582 may be by either calendar.
+    // A writer's bounds of days before 1582 may be in either calendar.
     let date = || (kind::DATE, DataType::Date32);
     let day = |days: i32| cast(lit(days), DataType::Date32);
     let told = || vec![dates(-200_000, 0), dates(-200_000, -150_000), dates(1, 2)];
@@ -120,13 +120,13 @@ async fn stripes_are_told_by_bounds_that_can_be_believed() -> Outcome {
     let told = || vec![texts(b"a", b"c"), texts(b"c", b"e"), texts(b"\xff", b"\xff")];
     let filter = || col("c1").eq(lit("d"));
     assert_eq!(may_pass(text(kind::STRING), 1, told(), filter()).await?, [false, true, true]);
-    // Before HIVE-8732 they were wrong, and those of CHAR may have spaces behind.
+    // Before HIVE-8732 they were wrong, and those of CHAR may have trailing spaces.
     assert_eq!(may_pass(text(kind::STRING), 0, told(), filter()).await?, [true, true, true]);
     assert_eq!(may_pass(text(kind::CHAR), 6, told(), filter()).await?, [true, true, true]);
     Ok(())
 }
 
-/// How often something was counted in a plan.
+/// Returns a counter's value in a plan.
 fn counted(plan: &dyn ExecutionPlan, name: &str) -> usize {
     let here = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |count| count.as_usize());
     here + plan.children().into_iter().map(|child| counted(child.as_ref(), name)).sum::<usize>()
@@ -138,7 +138,7 @@ async fn stripes_without_rows_that_pass_are_not_fetched() -> Outcome {
     let told = values.iter().map(|values| (values.as_slice(), vec![integers(values[0], values[9])]));
     let (store, _) = stored(file(&[kind::LONG], 6, &told.collect::<Vec<_>>())).await?;
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1).with_batch_size(4));
-    // As files over a network, of which the next stripe is fetched ahead.
+    // A remote store, so that the next stripe is fetched ahead.
     context.register_object_store(&Url::parse("s3://bucket")?, store);
     let location = "s3://bucket/f.orc".into();
     let table = crate::open_locations(&context.state(), &[location], &InputOptions::default(), None).await?;
