@@ -224,7 +224,9 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     let found =
         match detect(listing.store(), file, &name, options.format, options.csv.encoding == Encoding::Utf8).await? {
             // The options say that the file only looks like libsvm.
-            InputFormat::LibSvm if InputFormat::of_file_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() => {
+            InputFormat::LibSvm
+                if InputFormat::of_file_name(&name).is_none() && options.foreign_to(InputFormat::LibSvm).is_some() =>
+            {
                 InputFormat::Csv
             }
             found => found,
