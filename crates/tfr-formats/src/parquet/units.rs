@@ -114,7 +114,8 @@ async fn is_far(
     let name = schema.get_column_root(leaf).name();
     // The library cannot read a map without its keys.
     let has_map = footer.schema.field_with_name(name).is_ok_and(|field| has_map(field.data_type()));
-    let (projection, before) = if has_map { (Projection::Column(root), leaf - first) } else { (Projection::Leaf(leaf), 0) };
+    let (projection, before) =
+        if has_map { (Projection::Column(root), leaf - first) } else { (Projection::Leaf(leaf), 0) };
     let mut batches = column(store, meta, footer, projection)?;
     while let Some(array) = batches.try_next().await? {
         let data_type = nanoseconds(array.data_type(), &mut Some(before));
