@@ -92,7 +92,7 @@ async fn every_file_is_read_once() -> Result<()> {
     Ok(())
 }
 
-/// The function may be called from anywhere, even if nothing else runs meanwhile.
+/// The function also works on a single-threaded runtime.
 #[tokio::test]
 async fn a_single_thread_is_enough() -> Result<()> {
     let dir = tempfile::tempdir()?;
