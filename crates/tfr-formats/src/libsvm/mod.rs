@@ -1,5 +1,5 @@
-//! libsvm and svmlight. Each line has a label, an optional query and pairs of index and value: `1 qid:3 2:0.5 17:1 #
-//! comment`.
+//! libsvm and svmlight. Each line has a label, an optional query and pairs of index and value:
+//! `1 qid:3 2:0.5 17:1 # comment`.
 //!
 //! | column | type | |
 //! |---|---|---|
