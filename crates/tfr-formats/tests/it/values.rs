@@ -20,8 +20,8 @@ pub fn objects(batches: &[RecordBatch]) -> Vec<Value> {
     batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |index| row(batch, index))).collect()
 }
 
-/// Converts one value. Numbers of all types become numbers, dates and times their stored numbers, bytes `{"$b64":
-/// ...}`, decimals text, and maps lists of pairs.
+/// Converts one value. Numbers of all types become numbers, dates and times their stored numbers, bytes
+/// `{"$b64": ...}`, decimals text, and maps lists of pairs.
 pub fn value(array: &dyn Array, row: usize) -> Value {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary,
