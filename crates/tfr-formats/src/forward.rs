@@ -37,7 +37,7 @@ pub(crate) struct Input {
 
 /// The part of a file to read.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     pub(crate) file: Input,
     /// Byte range of the file in which this part begins.
     pub(crate) range: Range<u64>,
@@ -53,7 +53,7 @@ pub(crate) struct Part {
     pub(crate) bytes_scanned: Count,
 }
 
-impl Part {
+impl FilePart {
     /// Whether the file's column `name` is requested.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.wanted.column_with_name(&self.columns.in_table(name)).is_some()
@@ -76,7 +76,7 @@ pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
     async fn schema(&self, file: Input) -> Result<SchemaRef>;
 
     /// Reads the requested columns that the file has, with its types and the table's names, in any order.
-    async fn batches(&self, part: Part) -> Result<Batches>;
+    async fn batches(&self, part: FilePart) -> Result<Batches>;
 }
 
 /// The files of a [`ForwardReader`]; `names` determines their names in messages.
@@ -148,7 +148,7 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
         let (wanted, size) = (Arc::clone(&self.wanted), self.batch_size);
         let meta = file.object_meta;
-        let part = Part {
+        let part = FilePart {
             range: file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64),
             file: self.files.input(&self.store, meta),
             wanted: Arc::clone(&wanted),
@@ -165,14 +165,14 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
             let batches = files.reader.batches(part).await?;
             let mut rows = 0_u64;
             let adapted = batches.map_ok(move |batch| {
-                let place = Place { file: Arc::clone(&name), row: rows, after_byte };
+                let position = BatchPosition { file: Arc::clone(&name), row: rows, after_byte };
                 rows += batch.num_rows() as u64;
                 let (wanted, names) = (Arc::clone(&wanted), names.clone());
                 let starts = (0..batch.num_rows()).step_by(size);
                 futures::stream::iter(starts.map(move |start| {
                     let slice = batch.slice(start, size.min(batch.num_rows() - start));
-                    let place = Place { row: place.row + start as u64, ..place.clone() };
-                    adapt(&slice, &wanted, &names, &place)
+                    let position = BatchPosition { row: position.row + start as u64, ..position.clone() };
+                    adapt(&slice, &wanted, &names, &position)
                 }))
             });
             Ok(adapted.try_flatten().boxed())
@@ -266,7 +266,7 @@ impl Forward {
 
 /// The position at which a batch begins.
 #[derive(Clone)]
-struct Place {
+struct BatchPosition {
     file: Arc<str>,
     /// Counted from 0, starting at `after_byte` if that is set.
     row: u64,
@@ -274,14 +274,19 @@ struct Place {
 }
 
 /// Selects the requested columns and converts them to the table's types. Columns missing from the file are null.
-fn adapt(batch: &RecordBatch, wanted: &SchemaRef, names: &ColumnNames, place: &Place) -> Result<RecordBatch> {
+fn adapt(
+    batch: &RecordBatch,
+    wanted: &SchemaRef,
+    names: &ColumnNames,
+    position: &BatchPosition,
+) -> Result<RecordBatch> {
     let found = batch.schema();
     let found: HashMap<String, &ArrayRef> =
         found.fields().iter().map(|field| names.in_table(field.name())).zip(batch.columns()).collect();
     let columns = wanted.fields().iter().map(|field| match found.get(field.name()) {
         Some(column) => convert(column, field.data_type()).map_err(|unfit| {
-            let (file, column) = (place.file.to_string(), field.name().clone());
-            let (row, after_byte) = (place.row + unfit.row as u64, place.after_byte);
+            let (file, column) = (position.file.to_string(), field.name().clone());
+            let (row, after_byte) = (position.row + unfit.row as u64, position.after_byte);
             let reason = unfit.to_string();
             DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
         }),

@@ -210,7 +210,7 @@ async fn infer_csv(session: &dyn Session, listing: &Listing, format: &CsvFormat)
 }
 
 /// Maximum number of files with inconclusive names whose content is probed for its text format.
-const TEXTS_LOOKED_AT: usize = 32;
+const MAX_TEXT_PROBES: usize = 32;
 
 /// Detects the format from the first file; the readers reject files of another format.
 ///
@@ -252,12 +252,12 @@ async fn format_of(session: &dyn Session, listing: &Listing, options: &InputOpti
     }
 }
 
-/// Returns a file whose text format is not `format`, by its name or, if contents are `telling`, by its first bytes.
+/// Returns a file whose text format is not `format`, by its name or, with `probes_content`, by its first bytes.
 async fn other_text(
     session: &dyn Session,
     listing: &Listing,
     format: InputFormat,
-    telling: bool,
+    probes_content: bool,
 ) -> Result<Option<(String, InputFormat)>> {
     use InputFormat::{Csv, HiveText, Json, LibSvm};
     let files = || listing.files().iter().zip(listing.file_names());
@@ -265,18 +265,23 @@ async fn other_text(
     if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
         return Ok(Some((name, found)));
     }
+<<<<<<< HEAD
     let unnamed = &files().filter(|(_, name)| telling && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
     let count = unnamed.len().min(TEXTS_LOOKED_AT);
+=======
+    let unnamed = &files().filter(|(_, name)| probes_content && by_name(name).is_none()).collect::<Vec<_>>();
+    let count = unnamed.len().min(MAX_TEXT_PROBES);
+>>>>>>> 78bffb14479085c72d56d54689330e96b05d42c5
     // The first and the last file are included.
-    let spaced = (0..count).map(|look| look * (unnamed.len() - 1) / (count - 1).max(1));
-    let look = |index: usize| async move {
+    let spaced = (0..count).map(|index| index * (unnamed.len() - 1) / (count - 1).max(1));
+    let probe = |index: usize| async move {
         let (meta, name) = &unnamed[index];
         Ok::<_, crate::Error>(text_of(listing.store(), meta, name).await?.map(|found| (name, found)))
     };
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
-    let looks: Vec<_> = spaced.map(look).collect();
+    let probes: Vec<_> = spaced.map(probe).collect();
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
-    let found: Vec<_> = futures::stream::iter(looks).buffered(concurrency).try_collect().await?;
+    let found: Vec<_> = futures::stream::iter(probes).buffered(concurrency).try_collect().await?;
     // A line of Hive text may have one cell, and libsvm resembles any text.
     let is_other = |found: InputFormat| match found {
         Json => format != Json,

@@ -1,5 +1,7 @@
 //! [`Error`]: what can go wrong between a batch and a published set.
 
+mod at_path;
+
 use std::fmt;
 use std::fs;
 use std::io;
@@ -13,6 +15,8 @@ use crate::set::difference::{FormDifference, ShardFigures};
 use crate::set::format_version::FormatVersion;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
+pub(crate) use at_path::AtPath;
+
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -20,6 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub type SidecarsError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What went wrong, where, and, through [`Error::hint`], the way out.
+#[derive(Debug)]
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`].
@@ -393,23 +398,6 @@ fn file_type(path: &Path) -> &'static str {
         Ok(found) if found.is_socket() => "a socket",
         Ok(found) if found.is_char_device() || found.is_block_device() => "a device",
         _ => "something else",
-    }
-}
-
-/// Tells an I/O error where it happened.
-pub(crate) trait AtPath<T> {
-    fn at(self, action: &'static str, path: &Path) -> Result<T>;
-}
-
-impl<T, E: Into<io::Error>> AtPath<T> for Result<T, E> {
-    fn at(self, action: &'static str, path: &Path) -> Result<T> {
-        self.map_err(|source| ErrorKind::Io { action, path: path.to_owned(), source: source.into() }.into())
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -86,7 +86,7 @@ fn a_store_that_refuses_leaves_nothing() {
         let server = S3Server::default();
         server.fail_always(operation, Fault::Echo);
         let failed = run(write(&server, &rows(count), "x.csv").arg("-v")).exits_with(1);
-        assert!(failed.stderr.contains("s3://data/x.csv: cannot be "), "{operation:?}: {}", failed.stderr);
+        assert!(failed.stderr.contains("error: s3://data/x.csv: cannot "), "{operation:?}: {}", failed.stderr);
         assert!(failed.stderr.contains("s3://data refuses access: 403"), "{operation:?}: {}", failed.stderr);
         assert!(!failed.stderr.contains(SECRET_KEY) && !failed.stderr.contains("Signature="), "{}", failed.stderr);
         assert_nothing(&server);

@@ -13,7 +13,7 @@ use super::MAGIC;
 use super::message::{CONTINUATION, Decoder, Layout, Message};
 use super::refusal::{Refusal, damaged};
 use crate::error::{Error, ErrorKind};
-use crate::forward::{Input, Part};
+use crate::forward::{FilePart, Input};
 use tfr_files::scan::Batches;
 
 /// Length of the trailer: the length of the footer and the magic number.
@@ -22,13 +22,13 @@ const TRAILER_LEN: u64 = 10;
 /// The footer of a file.
 pub(super) struct Footer {
     pub(super) layout: Layout,
-    dictionaries: Vec<Place>,
-    batches: Vec<Place>,
+    dictionaries: Vec<MessageLocation>,
+    batches: Vec<MessageLocation>,
 }
 
 /// The location of a message: its metadata, followed by its body.
 #[derive(Debug, Clone)]
-struct Place {
+struct MessageLocation {
     metadata: Range<u64>,
     body_len: u64,
 }
@@ -59,39 +59,39 @@ impl Footer {
         let footer =
             arrow_ipc::root_as_footer(bytes).or_else(|error| damaged(format!("the footer is damaged: {error}")))?;
         let Some(schema) = footer.schema() else { return damaged("the footer has no schema") };
-        let place = |block: &Block| -> Result<Place, Refusal> {
+        let location = |block: &Block| -> Result<MessageLocation, Refusal> {
             let (offset, metadata, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
-            let place = || {
+            let location = || {
                 let (offset, metadata) = (u64::try_from(offset).ok()?, u64::try_from(metadata).ok()?);
                 let body_len = u64::try_from(body).ok()?;
                 let end = offset.checked_add(metadata)?;
-                (end.checked_add(body_len)? <= start).then_some(Place { metadata: offset..end, body_len })
+                (end.checked_add(body_len)? <= start).then_some(MessageLocation { metadata: offset..end, body_len })
             };
-            match place() {
-                Some(place) => Ok(place),
+            match location() {
+                Some(location) => Ok(location),
                 None => damaged(format!("a message of {metadata} and {body} bytes at byte {offset}")),
             }
         };
         Ok(Self {
             layout: Layout::new(schema)?,
-            dictionaries: footer.dictionaries().into_iter().flatten().map(place).collect::<Result<_, _>>()?,
-            batches: footer.recordBatches().into_iter().flatten().map(place).collect::<Result<_, _>>()?,
+            dictionaries: footer.dictionaries().into_iter().flatten().map(location).collect::<Result<_, _>>()?,
+            batches: footer.recordBatches().into_iter().flatten().map(location).collect::<Result<_, _>>()?,
         })
     }
 }
 
 /// Returns the batches that begin in the range of the part.
-pub(super) async fn batches(part: Part) -> Result<Batches> {
+pub(super) async fn batches(part: FilePart) -> Result<Batches> {
     let footer = Footer::read(&part.file).await?;
     let mut decoder = Decoder::new(footer.layout, |name| part.wants(name));
-    for place in &footer.dictionaries {
-        part.decode(&mut decoder, place).await?;
+    for location in &footer.dictionaries {
+        part.decode(&mut decoder, location).await?;
     }
     let batches: VecDeque<_> =
-        footer.batches.into_iter().filter(|place| part.range.contains(&place.metadata.start)).collect();
+        footer.batches.into_iter().filter(|location| part.range.contains(&location.metadata.start)).collect();
     let batches = futures::stream::try_unfold((part, decoder, batches), |(part, mut decoder, mut batches)| async {
-        while let Some(place) = batches.pop_front() {
-            if let Some(batch) = part.decode(&mut decoder, &place).await? {
+        while let Some(location) = batches.pop_front() {
+            if let Some(batch) = part.decode(&mut decoder, &location).await? {
                 return Ok(Some((batch, (part, decoder, batches))));
             }
         }
@@ -100,13 +100,17 @@ pub(super) async fn batches(part: Part) -> Result<Batches> {
     Ok(batches.boxed())
 }
 
-impl Part {
-    async fn decode(&self, decoder: &mut Decoder, place: &Place) -> Result<Option<arrow_array::RecordBatch>, Error> {
-        let (start, end) = (place.metadata.start, place.metadata.end + place.body_len);
+impl FilePart {
+    async fn decode(
+        &self,
+        decoder: &mut Decoder,
+        location: &MessageLocation,
+    ) -> Result<Option<arrow_array::RecordBatch>, Error> {
+        let (start, end) = (location.metadata.start, location.metadata.end + location.body_len);
         let refused = |refusal| self.file.refused(start, refusal);
         let mut metadata = self.file.bytes(start..end).await?;
         self.bytes_scanned.add(metadata.len());
-        let body = metadata.split_off((place.metadata.end - start) as usize);
+        let body = metadata.split_off((location.metadata.end - start) as usize);
         let message = metadata.strip_prefix(&CONTINUATION).unwrap_or(&metadata);
         let framed = message.split_first_chunk::<4>().and_then(|(len, message)| {
             let len = usize::try_from(i32::from_le_bytes(*len)).ok()?;

@@ -20,7 +20,7 @@ use tfr_files::FileNames;
 
 use crate::content::head;
 use crate::error::Error;
-use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
@@ -58,7 +58,7 @@ impl ForwardReader for ArrowReader {
         })
     }
 
-    async fn batches(&self, part: Part) -> Result<Batches> {
+    async fn batches(&self, part: FilePart) -> Result<Batches> {
         match is_file(&part.file).await? {
             true => file::batches(part).await,
             false => stream::batches(part).await,

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use super::message::{CONTINUATION, Decoder, Message};
 use super::refusal::{Refusal, damaged};
 use crate::error::Error;
-use crate::forward::{Forward, Input, Part};
+use crate::forward::{FilePart, Forward, Input};
 use tfr_files::scan::Batches;
 
 /// Returns the columns of a stream.
@@ -19,7 +19,7 @@ pub(super) async fn schema(file: &Input) -> Result<SchemaRef, Error> {
 }
 
 /// Returns the batches of a stream; none for a part that does not contain its start.
-pub(super) async fn batches(part: Part) -> Result<Batches> {
+pub(super) async fn batches(part: FilePart) -> Result<Batches> {
     if part.range.start > 0 {
         return Ok(futures::stream::empty().boxed());
     }

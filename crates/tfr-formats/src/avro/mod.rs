@@ -44,7 +44,7 @@ use self::schema::Type;
 use self::values::Values;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Rule, Watch, leaves, note, rebased};
 use crate::error::{Error, ErrorKind};
-use crate::forward::{ForwardFiles, ForwardReader, Input, Part};
+use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
@@ -129,7 +129,7 @@ impl ForwardReader for AvroReader {
         Ok(Arc::new(schema))
     }
 
-    async fn batches(&self, part: Part) -> Result<Batches> {
+    async fn batches(&self, part: FilePart) -> Result<Batches> {
         let mut container = Container::open(&part.file).await?;
         part.bytes_scanned.add(container.position() as usize);
         container.skip_to(part.range.start).await?;
@@ -151,7 +151,7 @@ enum Column {
 /// The records of a file.
 struct Records {
     container: Container,
-    part: Part,
+    part: FilePart,
     /// All columns in the order of the file.
     columns: Vec<(String, Column)>,
     schema: SchemaRef,
@@ -164,7 +164,7 @@ struct Records {
 }
 
 impl Records {
-    fn new(container: Container, part: Part, calendars: &Calendars) -> Self {
+    fn new(container: Container, part: FilePart, calendars: &Calendars) -> Self {
         let mut fields = Vec::new();
         let columns = container.schema.columns().into_iter().map(|(name, column)| {
             let found = match part.wants(name) {

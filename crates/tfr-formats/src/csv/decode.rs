@@ -48,13 +48,13 @@ pub(super) struct Records {
     lines: Vec<u64>,
     /// The start of the record being read in `text` and in `ends`.
     record: (usize, usize),
-    place: Place,
+    state: SplitState,
     /// Blank lines since the last record.
     blank: Vec<u64>,
     /// The byte from which lines are counted, if not the start of the file.
     after_byte: Option<u64>,
     /// The quote, if empty cells in quotes differ from those without.
-    telling_quote: Option<u8>,
+    significant_quote: Option<u8>,
     /// The quoted cells of the record being read, as far as earlier input contained it.
     opening: Option<Opened>,
     /// The buffered records with fewer cells than columns, and their numbers of cells.
@@ -65,7 +65,7 @@ pub(super) struct Records {
 
 /// The context of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SplitState {
     /// A new line; the previous byte may have been the CR of a CR LF.
     LineStart {
         after_cr: bool,
@@ -84,7 +84,7 @@ impl Records {
             batch_len: MAX_BATCH_LEN,
             record_bound: usize::MAX,
             delimiter,
-            telling_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
+            significant_quote: options.quote.filter(|_| options.null_texts().iter().any(String::is_empty)),
             file,
             options: Arc::clone(options),
             width,
@@ -94,7 +94,7 @@ impl Records {
             cells: 0,
             lines: Vec::new(),
             record: (0, 0),
-            place: Place::LineStart { after_cr: false },
+            state: SplitState::LineStart { after_cr: false },
             blank: Vec::new(),
             after_byte: start.after_byte,
             opening: None,
@@ -133,7 +133,7 @@ impl Records {
 
     /// Ends the last record if the text does not end with a line end.
     pub(super) fn finish(&mut self) -> Result<()> {
-        if self.place == Place::Record {
+        if self.state == SplitState::Record {
             let records = self.len();
             self.read_record(&[self.options.terminator.unwrap_or(b'\n')])?;
             // A line end ends every record, but is data inside quotes.
@@ -149,25 +149,25 @@ impl Records {
     /// these one at a time allows counting the blank ones.
     fn len_to_feed(&mut self, input: &[u8]) -> usize {
         let first = input[0];
-        match self.place {
-            Place::LineStart { .. } if self.options.comment == Some(first) => self.place = Place::Comment,
-            Place::LineStart { after_cr } if self.ends_line(first) => {
+        match self.state {
+            SplitState::LineStart { .. } if self.options.comment == Some(first) => self.state = SplitState::Comment,
+            SplitState::LineStart { after_cr } if self.ends_line(first) => {
                 if !(after_cr && first == b'\n') {
                     self.blank.push(self.reader.line());
                 }
-                self.place = Place::LineStart { after_cr: first == b'\r' };
+                self.state = SplitState::LineStart { after_cr: first == b'\r' };
                 return 1;
             }
-            Place::LineStart { .. } => self.place = Place::Record,
-            Place::Comment | Place::Record => {}
+            SplitState::LineStart { .. } => self.state = SplitState::Record,
+            SplitState::Comment | SplitState::Record => {}
         }
-        if self.place == Place::Record {
+        if self.state == SplitState::Record {
             return input.len();
         }
         // csv_core ends a comment at LF, whatever the record terminator is.
         match input.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
-                self.place = Place::LineStart { after_cr: false };
+                self.state = SplitState::LineStart { after_cr: false };
                 end + 1
             }
             None => input.len(),
@@ -248,7 +248,7 @@ impl Records {
                 self.fill_up(found);
                 self.lines.push(line);
                 self.record = (self.len, self.cells);
-                self.place = Place::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
+                self.state = SplitState::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
             }
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             // The rest of the record is not needed to detect that it is too long.
@@ -264,8 +264,8 @@ impl Records {
                 );
             }
             // The rest of the record follows.
-            _ if self.place == Place::Record => {
-                if let Some(quote) = self.telling_quote {
+            _ if self.state == SplitState::Record => {
+                if let Some(quote) = self.significant_quote {
                     let new = || Opened::new(quote, self.options.escape, self.delimiter, self.record.1);
                     self.opening.get_or_insert_with(new).read(&input[..read]);
                 }
@@ -278,7 +278,7 @@ impl Records {
     /// Records which empty cells of the last record are quoted, which csv_core does not report. `input` is the end of
     /// the record's text in the file.
     fn find_quoted_empty(&mut self, input: &[u8]) {
-        let Some(quote) = self.telling_quote else { return };
+        let Some(quote) = self.significant_quote else { return };
         let first = self.record.1;
         let has_empty = self.ends[first..=self.cells].windows(2).any(|ends| ends[0] == ends[1]);
         // A quoted empty cell is two adjacent quotes.
@@ -422,7 +422,7 @@ struct OpeningQuotes {
     quote: u8,
     escape: Option<u8>,
     delimiter: u8,
-    place: QuotePlace,
+    state: QuoteState,
 }
 
 /// What a byte starts.
@@ -435,7 +435,7 @@ enum Opening {
 }
 
 #[derive(Clone, Copy)]
-enum QuotePlace {
+enum QuoteState {
     CellStart,
     Unquoted,
     Quoted,
@@ -446,13 +446,13 @@ enum QuotePlace {
 
 impl OpeningQuotes {
     fn new(quote: u8, escape: Option<u8>, delimiter: u8) -> Self {
-        Self { quote, escape, delimiter, place: QuotePlace::CellStart }
+        Self { quote, escape, delimiter, state: QuoteState::CellStart }
     }
 
     fn next(&mut self, byte: u8) -> Opening {
-        use QuotePlace::{CellStart, Closed, Escaped, Quoted, Unquoted};
+        use QuoteState::{CellStart, Closed, Escaped, Quoted, Unquoted};
         let is_quote = byte == self.quote;
-        let (place, opening) = match self.place {
+        let (state, opening) = match self.state {
             CellStart if is_quote => (Quoted, Opening::Quote),
             CellStart | Unquoted | Closed if byte == self.delimiter => (CellStart, Opening::Cell),
             CellStart | Unquoted => (Unquoted, Opening::None),
@@ -462,7 +462,7 @@ impl OpeningQuotes {
             Closed if is_quote => (Quoted, Opening::None),
             Closed => (Unquoted, Opening::None),
         };
-        self.place = place;
+        self.state = state;
         opening
     }
 }

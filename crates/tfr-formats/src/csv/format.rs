@@ -141,7 +141,7 @@ impl<'a> Inference<'a> {
             for row in cells.rows() {
                 let cell = cells.get(row, column);
                 if !cell.is_empty() && !self.nulls.iter().any(|null| null == cell) {
-                    observed.look(cell);
+                    observed.observe(cell);
                 }
             }
         }

@@ -25,7 +25,7 @@ impl Observed {
     }
 
     /// Examines a cell that is not null.
-    pub(super) fn look(&mut self, cell: &str) {
+    pub(super) fn observe(&mut self, cell: &str) {
         let cell_type = CellType::of(cell);
         self.cell_type = self.cell_type.join(cell_type);
         match WORDS.iter().position(|word| *word == cell) {

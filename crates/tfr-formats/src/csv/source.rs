@@ -22,7 +22,7 @@ use super::trim::Trim;
 use crate::error::{Error, ErrorKind};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
-use crate::text::{self, Part, TextStream};
+use crate::text::{self, TextPart, TextStream};
 use tfr_files::scan::Scan;
 
 /// Opens one file or a part of one.
@@ -86,7 +86,7 @@ impl CsvOpener {
     async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<Opened>, Error> {
         let options = &self.options;
         let part = text::part(&self.store, file, name, options.layout(), &self.bytes_scanned).await?;
-        let Some(Part { text, after_byte }) = part else { return Ok(None) };
+        let Some(TextPart { text, after_byte }) = part else { return Ok(None) };
         if after_byte.is_none() {
             let (text, start) = preamble::start(text, options).await?;
             return Ok(Some(Opened { text, start, header: None }));

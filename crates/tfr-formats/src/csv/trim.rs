@@ -11,13 +11,13 @@ pub(super) struct Trim {
     comment: Option<u8>,
     terminator: Option<u8>,
     delimiter: u8,
-    place: Place,
+    state: TrimState,
     /// Blanks that belong to the cell if anything but its end follows.
     blanks: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TrimState {
     LineStart,
     Comment,
     CellStart,
@@ -32,7 +32,7 @@ impl Trim {
     /// Creates a filter for a text that begins with a record.
     pub(super) fn new(options: &CsvOptions, delimiter: u8) -> Self {
         let CsvOptions { quote, escape, comment, terminator, .. } = *options;
-        Self { quote, escape, comment, terminator, delimiter, place: Place::LineStart, blanks: Vec::new() }
+        Self { quote, escape, comment, terminator, delimiter, state: TrimState::LineStart, blanks: Vec::new() }
     }
 
     /// Returns the next piece of the text without the blanks.
@@ -45,14 +45,14 @@ impl Trim {
     }
 
     fn byte(&mut self, byte: u8, kept: &mut Vec<u8>) {
-        use Place::{Bare, CellStart, Closed, Comment, Escaped, LineStart, Quoted};
+        use TrimState::{Bare, CellStart, Closed, Comment, Escaped, LineStart, Quoted};
         let is_quote = Some(byte) == self.quote;
         let is_blank = matches!(byte, b' ' | b'\t') && byte != self.delimiter && Some(byte) != self.terminator;
         let ends_line = match self.terminator {
             Some(terminator) => byte == terminator,
             None => matches!(byte, b'\r' | b'\n'),
         };
-        let next = match self.place {
+        let next = match self.state {
             // The record splitter ends a comment at LF, too.
             Comment if byte == b'\n' => LineStart,
             Comment => Comment,
@@ -72,7 +72,7 @@ impl Trim {
         };
         kept.append(&mut self.blanks);
         kept.push(byte);
-        self.place = next;
+        self.state = next;
     }
 }
 

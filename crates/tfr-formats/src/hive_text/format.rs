@@ -93,7 +93,7 @@ struct Width {
 }
 
 impl Inference for Width {
-    fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
+    fn observe(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
         let cells = self.dialect.split(line, 0).count();
         if cells > MAX_COLUMNS {
             let reason = format!("the line has {cells} cells, and a table at most {MAX_COLUMNS} columns");

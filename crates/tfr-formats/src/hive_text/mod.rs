@@ -4,15 +4,15 @@
 //! | declared | read as | cells |
 //! |---|---|---|
 //! | `BOOLEAN` | boolean | `true`, `false` |
-//! | `TINYINT` to `BIGINT` | int8 to int64 | digits; what stands behind a point is cut |
-//! | `FLOAT`, `DOUBLE` | float32, float64 | as Java reads them |
+//! | `TINYINT` to `BIGINT` | int8 to int64 | digits; a fraction is cut off |
+//! | `FLOAT`, `DOUBLE` | float32, float64 | parsed as in Java |
 //! | `DECIMAL(p,s)` | decimal128 | rounded to the scale |
-//! | `STRING`, `VARCHAR(n)`, `CHAR(n)` | utf8 | cut to n characters; a CHAR without the spaces at its end |
-//! | `BINARY` | binary | base64 where all of the cell could be that, else the bytes themselves |
-//! | `DATE` | date32 | `YYYY-MM-DD`; a time behind it is cut |
+//! | `STRING`, `VARCHAR(n)`, `CHAR(n)` | utf8 | cut to n characters; a CHAR without trailing spaces |
+//! | `BINARY` | binary | base64 if all of the cell could be that, otherwise the bytes themselves |
+//! | `DATE` | date32 | `YYYY-MM-DD`; a time after it is cut off |
 //! | `TIMESTAMP`, `TIMESTAMP(9)` | microseconds, nanoseconds, no zone | `YYYY-MM-DD[ hh:mm:ss[.f]]`, also with `T` |
 //! | `ARRAY<t>`, `MAP<k,v>`, `STRUCT<n:t>` | list, map, struct | an empty cell is an empty list or map |
-//! | `UNIONTYPE<t,u>` | struct of `tag`, `field0`, `field1` | the number of the type, then the value |
+//! | `UNIONTYPE<t,u>` | struct of `tag`, `field0`, `field1` | the index of the type, then the value |
 //!
 //! Cells are read as by Hive, and its silent conversions are reported. A cell that is not a valid value of its type is
 //! null. Values too long or too precise for their type are cut. The second of two equal keys is ignored, as are cells

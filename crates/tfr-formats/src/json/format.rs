@@ -37,7 +37,7 @@ pub(crate) struct JsonFormat {
 
 /// The result of probing the first objects of a file.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct Probe {
     /// Their keys.
     pub(super) members: Members,
     /// Whether each object is on a line of its own.
@@ -59,19 +59,19 @@ impl JsonFormat {
     }
 
     /// Probes the first objects of every file.
-    pub(super) async fn look(
+    pub(super) async fn probe(
         &self,
         session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
-    ) -> Result<Vec<Look>, Error> {
+    ) -> Result<Vec<Probe>, Error> {
         // Collected first: a closure over references is not general enough for the compiler inside a stream.
-        let looks: Vec<_> = files.iter().map(|file| self.look_at(store, file)).collect();
+        let probes: Vec<_> = files.iter().map(|file| self.probe_file(store, file)).collect();
         let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
-        futures::stream::iter(looks).buffered(concurrency).try_collect().await
+        futures::stream::iter(probes).buffered(concurrency).try_collect().await
     }
 
-    async fn look_at(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Look, Error> {
+    async fn probe_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Probe, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let options = &self.options;
         let bytes = text::bytes(store, file, &name, 0..file.size).await?;
@@ -102,14 +102,14 @@ impl JsonFormat {
             }
         }
         let members = members.renamed(|name| self.columns.in_table(name));
-        Ok(Look { members, has_row_a_line: parser.has_row_a_line() })
+        Ok(Probe { members, has_row_a_line: parser.has_row_a_line() })
     }
 
     /// Returns the columns that fit the probes of all files.
-    pub(super) fn columns(&self, looks: Vec<Look>) -> SchemaRef {
+    pub(super) fn columns(&self, probes: Vec<Probe>) -> SchemaRef {
         let mut members = Members::default();
-        for look in looks {
-            members.merge(look.members);
+        for probe in probes {
+            members.merge(probe.members);
         }
         Arc::new(Schema::new(members.fields(self.options.types == Types::String)))
     }
@@ -140,7 +140,7 @@ impl FileReader for JsonFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        Ok(self.columns(self.look(session, store, files).await?))
+        Ok(self.columns(self.probe(session, store, files).await?))
     }
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {

@@ -43,22 +43,22 @@ pub(crate) async fn open(
 ) -> Result<DirectoryTable> {
     let mut format =
         JsonFormat::new(options.clone(), listing.names().clone(), columns).with_declared(declared.is_some());
-    let looks = format.look(session, listing.store(), listing.files()).await?;
+    let probes = format.probe(session, listing.store(), listing.files()).await?;
     let path = listing.partitions().fields();
-    for (look, file) in looks.iter().zip(listing.file_names()) {
-        if let Some(field) = path.iter().find(|field| look.members.names().any(|name| name == field.name())) {
+    for (probe, file) in probes.iter().zip(listing.file_names()) {
+        if let Some(field) = path.iter().find(|field| probe.members.names().any(|name| name == field.name())) {
             let column = field.name().clone();
             return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
         }
     }
-    let names: Vec<Vec<&str>> = looks.iter().map(|look| look.members.names().collect()).collect();
+    let names: Vec<Vec<&str>> = probes.iter().map(|probe| probe.members.names().collect()).collect();
     let file_name = |index: usize| listing.names().name(&listing.files()[index].location);
     tfr_files::warn_of_names_by_case(&names, file_name);
     if options.newlines_in_values.is_none() {
-        let spans_lines = looks.iter().any(|look| !look.has_row_a_line);
+        let spans_lines = probes.iter().any(|probe| !probe.has_row_a_line);
         format = format.with_newlines_in_values(spans_lines);
     }
-    let found = format.columns(looks);
+    let found = format.columns(probes);
     let schema = match declared {
         Some(declared) => {
             check_case(&declared, &found, &listing)?;

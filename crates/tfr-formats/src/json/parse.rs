@@ -8,7 +8,7 @@ use tfr_files::memory::ReadBounds;
 
 use super::keys::{Key, Keys};
 use super::number::number_len;
-use super::tape::{Kind, Node, Place, Tape};
+use super::tape::{Kind, Node, Position, Tape};
 use crate::error::{ErrorKind, Line, Result};
 use errors::describe;
 
@@ -373,7 +373,7 @@ impl Parser {
         let character = u32::try_from(character).unwrap_or(u32::MAX);
         // A tape holds less than 4 GiB: MAX_TAPE_LEN and one record.
         self.tape.nodes.push(Node { kind, start: start as u32, end: end as u32 });
-        self.tape.places.push(Place { line, character });
+        self.tape.positions.push(Position { line, character });
     }
 
     fn read_text(&mut self, input: &[u8], key: bool) -> Result<usize> {
@@ -572,7 +572,7 @@ impl Parser {
 
     /// Returns the line of a node of the tape.
     pub(super) fn line_of(&self, node: u32) -> Line {
-        self.line_at(self.tape_line + u64::from(self.tape.place(node).line))
+        self.line_at(self.tape_line + u64::from(self.tape.position(node).line))
     }
 }
 

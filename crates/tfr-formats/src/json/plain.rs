@@ -271,11 +271,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::keys::Keys;
-    use super::super::tape::{Node, Place};
+    use super::super::tape::{Node, Position};
     use super::*;
     use crate::names::ColumnNames;
 
-    type Outcome = Result<(Vec<Node>, Vec<Place>, String, Vec<u32>, bool), String>;
+    type Outcome = Result<(Vec<Node>, Vec<Position>, String, Vec<u32>, bool), String>;
 
     /// Parses a text in pieces of this size. With pieces of one byte no row is plain.
     fn outcome(text: &str, size: usize, keys: Option<&Arc<Keys>>) -> Outcome {
@@ -291,7 +291,7 @@ mod tests {
         read().map_err(|error| error.to_string())?;
         let is_plain = parser.has_row_a_line();
         let Parser { tape, .. } = parser;
-        Ok((tape.nodes, tape.places, tape.text, tape.rows, is_plain))
+        Ok((tape.nodes, tape.positions, tape.text, tape.rows, is_plain))
     }
 
     fn any_rows() -> impl Strategy<Value = String> {

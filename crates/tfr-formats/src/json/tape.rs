@@ -30,7 +30,7 @@ pub(super) struct Node {
 
 /// The position of a value, or the key of one, in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// Counted from the first line of the tape.
     pub(super) line: u32,
     /// The character in the line, counted from 1.
@@ -42,7 +42,7 @@ pub(super) struct Place {
 pub(super) struct Tape {
     pub(super) nodes: Vec<Node>,
     /// The positions of the nodes. They are separate because only messages need them, and they would take up cache.
-    pub(super) places: Vec<Place>,
+    pub(super) positions: Vec<Position>,
     pub(super) text: String,
     /// The object with which each row begins.
     pub(super) rows: Vec<u32>,
@@ -52,7 +52,7 @@ impl Tape {
     /// Truncates the tape to these lengths.
     pub(super) fn truncate(&mut self, nodes: usize, text: usize) {
         self.nodes.truncate(nodes);
-        self.places.truncate(nodes);
+        self.positions.truncate(nodes);
         self.text.truncate(text);
     }
 
@@ -65,8 +65,8 @@ impl Tape {
         self.nodes[index as usize]
     }
 
-    pub(super) fn place(&self, index: u32) -> Place {
-        self.places[index as usize]
+    pub(super) fn position(&self, index: u32) -> Position {
+        self.positions[index as usize]
     }
 
     /// Returns the text of a number or string.

@@ -9,7 +9,7 @@ use datafusion_physical_plan::metrics::Count;
 
 use super::line::Example;
 use super::options::LibSvmOptions;
-use super::rows::{LibSvmRows, Part};
+use super::rows::{LibSvmColumn, LibSvmRows};
 use crate::error::{Error, ErrorKind, Line};
 use crate::input_format::InputFormat;
 use crate::text::Layout;
@@ -33,7 +33,7 @@ impl LibSvm {
             DataType::List(item) => item.data_type().is_integer(),
             data_type => data_type.is_integer(),
         };
-        let label = if options.multilabel { Part::Labels } else { Part::Label };
+        let label = if options.multilabel { LibSvmColumn::Labels } else { LibSvmColumn::Label };
         let label = declared.and_then(|schema| schema.field_with_name(label.name()).ok());
         Self { options: Arc::new(options), declared: declared.is_some(), whole_labels: label.is_some_and(is_whole) }
     }
@@ -59,8 +59,9 @@ impl LineFormat for LibSvm {
         let in_file = table.file_schema();
         let schema = Arc::new(in_file.project(wanted)?);
         // Users who declare columns, or say that there is no query, may omit `qid`.
-        let may_have_qid =
-            self.declared || self.options.qid == Some(false) || in_file.column_with_name(Part::Qid.name()).is_some();
+        let may_have_qid = self.declared
+            || self.options.qid == Some(false)
+            || in_file.column_with_name(LibSvmColumn::Qid.name()).is_some();
         let options = Arc::clone(&self.options);
         Ok(Box::new(LibSvmRows::new(file, options, schema, may_have_qid, self.whole_labels)))
     }
@@ -77,7 +78,7 @@ struct Queries {
 }
 
 impl Inference for Queries {
-    fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
+    fn observe(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
         let is_row = self.example.read(line, &self.options).map_err(|wrong| {
             let (file, byte) = (self.file.to_string(), Some(wrong.at + 1));
             ErrorKind::Malformed { file, line: at, byte, reason: wrong.reason }
@@ -89,14 +90,14 @@ impl Inference for Queries {
 
     fn schema(&self) -> Result<SchemaRef, Error> {
         let dense = self.options.features;
-        let parts = Part::ALL.into_iter().filter(|part| match part {
-            Part::Label => !self.options.multilabel,
-            Part::Labels => self.options.multilabel,
-            Part::Qid => self.has_qid,
-            Part::Indices | Part::Values => dense.is_none(),
-            Part::Features => dense.is_some(),
+        let columns = LibSvmColumn::ALL.into_iter().filter(|column| match column {
+            LibSvmColumn::Label => !self.options.multilabel,
+            LibSvmColumn::Labels => self.options.multilabel,
+            LibSvmColumn::Qid => self.has_qid,
+            LibSvmColumn::Indices | LibSvmColumn::Values => dense.is_none(),
+            LibSvmColumn::Features => dense.is_some(),
         });
-        let fields = parts.map(|part| Field::new(part.name(), part.data_type(dense, self.whole_labels), true));
+        let fields = columns.map(|column| Field::new(column.name(), column.data_type(dense, self.whole_labels), true));
         Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 }

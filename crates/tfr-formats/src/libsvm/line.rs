@@ -18,7 +18,7 @@ pub(super) struct Example {
     pub(super) indices: Vec<i64>,
     pub(super) values: Vec<f64>,
     /// The position of each index in the line, counted from 0.
-    pub(super) places: Vec<usize>,
+    pub(super) positions: Vec<usize>,
 }
 
 /// The position of a defect in a line, counted from 0, and its description.
@@ -40,7 +40,7 @@ impl Example {
         self.qid = None;
         self.indices.clear();
         self.values.clear();
-        self.places.clear();
+        self.positions.clear();
     }
 
     /// Parses a line; returns `false` if it is blank or a comment.
@@ -106,7 +106,7 @@ impl Example {
             return Err(Wrong { at, reason });
         }
         self.indices.push(number - first);
-        self.places.push(at);
+        self.positions.push(at);
         let value_at = at + index.len() + 1;
         let number = float(value).ok_or_else(|| wrong(value_at, "a number as value", value))?;
         if !is_float(value, number) {
@@ -164,7 +164,7 @@ mod tests {
             qid: Some(7),
             indices: vec![3, 1, 3],
             values: vec![0.5, -2000.0, 0.0],
-            places: vec![12, 19, 26],
+            positions: vec![12, 19, 26],
         };
         assert_eq!(found, Some(expected));
         assert_eq!(read("", &plain)?, None);

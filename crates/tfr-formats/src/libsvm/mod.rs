@@ -1,12 +1,12 @@
-//! libsvm and svmlight. Each line has a label, an optional query and pairs of index and value: `1 qid:3 2:0.5 17:1 #
-//! comment`.
+//! libsvm and svmlight. Each line has a label, an optional query and pairs of index and value:
+//! `1 qid:3 2:0.5 17:1 # comment`.
 //!
 //! | column | type | |
 //! |---|---|---|
-//! | `label` | float64, or int64 if declared as `BIGINT` | or, with `multilabel=true`, `labels`: a list of them, `1,3` or none at all |
-//! | `qid` | int64 | where the first lines have one, or with `qid=true`; null in lines without |
-//! | `indices` | list of int64 | as written; with `index_base=1` one less, so that the first feature is 0 |
-//! | `values` | list of float64 | the nearest to what is written |
+//! | `label` | float64, or int64 if declared as `BIGINT` | with `multilabel=true`, `labels`: a list such as `1,3`, or empty |
+//! | `qid` | int64 | if the first lines have one, or with `qid=true`; null in lines without |
+//! | `indices` | list of int64 | as written; with `index_base=1` decremented, so that the first feature is 0 |
+//! | `values` | list of float64 | rounded to the nearest |
 //!
 //! An integer beyond the digits of a float64 is rejected as a value. As a label it is rejected unless that is declared
 //! as `BIGINT`.

@@ -15,7 +15,7 @@ use crate::text::rows::Rows;
 
 /// The columns that a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum LibSvmColumn {
     Label,
     Labels,
     Qid,
@@ -24,7 +24,7 @@ pub(super) enum Part {
     Features,
 }
 
-impl Part {
+impl LibSvmColumn {
     pub(super) const ALL: [Self; 6] =
         [Self::Label, Self::Labels, Self::Qid, Self::Indices, Self::Values, Self::Features];
 
@@ -92,17 +92,21 @@ impl LibSvmRows {
         may_have_qid: bool,
         whole_labels: bool,
     ) -> Self {
-        let column = |field: &Arc<Field>| match Part::ALL.into_iter().find(|part| part.name() == field.name()) {
-            Some(Part::Label) if !options.multilabel && whole_labels => Column::WholeLabel(Int64Builder::new()),
-            Some(Part::Labels) if options.multilabel && whole_labels => {
+        let column = |field: &Arc<Field>| match LibSvmColumn::ALL.into_iter().find(|part| part.name() == field.name()) {
+            Some(LibSvmColumn::Label) if !options.multilabel && whole_labels => Column::WholeLabel(Int64Builder::new()),
+            Some(LibSvmColumn::Labels) if options.multilabel && whole_labels => {
                 Column::WholeLabels(ListBuilder::new(Int64Builder::new()))
             }
-            Some(Part::Label) if !options.multilabel => Column::Label(Float64Builder::new()),
-            Some(Part::Labels) if options.multilabel => Column::Labels(ListBuilder::new(Float64Builder::new())),
-            Some(Part::Qid) => Column::Qid(Int64Builder::new()),
-            Some(Part::Indices) if options.features.is_none() => Column::Indices(ListBuilder::new(Int64Builder::new())),
-            Some(Part::Values) if options.features.is_none() => Column::Values(ListBuilder::new(Float64Builder::new())),
-            Some(Part::Features) if options.features.is_some() => Column::Features(Vec::new()),
+            Some(LibSvmColumn::Label) if !options.multilabel => Column::Label(Float64Builder::new()),
+            Some(LibSvmColumn::Labels) if options.multilabel => Column::Labels(ListBuilder::new(Float64Builder::new())),
+            Some(LibSvmColumn::Qid) => Column::Qid(Int64Builder::new()),
+            Some(LibSvmColumn::Indices) if options.features.is_none() => {
+                Column::Indices(ListBuilder::new(Int64Builder::new()))
+            }
+            Some(LibSvmColumn::Values) if options.features.is_none() => {
+                Column::Values(ListBuilder::new(Float64Builder::new()))
+            }
+            Some(LibSvmColumn::Features) if options.features.is_some() => Column::Features(Vec::new()),
             _ => Column::Null,
         };
         let columns = schema.fields().iter().map(column).collect();
@@ -201,10 +205,10 @@ fn append_dense(features: &mut Vec<f64>, count: usize, example: &Example) -> Res
         let index = example.indices[pair[0]];
         if index == example.indices[pair[1]] {
             let reason = format!("feature {index} has two values");
-            return Err(Wrong { at: example.places[pair[1]], reason });
+            return Err(Wrong { at: example.positions[pair[1]], reason });
         }
     }
-    for ((index, value), at) in example.indices.iter().zip(&example.values).zip(&example.places) {
+    for ((index, value), at) in example.indices.iter().zip(&example.values).zip(&example.positions) {
         let slot = usize::try_from(*index).ok().and_then(|index| row.get_mut(index));
         let Some(slot) = slot else {
             let reason = format!("feature {index} is beyond features={count}; the first is 0");

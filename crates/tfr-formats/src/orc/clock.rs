@@ -35,7 +35,7 @@ impl Clock {
     pub(super) fn shown(&self, decoded: i128) -> i128 {
         let (seconds, fraction) = (decoded.div_euclid(NANOS), decoded.rem_euclid(NANOS));
         let was_rounded = fraction > MAX_FRACTION_KEPT;
-        // Undo the second that the library subtracted, or did not, by the sign of the wrong instant.
+        // Undo the second that the library subtracted, or not, by a sign that is not the sign of the instant.
         let stored = if seconds < 0 && was_rounded { seconds + 1 } else { seconds };
         let instant = stored - self.epoch;
         let instant = if instant < 0 && was_rounded { instant - 1 } else { instant };

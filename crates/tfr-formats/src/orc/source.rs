@@ -17,7 +17,7 @@ use tfr_files::convert;
 
 use super::bounds::StripeBounds;
 use super::clock::Clock;
-use super::stripe::{Place, Stripe};
+use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
 use super::tails::Tails;
 use super::types::{Column, Failure, finished};
@@ -86,7 +86,7 @@ impl FileOpener for OrcOpener {
             let read: BTreeSet<_> = found.iter().copied().flatten().collect();
             let read: Vec<_> = read.into_iter().collect();
             let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok()));
-            let part = Part {
+            let part = OrcPart {
                 file: opener.tails.name(&file.object_meta).into(),
                 meta: file.object_meta,
                 columns: columns.collect(),
@@ -106,7 +106,7 @@ impl FileOpener for OrcOpener {
 
 /// The batches of one file or part.
 struct Batches {
-    part: Arc<Part>,
+    part: Arc<OrcPart>,
     /// The remaining stripes, each with the number of rows of the file before it.
     stripes: VecDeque<(usize, u64)>,
     /// The next stripe of a remote file, which is fetched while the previous one is decoded.
@@ -115,7 +115,7 @@ struct Batches {
 }
 
 /// The part of a file to read.
-struct Part {
+struct OrcPart {
     opener: OrcOpener,
     file: Arc<str>,
     meta: ObjectMeta,
@@ -130,7 +130,7 @@ struct Part {
 struct Rows {
     /// Batches of the columns that the file has; `None` if it has none of them.
     batches: Option<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>>,
-    place: Place,
+    position: StripePosition,
     clock: Option<Clock>,
     /// The number of the next row in the file, and the number of rows.
     row: u64,
@@ -144,7 +144,7 @@ impl Batches {
             if let Some(rows) = current.as_mut().filter(|rows| rows.left > 0) {
                 let (batch, len) = match &mut rows.batches {
                     Some(batches) => {
-                        let batch = batches.next().transpose().map_err(|error| undecoded(&rows.place, error))?;
+                        let batch = batches.next().transpose().map_err(|error| undecoded(&rows.position, error))?;
                         let len = batch.as_ref().map_or(0, RecordBatch::num_rows);
                         (batch, len as u64)
                     }
@@ -152,7 +152,7 @@ impl Batches {
                 };
                 if len == 0 || len > rows.left {
                     let reason = format!("it ends before the last {} of its rows", rows.left);
-                    return Err(rows.place.damaged(reason).into());
+                    return Err(rows.position.damaged(reason).into());
                 }
                 let batch = part.adapt(batch.as_ref(), len as usize, rows)?;
                 rows.row += len;
@@ -179,20 +179,22 @@ impl Batches {
     }
 }
 
-impl Part {
+impl OrcPart {
     async fn rows(&self, stripe: usize, row: u64) -> Result<Rows> {
         let columns: Vec<&Column> = self.read.iter().map(|index| &self.tail.columns[*index]).collect();
         let found = self.tail.stripes[stripe];
-        let place = Place { file: Arc::clone(&self.file), stripe, offset: found.offset };
-        let mut rows = Rows { batches: None, place, clock: None, row, left: found.number_of_rows };
+        let position = StripePosition { file: Arc::clone(&self.file), stripe, offset: found.offset };
+        let mut rows = Rows { batches: None, position, clock: None, row, left: found.number_of_rows };
         if !columns.is_empty() && rows.left > 0 {
             let opener = &self.opener;
             let fetched =
-                Stripe::fetch(&opener.store, &self.meta, &self.tail, &columns, &rows.place, opener.batch_size).await?;
+                Stripe::fetch(&opener.store, &self.meta, &self.tail, &columns, &rows.position, opener.batch_size)
+                    .await?;
             opener.bytes_scanned.add(fetched.bytes);
             rows.clock = fetched.clock.clone();
             let batches = fetched.batches();
-            let batches = batches.map_err(|error| undecoded(&rows.place, ArrowError::ExternalError(error.into())))?;
+            let batches =
+                batches.map_err(|error| undecoded(&rows.position, ArrowError::ExternalError(error.into())))?;
             rows.batches = Some(Box::new(batches));
         }
         Ok(rows)
@@ -207,7 +209,7 @@ impl Part {
             let column = &self.tail.columns[self.read[at]];
             let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
             let array = finish(batch.column(at)).map_err(|failure| match failure {
-                Failure::Arrow(error) => undecoded(&rows.place, error),
+                Failure::Arrow(error) => undecoded(&rows.position, error),
                 Failure::Misfit(misfit) => Error::from(ErrorKind::Timestamp {
                     file: self.file.to_string(),
                     row: first_row(batch.column(at), |row| finish(row).is_err()).map(|at| rows.row + at),
@@ -216,7 +218,7 @@ impl Part {
                     expected: misfit.expected,
                 }),
             })?;
-            let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.place, error))?;
+            let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.position, error))?;
             if let Some(findings) = self.opener.tails.findings() {
                 count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
             }
@@ -241,7 +243,7 @@ fn first_row(array: &ArrayRef, fails: impl Fn(&ArrayRef) -> bool) -> Option<u64>
     (0..array.len()).find(|row| fails(&array.slice(*row, 1))).map(|row| row as u64)
 }
 
-fn undecoded(place: &Place, source: ArrowError) -> Error {
-    let (file, stripe, offset) = (place.file.to_string(), place.stripe, place.offset);
+fn undecoded(position: &StripePosition, source: ArrowError) -> Error {
+    let (file, stripe, offset) = (position.file.to_string(), position.stripe, position.offset);
     ErrorKind::Undecoded { file, stripe, offset, source }.into()
 }

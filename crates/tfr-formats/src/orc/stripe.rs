@@ -44,13 +44,13 @@ const MAX_BYTES_OF_ROW: u64 = i32::MAX as u64;
 
 /// The position of a stripe, for messages.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct StripePosition {
     pub(super) file: Arc<str>,
     pub(super) stripe: usize,
     pub(super) offset: u64,
 }
 
-impl Place {
+impl StripePosition {
     pub(super) fn damaged(&self, reason: String) -> Error {
         let (file, stripe, offset) = (self.file.to_string(), self.stripe, self.offset);
         ErrorKind::Stripe { file, stripe, offset, reason }.into()
@@ -75,18 +75,18 @@ impl Stripe {
         meta: &ObjectMeta,
         tail: &Tail,
         columns: &[&Column],
-        place: &Place,
+        position: &StripePosition,
         batch_size: usize,
     ) -> Result<Self> {
-        let stripe = tail.stripes[place.stripe];
-        let damaged = |reason| place.damaged(reason);
+        let stripe = tail.stripes[position.stripe];
+        let damaged = |reason| position.damaged(reason);
         let footer_at = stripe.offset + stripe.index_length + stripe.data_length;
-        let packed = fetch(store, meta, &place.file, footer_at..footer_at + stripe.footer_length).await?;
+        let packed = fetch(store, meta, &position.file, footer_at..footer_at + stripe.footer_length).await?;
         let footer = tail.codec.unpack(&packed, MAX_FOOTER_LEN).map_err(damaged)?;
         let footer = StripeFooter::decode(footer.as_slice()).map_err(|error| damaged(error.to_string()))?;
         check_encodings(&footer, tail, columns).map_err(damaged)?;
         let (streams, ranges) = wanted(&footer, &stripe, columns).map_err(damaged)?;
-        let get = |range| async { fetch(store, meta, &place.file, range).await.map_err(Failed::from) };
+        let get = |range| async { fetch(store, meta, &position.file, range).await.map_err(Failed::from) };
         let pieces = coalesce_ranges(&ranges, get, MAX_GAP).await.map_err(|Failed(error)| error)?;
         let bytes = packed.len() + pieces.iter().map(Bytes::len).sum::<usize>();
         let mut held = Vec::with_capacity(streams.len());

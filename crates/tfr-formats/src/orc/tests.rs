@@ -11,7 +11,7 @@ use super::codec::Codec;
 use super::proto::{
     ColumnEncoding, Footer, PostScript, Stream, StripeFooter, StripeInformation, Type, encoding, kind, stream,
 };
-use super::stripe::{Place, Stripe};
+use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
 use crate::calendar::CalendarOption;
 use crate::error::Result;
@@ -68,8 +68,8 @@ async fn read(file: Vec<u8>) -> Result<usize, Box<dyn std::error::Error>> {
     let (store, meta) = stored(file).await?;
     let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
     let columns: Vec<_> = tail.columns.iter().collect();
-    let place = Place { file: "f.orc".into(), stripe: 0, offset: 3 };
-    let stripe = Stripe::fetch(&store, &meta, &tail, &columns, &place, 4).await?;
+    let position = StripePosition { file: "f.orc".into(), stripe: 0, offset: 3 };
+    let stripe = Stripe::fetch(&store, &meta, &tail, &columns, &position, 4).await?;
     let rows_per_batch = stripe.rows_per_batch();
     for batch in stripe.batches()? {
         batch?;
@@ -158,8 +158,8 @@ async fn a_list_has_no_more_items_than_memory_holds() -> Result<(), Box<dyn std:
     let long = [0x18, 1, 0, 0, 0];
     let (store, meta) = stored(file(types(), 3, &[(stream::LENGTH, 1, &long)], |_| {})).await?;
     let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
-    let place = Place { file: "f.orc".into(), stripe: 0, offset: 3 };
-    let stripe = Stripe::fetch(&store, &meta, &tail, &[&tail.columns[0]], &place, 8192).await?;
+    let position = StripePosition { file: "f.orc".into(), stripe: 0, offset: 3 };
+    let stripe = Stripe::fetch(&store, &meta, &tail, &[&tail.columns[0]], &position, 8192).await?;
     assert_eq!(stripe.rows_per_batch(), 1, "two would be 2^25 items");
     Ok(())
 }

@@ -95,7 +95,7 @@ pub(super) fn columns(
             return Err(ErrorKind::DuplicateColumn { file: file.to_owned(), column: name.clone() }.into());
         }
         let id = *id as usize;
-        let part = Part { types, is_v2, unit_of: &unit_of };
+        let part = TypeTree { types, is_v2, unit_of: &unit_of };
         let found = part.data_types(id);
         let unreadable = found.as_ref().err().cloned();
         let (data_type, decoded) = found.unwrap_or((DataType::Null, DataType::Null));
@@ -145,13 +145,13 @@ fn part_types(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-struct Part<'a, F> {
+struct TypeTree<'a, F> {
     types: &'a [Type],
     is_v2: bool,
     unit_of: &'a F,
 }
 
-impl<F: Fn(usize) -> TimestampUnit> Part<'_, F> {
+impl<F: Fn(usize) -> TimestampUnit> TypeTree<'_, F> {
     /// Returns the type in the table, and the type to which the library decodes. The error names the unsupported type.
     fn data_types(&self, id: usize) -> Result<(DataType, DataType), String> {
         let found = &self.types[id];

@@ -17,7 +17,7 @@ use tfr_files::{Diagnosis, FileNames};
 use super::adapter::Unlocated;
 use super::footer::Footers;
 use super::hint::bytes_type;
-use super::reader::{Part, column};
+use super::reader::{Projection, column};
 use super::values::{Failure, Misfit, Reason, convert};
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
@@ -53,7 +53,7 @@ impl Locator {
     async fn misfit(&self, file: &ObjectMeta, unlocated: &Unlocated) -> Result<Option<ErrorKind>> {
         let footer = self.footers.get(self.store.as_ref(), file).await?;
         let Some(index) = footer.columns.iter().position(|name| *name == unlocated.column) else { return Ok(None) };
-        let mut batches = column(&self.store, file, &footer, Part::Column(index))?;
+        let mut batches = column(&self.store, file, &footer, Projection::Column(index))?;
         let mut before = 0_u64;
         while let Some(array) = batches.try_next().await? {
             if convert(&array, &unlocated.data_type).is_err() {
@@ -92,7 +92,7 @@ impl Locator {
             let mut as_bytes: BTreeSet<String> = self.footers.as_bytes().clone();
             as_bytes.insert(name.clone());
             let raw = self.footers.with_bytes(as_bytes).get(self.store.as_ref(), file).await?;
-            let mut batches = column(&self.store, file, &raw, Part::Column(index))?;
+            let mut batches = column(&self.store, file, &raw, Projection::Column(index))?;
             let mut before = 0_u64;
             while let Some(array) = batches.try_next().await? {
                 if !is_text(&array, field.data_type()) {

@@ -121,22 +121,22 @@ pub(super) fn column(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
     footer: &Arc<Footer>,
-    part: Part,
+    projection: Projection,
 ) -> ParquetResult<BoxStream<'static, ParquetResult<ArrayRef>>> {
     let metadata = ArrowReaderMetadata::try_new(Arc::clone(&footer.metadata), ArrowReaderOptions::new())?;
     let reader = FileReader { store: Arc::clone(store), meta: meta.clone(), footer: Arc::clone(footer) };
     let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata);
-    let mask = match part {
-        Part::Column(index) => ProjectionMask::roots(builder.parquet_schema(), [index]),
-        Part::Leaf(index) => ProjectionMask::leaves(builder.parquet_schema(), [index]),
+    let mask = match projection {
+        Projection::Column(index) => ProjectionMask::roots(builder.parquet_schema(), [index]),
+        Projection::Leaf(index) => ProjectionMask::leaves(builder.parquet_schema(), [index]),
     };
     let batches = builder.with_projection(mask).build()?;
     Ok(batches.map(|batch| batch.map(|batch| Arc::clone(batch.column(0)))).boxed())
 }
 
-/// The part of a file to read.
+/// The column or leaf of a file to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum Projection {
     /// A column, by index in the file.
     Column(usize),
     /// A leaf, by index in the file.

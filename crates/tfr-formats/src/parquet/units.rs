@@ -10,7 +10,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use parquet::errors::Result;
 
 use super::footer::Footer;
-use super::reader::{Part, column};
+use super::reader::{Projection, column};
 use super::schema::Leaf;
 use super::values::{Failure, Reason, convert, converted_type};
 use crate::names::ColumnNames;
@@ -85,7 +85,7 @@ impl Units {
         concurrency: usize,
     ) {
         let far = &Mutex::new(BTreeSet::new());
-        let look = |(meta, footer, leaves): (ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)| async move {
+        let read = |(meta, footer, leaves): (ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)| async move {
             for (leaf, path) in leaves {
                 let is_known = || far.lock().unwrap_or_else(PoisonError::into_inner).contains(&path);
                 // An unreadable file is reported by the scan of the column.
@@ -94,8 +94,8 @@ impl Units {
                 }
             }
         };
-        let looks: Vec<_> = files.into_iter().map(look).collect();
-        futures::stream::iter(looks).buffer_unordered(concurrency.max(1)).collect::<()>().await;
+        let reads: Vec<_> = files.into_iter().map(read).collect();
+        futures::stream::iter(reads).buffer_unordered(concurrency.max(1)).collect::<()>().await;
         self.far = std::mem::take(&mut *far.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -114,8 +114,9 @@ async fn is_far(
     let name = schema.get_column_root(leaf).name();
     // The library cannot read a map without its keys.
     let has_map = footer.schema.field_with_name(name).is_ok_and(|field| has_map(field.data_type()));
-    let (part, before) = if has_map { (Part::Column(root), leaf - first) } else { (Part::Leaf(leaf), 0) };
-    let mut batches = column(store, meta, footer, part)?;
+    let (projection, before) =
+        if has_map { (Projection::Column(root), leaf - first) } else { (Projection::Leaf(leaf), 0) };
+    let mut batches = column(store, meta, footer, projection)?;
     while let Some(array) = batches.try_next().await? {
         let data_type = nanoseconds(array.data_type(), &mut Some(before));
         let converted = converted_type(array.data_type(), &data_type).map(|wanted| convert(&array, &wanted));

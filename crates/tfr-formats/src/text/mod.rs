@@ -26,7 +26,7 @@ use crate::input_format::InputFormat;
 use compression::CHUNK_LEN;
 pub use compression::Compression;
 pub use encoding::Encoding;
-pub(crate) use part::{Layout, Part, part};
+pub(crate) use part::{Layout, TextPart, part};
 
 /// Bytes per read of a local file.
 const LOCAL_READ_LEN: usize = 1 << 20;

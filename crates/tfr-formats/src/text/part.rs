@@ -25,7 +25,7 @@ pub(crate) struct Layout {
 }
 
 /// The text that a partition reads.
-pub(crate) struct Part {
+pub(crate) struct TextPart {
     pub(crate) text: TextStream,
     /// The byte from which lines are counted; `None`: the start of the file.
     pub(crate) after_byte: Option<u64>,
@@ -42,7 +42,7 @@ pub(crate) async fn part(
     name: &str,
     layout: Layout,
     scanned: &Count,
-) -> Result<Option<Part>> {
+) -> Result<Option<TextPart>> {
     let Layout { format, compression, encoding, terminator } = layout;
     let meta = &file.object_meta;
     let range = file.range.as_ref().map_or(0..meta.size, |range| range.start as u64..range.end as u64);
@@ -59,14 +59,14 @@ pub(crate) async fn part(
         }
         let bytes = counted(bytes(store, meta, name, 0..meta.size).await?, scanned);
         let text = text(name, format, bytes, compression, encoding).await?;
-        return Ok(Some(Part { text, after_byte: None }));
+        return Ok(Some(TextPart { text, after_byte: None }));
     }
     // Include the byte before: it may end the previous line.
     let bytes = counted(bytes(store, meta, name, range.start.saturating_sub(1)..meta.size).await?, scanned);
     let lines = lines_in(bytes, range.clone(), terminator);
     Ok(Some(match range.start {
-        0 => Part { text: text(name, format, lines, compression, encoding).await?, after_byte: None },
-        start => Part { text: super::text_of_part(name, lines, encoding), after_byte: Some(start) },
+        0 => TextPart { text: text(name, format, lines, compression, encoding).await?, after_byte: None },
+        start => TextPart { text: super::text_of_part(name, lines, encoding), after_byte: Some(start) },
     }))
 }
 

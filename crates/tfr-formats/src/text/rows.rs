@@ -56,7 +56,7 @@ pub(crate) struct Margins {
 /// Infers the columns of a file.
 pub(crate) trait Inference: Send {
     /// Examines a line; returns `false` if no more lines are needed.
-    fn look(&mut self, line: &[u8], at: Line) -> Result<bool, Error>;
+    fn observe(&mut self, line: &[u8], at: Line) -> Result<bool, Error>;
 
     /// Returns the columns.
     fn schema(&self) -> Result<SchemaRef, Error>;
@@ -104,11 +104,11 @@ impl LineFiles {
         let mut lines = Lines::new(name, None).within(bound);
         let mut header = self.format.margins().header;
         let mut wants_more = true;
-        let mut look = |line: &[u8], at| {
+        let mut observe = |line: &[u8], at| {
             if header > 0 {
                 header -= 1;
             } else {
-                wants_more = inference.look(line, at)?;
+                wants_more = inference.observe(line, at)?;
             }
             Ok(wants_more)
         };
@@ -116,9 +116,9 @@ impl LineFiles {
         while !ended {
             match text.try_next().await? {
                 // If a piece is not read to its end, enough lines were seen.
-                Some(piece) => ended = lines.read(&piece, &mut look)? < piece.len(),
+                Some(piece) => ended = lines.read(&piece, &mut observe)? < piece.len(),
                 None => {
-                    lines.finish(&mut look)?;
+                    lines.finish(&mut observe)?;
                     ended = true;
                 }
             }

@@ -1,4 +1,4 @@
-//! Arrow IPC, files and streams.
+//! Arrow IPC files and streams.
 
 use std::fs::File;
 use std::path::Path;
@@ -107,7 +107,7 @@ async fn dictionaries_that_grow_or_are_replaced() -> Result<()> {
     Ok(())
 }
 
-/// A stream of before 0.15 begins with the length of its schema, which may be longer than what is looked at.
+/// A stream from before 0.15 begins with the length of its schema, which may exceed the bytes probed.
 #[tokio::test]
 async fn old_streams_are_told_from_text() -> Result<()> {
     use datafusion::arrow::ipc::MetadataVersion;
@@ -171,7 +171,8 @@ async fn declared_columns() -> Result<()> {
     Ok(())
 }
 
-/// Every byte of a small file is overwritten in turn, and it is cut everywhere: an error or a table, nothing else.
+/// Every byte of a small file is overwritten in turn, and the file is truncated everywhere: an error or a table,
+/// nothing else.
 #[tokio::test]
 async fn damage_is_an_error_that_names_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -196,7 +197,7 @@ async fn damage_is_an_error_that_names_the_file() -> Result<()> {
     Ok(())
 }
 
-/// The length before a compressed buffer is not believed.
+/// The length before a compressed buffer is not trusted.
 #[tokio::test]
 async fn a_file_of_another_format_is_told_by_its_name() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -242,9 +243,9 @@ fn expectation(path: &Path) -> Result<Vec<Value>> {
     Ok(objects(&batches))
 }
 
-/// Files whose outcome is another than the corpus says, and why.
+/// Files whose outcome differs from the corpus, and why.
 const KNOWN: &[(&str, &str)] = &[
-    // Neither of two columns of one name can be asked for.
+    // If two columns have one name, neither can be selected.
     ("generated_duplicate_fieldnames.arrow_file", "column \"ints\" occurs more than once"),
     ("generated_duplicate_fieldnames.stream", "column \"ints\" occurs more than once"),
 ];

@@ -27,7 +27,7 @@ fn string(value: &[u8]) -> Vec<u8> {
     [long(value.len() as i64), value.to_vec()].concat()
 }
 
-/// A file with this schema and these blocks, each a number of records and their bytes.
+/// Builds a file with this schema and these blocks, each a number of records and their bytes.
 fn file(schema: &Value, blocks: &[(i64, Vec<u8>)]) -> Vec<u8> {
     let mut file = b"Obj\x01".to_vec();
     file.extend([long(1), string(b"avro.schema"), string(schema.to_string().as_bytes()), long(0)].concat());
@@ -137,7 +137,7 @@ async fn a_field_of_a_record_that_is_null_is_null() -> Result<()> {
     Ok(())
 }
 
-/// The engine makes null of the values of the other types, which a column that has none is not to have.
+/// The engine converts values of the other types to null, which a column without nulls must not contain.
 #[tokio::test]
 async fn a_cast_of_a_union_loses_nothing_in_silence() -> Result<()> {
     let schema = record(json!([{"name": "x", "type": ["long", "double"]}]));
@@ -146,7 +146,7 @@ async fn a_cast_of_a_union_loses_nothing_in_silence() -> Result<()> {
     write(dir.path(), &[("t.avro", &file(&schema, &[(2, data)]))])?;
     let path = dir.path().join("t.avro").display().to_string();
     let message = chain(&rows(&format!("SELECT CAST(x AS DOUBLE) FROM '{path}'")).await.expect_err("a union"));
-    // The words for which the command has a hint.
+    // The words by which the command recognizes the error for its hint.
     assert!(message.contains("is declared as non-nullable but contains null values"), "{message}");
     let found = rows(&format!("SELECT union_extract(x, 'long'), union_extract(x, 'double') FROM '{path}'")).await?;
     assert_eq!(found, [["9007199254740993", "NULL"], ["NULL", "0.5"]]);
@@ -222,7 +222,8 @@ async fn what_is_damaged_or_meant_to_harm_is_refused() {
     }
 }
 
-/// Every byte of a small file is overwritten in turn, and it is cut everywhere: an error or a table, and no panic.
+/// Every byte of a small file is overwritten in turn, and the file is truncated everywhere: an error or a table, and no
+/// panic.
 #[tokio::test]
 async fn damage_is_an_error_that_names_the_file() -> Result<()> {
     let schema = record(json!([
@@ -253,7 +254,7 @@ async fn damage_is_an_error_that_names_the_file() -> Result<()> {
     Ok(())
 }
 
-/// However a file is cut into parts, each block is read by one of them.
+/// However a file is split into parts, each block is read by exactly one.
 #[tokio::test]
 async fn a_file_is_read_in_parts_by_its_blocks() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -291,7 +292,7 @@ async fn columns_by_name_over_files() -> Result<()> {
     Ok(())
 }
 
-/// Whether a value is what the corpus says, where logical types are not applied.
+/// Whether a value matches the corpus, which does not apply logical types.
 fn same(found: &Value, expected: &Value) -> bool {
     let unscaled = || {
         let (Value::String(text), Some(Value::String(encoded))) = (found, expected.get("$b64")) else { return false };
@@ -309,7 +310,7 @@ fn same(found: &Value, expected: &Value) -> bool {
         (Value::Number(found), Value::Number(expected)) => {
             found == expected || found.is_f64() && found.as_f64() == expected.as_f64()
         }
-        // A duration: three numbers of 32 bits.
+        // A duration: three 32-bit numbers.
         (Value::Array(parts), Value::Object(bytes)) if bytes.contains_key("$b64") => {
             let encoded = bytes["$b64"].as_str().unwrap_or_default();
             let bytes = STANDARD.decode(encoded).expect("expectations are base64");
@@ -334,10 +335,10 @@ fn same(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Files whose outcome is another than the corpus says, and why.
+/// Files whose outcome differs from the corpus, and why.
 const KNOWN: &[(&str, &str)] = &[
-    // The expectation has the days of the hybrid calendar as they are stored. Ours are those that the writer meant, as Spark
-    // reads them.
+    // The expectation has the days of the hybrid calendar as stored. Ours are the days that the writer meant, as in
+    // Spark.
     (
         "spark/before_1582_timestamp_micros_v2_4_6.avro",
         r#"row 0: {"dt":-30578655476876544}, expected {"dt":-30578137076876544}"#,
@@ -380,7 +381,7 @@ async fn folders() -> Result<()> {
     {
         let folder = dataset["folder"].as_str().unwrap_or_default();
         let mut expected = dataset["rows"].as_u64().unwrap_or_default();
-        // One pretty-printed object a file, which counts as `either`.
+        // One pretty-printed object per file, which counts as `either`.
         if folder.ends_with("18301") {
             expected = 5;
         }
@@ -390,7 +391,7 @@ async fn folders() -> Result<()> {
     Ok(())
 }
 
-/// Files from before and after a schema changed.
+/// Files from before and after a schema change.
 async fn versions(files: &[(Value, Vec<u8>)], query: &str) -> Result<Vec<Vec<String>>> {
     let dir = tempfile::tempdir()?;
     for (index, (schema, data)) in files.iter().enumerate() {

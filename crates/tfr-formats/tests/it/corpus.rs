@@ -1,5 +1,5 @@
-//! Files that other systems wrote: every one of them is read as the corpus says, or refused with an error that names
-//! it, and none makes a reader panic or hang.
+//! Files written by other systems. Each is read as the corpus expects, or rejected with an error that names it; no
+//! reader panics or hangs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use datafusion::error::Result;
 
 use crate::support::{chain, read, row_count, texts};
 
-/// Longer than any file of the corpus takes, even in a debug build on a busy machine.
+/// More than any file of the corpus takes, even in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn corpus() -> Option<PathBuf> {
@@ -23,7 +23,7 @@ pub fn corpus() -> Option<PathBuf> {
     None
 }
 
-/// The manifest's rows, read by our own CSV reader.
+/// Reads the manifest's rows by our own CSV reader.
 pub async fn manifest(corpus: &Path, kind: &str) -> Result<Vec<BTreeMap<String, String>>> {
     let batches = read(&format!("{},types=string", corpus.join("MANIFEST.csv").display())).await?;
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ pub async fn manifest(corpus: &Path, kind: &str) -> Result<Vec<BTreeMap<String, 
     Ok(rows)
 }
 
-/// What came of one file, or what is wrong with that.
+/// The result of one file, or how it is wrong.
 pub async fn outcome(corpus: &Path, row: &BTreeMap<String, String>, options: &str) -> Result<String, String> {
     let path = corpus.join(&row["path"]);
     let spec = format!("\"{}\"{options}", path.display());
@@ -73,8 +73,8 @@ pub async fn outcome(corpus: &Path, row: &BTreeMap<String, String>, options: &st
     }
 }
 
-/// Sound files that the Parquet crate refuses (with an error that names the file), and what it says; and one damaged
-/// file that it reads. A file that leaves this state has to leave the list.
+/// Valid files that the Parquet crate rejects (with an error that names the file), and its messages; and one damaged
+/// file that it reads. A file whose result changes has to be removed from the list.
 const KNOWN: &[(&str, &str)] = &[
     ("arrow-testing/data/parquet/ARROW-17100.parquet", "eof decoding byte array"),
     ("cudf/nested-unsigned-malformed.parquet", "Not enough bytes to decode"),
@@ -85,20 +85,20 @@ const KNOWN: &[(&str, &str)] = &[
     ("parquet-go/malformed/negative_page_size.parquet", "expected an error, read 500 rows"),
 ];
 
-/// Folders that are refused with reason, and how.
+/// Folders that are rejected for good reason, and how.
 const REFUSED_FOLDERS: &[(&str, &str)] = &[
     ("duckdb/hive-partitioning/mismatching_count", "partition directories [part, date], but"),
     ("duckdb/hive-partitioning/mismatching_names", "partition directories [part, date], but"),
-    // A column of the path that the files hold too, with other values.
+    // The files also contain a partition column, with other values.
     ("duckdb/hive-partitioning/hive_col_also_in_file", "column \"a\" stands in the file and in its path"),
-    // Tables whose log decides which files are rows.
+    // Tables whose log determines which files are live.
     ("delta-rs/delta-0.8.0-null-partition", "refusing to read a Delta Lake table as bare files"),
     ("delta-rs/delta-0.8.0-special-partition", "refusing to read a Delta Lake table as bare files"),
-    // Holds test.csv beside test.parquet.
+    // Contains test.csv next to test.parquet.
     ("duckdb/hive-partitioning/simple", "the content is Parquet, but the table is read as CSV"),
 ];
 
-/// Prints what came of the files and returns those of which it is wrong.
+/// Prints the results of the files and returns those with wrong results.
 pub fn wrong(outcomes: &[(String, Result<String, String>)], known: &[(&str, &str)]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -153,7 +153,7 @@ async fn every_parquet_folder() -> Result<()> {
     Ok(())
 }
 
-/// What comes of the folders with files of one kind.
+/// Returns the results of the folders with files of one format.
 pub async fn folders(corpus: &Path, kind: &str) -> Result<Vec<(String, Result<String, String>)>> {
     let text = std::fs::read_to_string(corpus.join("DATASETS.json"))?;
     let datasets: Vec<serde_json::Value> = serde_json::from_str(&text).expect("DATASETS.json is JSON");
@@ -171,7 +171,7 @@ pub async fn folders(corpus: &Path, kind: &str) -> Result<Vec<(String, Result<St
     Ok(outcomes)
 }
 
-/// The options for the dialect that the manifest gives as JSON.
+/// Returns the options for the dialect that the manifest specifies as JSON.
 fn dialect(row: &BTreeMap<String, String>) -> String {
     let text = Some(row["dialect"].as_str()).filter(|text| !text.is_empty()).unwrap_or("{}");
     let dialect: BTreeMap<String, String> = serde_json::from_str(text).expect("the dialect is JSON");

@@ -18,7 +18,7 @@ async fn table(name: &str, content: &[u8], options: &str) -> Result<Vec<Vec<Stri
     Ok(header.into_iter().chain(texts(&batches)?).collect())
 }
 
-/// The message of the error, without the scratch directory.
+/// Returns the error's message, without the scratch directory.
 async fn refused(name: &str, content: &[u8], options: &str) -> String {
     let message = chain(&table(name, content, options).await.expect_err("refused"));
     let start = message.find(name).unwrap_or_default();
@@ -62,7 +62,7 @@ async fn the_last_line_may_have_no_end() -> Result<()> {
     Ok(())
 }
 
-/// Rows that lie in two pieces of what was unpacked are looked at for types, too.
+/// Inference also examines rows that span two decompressed pieces.
 #[tokio::test]
 async fn long_rows_of_compressed_files() -> Result<()> {
     let rows: Vec<_> = (0..200).map(|row| format!("{row},{},2020-01-02\n", "wide ".repeat(3000 + row))).collect();
@@ -111,7 +111,7 @@ async fn encodings() -> Result<()> {
     Ok(())
 }
 
-/// A byte order mark and a quote look like the length of a message and the root of a FlatBuffer.
+/// A byte order mark and a quote resemble the length of a message and the root of a FlatBuffer.
 #[tokio::test]
 async fn utf32_with_a_quote_at_its_start_is_no_arrow_stream() -> Result<()> {
     for name in ["t.csv", "t"] {
@@ -132,7 +132,7 @@ async fn utf32_with_a_quote_at_its_start_is_no_arrow_stream() -> Result<()> {
     Ok(())
 }
 
-/// The way out that errors name: text first, then a cast.
+/// The fix that errors suggest: text first, then a cast.
 #[tokio::test]
 async fn text_of_blank_cells_can_be_cast() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -310,7 +310,7 @@ async fn a_parquet_file_among_csv_files_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// `text` as gzip, in two members.
+/// Compresses `text` as gzip in two members.
 fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut members = Vec::new();
     for part in [&text[..text.len() / 2], &text[text.len() / 2..]] {
@@ -328,7 +328,7 @@ async fn compression_is_told_from_the_content_and_every_member_is_read() -> Resu
     let compressed = gzip(text.as_bytes())?;
     for (name, options) in [("t.csv.gz", ""), ("000000_0", ""), ("t.csv", ""), ("t.csv", ",compression=gzip")] {
         assert_eq!(table(name, &compressed, options).await?.len(), 10_001, "{name}{options}");
-        // A compressed file cannot be split; it is read once all the same.
+        // A compressed file cannot be split; it is still read exactly once.
         assert_eq!(table(name, &compressed, &format!("{options},newlines_in_values=false")).await?.len(), 10_001);
     }
     let message = refused("t.csv.gz", &compressed[..compressed.len() - 9], "").await;

@@ -1,4 +1,4 @@
-//! CSV files as other programs leave them: lines before the header, short records, blanks, words for null, padded gzip.
+//! CSV files as written by other programs: lines before the header, short records, blanks, words for null, padded gzip.
 //!
 //! Expected values are those of DuckDB's `read_csv` (`skip`, `null_padding`) and of Python's `csv` and `gzip`.
 
@@ -8,7 +8,7 @@ use datafusion::error::Result;
 
 use crate::support::{chain, read, session, texts, write};
 
-/// Writes `content` as `name` and reads it with `options`: the names of the columns, then the rows.
+/// Writes `content` as `name` and reads it with `options`; returns the column names, then the rows.
 async fn table(name: &str, content: &[u8], options: &str) -> Result<Vec<Vec<String>>> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[(name, content)])?;
@@ -31,7 +31,7 @@ const BANK: &[u8] = b"\"Account Name : REDACTED\"\r\n\"Range : 01/01-12/31\"\r\n
 async fn lines_before_the_header_are_skipped() -> Result<()> {
     let expected = [["Date", "Debit"], ["2023-01-01", "100.0"]];
     assert_eq!(table("t.csv", BANK, ",skip_lines=3").await?, expected);
-    // A line without a record before the header is none in any case.
+    // A line without a record before the header is always skipped.
     assert_eq!(table("t.csv", BANK, ",skip_lines=2").await?, expected);
     assert_eq!(table("t.csv", BANK, ",skip_lines=4,header=false").await?[1..], expected[1..]);
     assert_eq!(table("t.csv", BANK, ",skip_lines=3,newlines_in_values=false").await?, expected);
@@ -54,7 +54,7 @@ async fn a_first_line_may_name_the_delimiter() -> Result<()> {
     assert_eq!(table("t.csv", b"sep=,\na;b\n1;x,y\n", ",delimiter=;").await?, expected);
     assert_eq!(table("t.csv", b"sep=;\nnote\na;b\n1;x,y\n", ",skip_lines=2").await?, expected);
     assert_eq!(table("t.csv", b"sep=;;\n1\n", "").await?, [["sep=;;"], ["1"]]);
-    // Of a file that is read in parts, all have it.
+    // If a file is read in parts, all parts use the delimiter.
     let rows: String = (0..200_000).map(|row| format!("{row};x,{row}\n")).collect();
     for header in [true, false] {
         let dir = tempfile::tempdir()?;
@@ -77,7 +77,7 @@ async fn cells_that_records_lack_are_null() -> Result<()> {
     let text = b"a,b,c\n1,x,y\n2\n3,\"\"\n\n4,,z\n";
     let found = table("t.csv", text, ",short_rows=null").await?;
     assert_eq!(found[1..], [["1", "x", "y"], ["2", "NULL", "NULL"], ["3", "", "NULL"], ["4", "NULL", "z"]]);
-    // They are null even where an empty cell is a text.
+    // They are null even if an empty cell is a text.
     let found = table("t.csv", text, ",short_rows=null,null=NA").await?;
     assert_eq!(found[1..], [["1", "x", "y"], ["2", "NULL", "NULL"], ["3", "", "NULL"], ["4", "", "z"]]);
     assert_eq!(refused("t.csv", text, "").await, "t.csv: line 3: expected 3 cells, found 1");
@@ -95,7 +95,7 @@ async fn cells_that_records_lack_are_null() -> Result<()> {
 async fn blanks_around_cells_are_left_out_where_asked() -> Result<()> {
     let text = b"a , b\n 1,\" x, \" \n2 ,\ty z\n";
     assert_eq!(table("t.csv", text, ",trim=true").await?, [["a", "b"], ["1", " x, "], ["2", "y z"]]);
-    // Without it they are text, and the blank before a quote makes that one, too.
+    // Without it they are text, and a blank before a quote makes the quoted cell text, too.
     assert_eq!(table("t.csv", b"a, b\n1, x\n", "").await?, [["a", " b"], ["1", " x"]]);
     assert_eq!(table("t.tsv", b"a \t b\n 1\t\n", ",trim=true").await?, [["a", "b"], ["1", "NULL"]]);
     Ok(())
@@ -136,7 +136,7 @@ async fn bytes_with_zeros_are_not_taken_for_csv() -> Result<()> {
     for (name, content) in [("nameless", &binary), ("t.bin", &binary), ("t.csv", &b"a,b\n1,\0\n".to_vec())] {
         assert_eq!(refused(name, content, "").await, format!("{name}: {expected}"));
     }
-    // Who says that it is text is believed.
+    // A type specified as text is accepted.
     assert_eq!(table("t", b"a,b\n1,\0\n", ",format=csv").await?, [["a", "b"], ["1", "\0"]]);
     let utf16: Vec<u8> = "a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(refused("t.csv", &utf16, "").await, format!("t.csv: {expected}"));
@@ -156,7 +156,7 @@ async fn hadoops_codecs_are_read_or_named() -> Result<()> {
     assert_eq!(table("t.csv", &zlib(b"a\n1\n")?, ",compression=zlib").await?, [["a"], ["1"]]);
     let cut = zlib(&b"1\x01x\n".repeat(100))?;
     assert!(refused("000000_0.deflate", &cut[..cut.len() - 4], ",format=hive-text").await.contains("cannot be read"));
-    // The length of a block, as Hadoop's codecs begin, and the magic numbers of others.
+    // The length of a block, with which Hadoop's codecs begin, and magic numbers of others.
     let block: &[u8] = b"\0\0\0\x08\0\0\0\x0a\x08\x1c1,a\n2,b\n";
     for (name, content, codec) in [
         ("000000_0.snappy", block, "snappy"),
@@ -172,12 +172,12 @@ async fn hadoops_codecs_are_read_or_named() -> Result<()> {
         refused("000000_0.snappy", block, ",format=hive-text").await,
         "000000_0.snappy: reading text compressed with snappy is not supported"
     );
-    // A name alone says nothing.
+    // The name alone is not sufficient.
     assert_eq!(table("t.snappy", b"a\n1\n", "").await?, [["a"], ["1"]]);
     Ok(())
 }
 
-/// MultiDelimitSerDe: the last column takes the rest of the line, and an escape protects no delimiter.
+/// MultiDelimitSerDe: the last column takes the rest of the line, and an escape has no effect on a delimiter.
 #[tokio::test]
 async fn delimiters_may_have_several_characters() -> Result<()> {
     let schema = "\"schema=id INT, s STRING, tags ARRAY<STRING>\"";
@@ -211,7 +211,7 @@ async fn a_declared_table_of_empty_files_has_no_rows() -> Result<()> {
     ctx.sql(&format!("{create} '{}'", path("p"))).await?;
     let found = texts(&ctx.sql("SELECT dt, a FROM t WHERE dt = 1").await?.collect().await?)?;
     assert_eq!(found, Vec::<Vec<String>>::new());
-    // Undeclared there are no columns, and where no file was there may have been none to write.
+    // Without a declaration there are no columns, and if there is no file there may have been none to write.
     assert!(read(&path("t")).await.is_err());
     let create = format!("CREATE EXTERNAL TABLE u (a BIGINT) STORED AS CSV LOCATION '{}'", path("void"));
     assert!(session(1).sql(&create).await.is_err());

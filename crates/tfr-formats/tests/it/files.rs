@@ -17,7 +17,7 @@ use tfr_files::FilesFunction;
 
 use crate::support::{chain, row_count, texts, write};
 
-/// A session as a program has it that knows nothing of ours but the function.
+/// Creates a session of a program that uses nothing of ours but the function.
 fn session(partitions: usize) -> SessionContext {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
     ctx.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::default()));
@@ -32,7 +32,7 @@ async fn refused(query: &str) -> String {
     chain(&rows(query).await.expect_err(query)).replace("External error: ", "")
 }
 
-/// Files of different lengths, each with its own name many times.
+/// Files of different lengths, each containing its own name many times.
 fn some_files(dir: &Path, count: usize) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for number in 0..count {
@@ -59,7 +59,7 @@ async fn plan(ctx: &SessionContext, query: &str) -> Result<Arc<dyn ExecutionPlan
     ctx.sql(query).await?.create_physical_plan().await
 }
 
-/// Every file is a row of the partition that it was given to, in the order of the listing.
+/// Every file is a row of its assigned partition, in listing order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn files_are_divided_and_read_in_their_order() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -77,7 +77,7 @@ async fn files_are_divided_and_read_in_their_order() -> Result<()> {
     Ok(())
 }
 
-/// In a session that gives files to whichever partition is idle, each is read once all the same.
+/// If a session assigns files to idle partitions, each is still read exactly once.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_file_is_read_once() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -92,7 +92,7 @@ async fn every_file_is_read_once() -> Result<()> {
     Ok(())
 }
 
-/// A function may be called where nothing else is run meanwhile.
+/// The function also works on a single-threaded runtime.
 #[tokio::test]
 async fn a_single_thread_is_enough() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -101,7 +101,7 @@ async fn a_single_thread_is_enough() -> Result<()> {
     Ok(())
 }
 
-/// What stands beside the files of a plan is lost where the plan goes through another process.
+/// The extensions of a plan's files are lost if the plan passes through another process.
 #[tokio::test]
 async fn files_are_read_one_by_one_where_nothing_is_known_of_the_others() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -156,7 +156,7 @@ async fn what_the_listing_answers_reads_no_file() -> Result<()> {
     assert!(shown.contains("label=dog/2.jpg]]}") && !shown.contains("Filter"), "{shown}");
     assert_eq!(texts(&collect_partitioned(plan, ctx.task_ctx()).await?.concat())?, [["6262", "2", "dog"]]);
 
-    // Files that are not there any more are no matter to what is not read.
+    // Missing files do not matter if they are not read.
     let frame = ctx.sql(&format!("SELECT path, modified FROM files('{path}/**') LIMIT 2")).await?;
     std::fs::remove_file(dir.path().join("label=cat/1.jpg"))?;
     let batches = frame.collect().await?;
@@ -191,7 +191,7 @@ async fn a_file_that_changes_meanwhile_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// Of all rows that are computed together, the one that fails is told.
+/// Among all rows computed together, the failing one is reported.
 #[tokio::test]
 async fn an_expression_that_fails_names_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;

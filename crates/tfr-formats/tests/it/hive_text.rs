@@ -1,4 +1,4 @@
-//! Text as Hive writes it.
+//! Hive text files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,14 +23,14 @@ async fn table(content: &[u8], options: &str) -> Result<Vec<Vec<String>>> {
     texts(&read(&format!("\"{}\"{options}", dir.path().join("000000_0").display())).await?)
 }
 
-/// The message of the error, without the scratch directory.
+/// Returns the error's message, without the scratch directory.
 async fn refused(content: &[u8], options: &str) -> String {
     let message = chain(&table(content, options).await.expect_err("refused"));
     let start = message.find("000000_0").unwrap_or_default();
     message[start..].to_owned()
 }
 
-/// As Hive writes line ends in texts, and reads them whoever wrote them.
+/// Hive writes line ends in texts in this form, and reads them from any writer.
 #[tokio::test]
 async fn escaped_line_ends_are_line_ends() -> Result<()> {
     let found = table(b"a\\nb\\rc\\\\n,\\d\\\n", ",\"delimiter=,\",escape=\\,\"schema=s STRING, t STRING\"").await?;
@@ -187,7 +187,7 @@ async fn the_format_is_told_in_whatever_compression_and_encoding() -> Result<()>
         assert_eq!(batches[0].schema().field(0).name(), kind);
         assert_eq!(row_count(&batches), if kind == "0" { 49_999 } else { 50_000 });
     }
-    // The second byte of this letter is a one.
+    // The second byte of this letter in UTF-16 is 0x01, the delimiter.
     let utf16: Vec<u8> = "a,b\nŁ,1\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(table(&utf16, ",encoding=utf-16").await?, [["Ł", "1"]]);
     Ok(())
@@ -228,13 +228,13 @@ async fn a_line_of_separators_does_not_eat_the_memory() {
     assert_eq!(message, "000000_0: line 1: the line has 131073 cells, and a table at most 65536 columns");
 }
 
-/// What the manifest does not say of a file and its table's declaration does, or how its expectation is to be met.
+/// Options from a file's table declaration that the manifest lacks, or how to compare with its expectation.
 const OPTIONS: &[(&str, &str)] = &[
     // NULL DEFINED AS ''
     ("hive/parquet_array_null_element.txt", "null="),
 ];
 
-/// Files with times that 64 bits of nanoseconds do not hold, read in microseconds: what is cut off is not compared.
+/// Files with times beyond 64-bit nanoseconds, read in microseconds: the digits cut off are not compared.
 const IN_MICROSECONDS: &[&str] = &[
     "hive/avro_timestamp.txt",
     "hive/schema_evolution/complex_struct1_a.txt",
@@ -243,9 +243,9 @@ const IN_MICROSECONDS: &[&str] = &[
     "hive/timestamps.txt",
 ];
 
-/// Files that differ from what is expected, and how.
+/// Files that differ from the expectation, and how.
 const KNOWN: &[(&str, &str)] = &[
-    // ORC files, which Hive reads as such whatever they lie among.
+    // ORC files, which Hive reads as such among any other files.
     ("l3_clarity__l3_monthly_dw_factplan_datajoin_1_s2_2018022300104_1/000000_0", "the content is ORC"),
     ("l3_clarity__l3_monthly_dw_factplan_dw_stg_2018022300104_1/000000_0", "the content is ORC"),
     ("hive/bucket_pruning", "the content is ORC"),
@@ -261,14 +261,14 @@ async fn every_file_of_the_corpus() -> Result<()> {
             Some((raw, typed)) => (raw, Some(typed)),
             None => (row["expected"].as_str(), None),
         };
-        // The cells as they stand.
+        // The cells unchanged.
         let mut options = dialect(&row, false);
         let expected = if raw_file.is_empty() { Vec::new() } else { expected(&corpus.join(raw_file)) };
         let by_byte = expected.iter().any(|row| row.to_string().contains("$b64"));
         options.push_str(if by_byte { ",encoding=latin1" } else { "" });
         let mut outcome = outcome(&corpus, &row, &options).await;
         if row["expect"] == "ok" && outcome.is_ok() {
-            // These cells are as they are before escapes are undone; ours have a value only after that.
+            // These cells are not unescaped; ours have a value only after that.
             if typed_file.is_none() || !row["dialect"].contains("escape") {
                 raw += 1;
                 let cells: Vec<_> = expected.iter().map(|row| row["raw"].clone()).collect();
@@ -291,7 +291,7 @@ async fn every_file_of_the_corpus() -> Result<()> {
     Ok(())
 }
 
-/// Files that are no UTF-8, and beside them the same in UTF-8 or what their table's declaration makes of them.
+/// Files that are not UTF-8, and next to them the same in UTF-8, or the result of their table's declaration.
 #[tokio::test]
 async fn encodings_of_the_corpus() -> Result<()> {
     let Some(corpus) = corpus() else { return Ok(()) };
@@ -344,7 +344,7 @@ fn expected(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("expectations are JSON")).collect()
 }
 
-/// The options for the dialect that the manifest gives as JSON, with or without the columns.
+/// Returns the options for the dialect that the manifest specifies as JSON, with or without the columns.
 fn dialect(row: &BTreeMap<String, String>, typed: bool) -> String {
     let text = Some(row["dialect"].as_str()).filter(|text| !text.is_empty()).unwrap_or("{}");
     let dialect: BTreeMap<String, Value> = serde_json::from_str(text).expect("the dialect is JSON");
@@ -417,7 +417,7 @@ async fn compare(path: &Path, options: &str, expected: &[Value], by_byte: bool) 
     }
 }
 
-/// Whether a value is what is expected.
+/// Whether a value matches the expectation.
 fn is(array: &ArrayRef, row: usize, expected: &Value, by_byte: bool) -> bool {
     if expected.get("$unsure").is_some() {
         return true;

@@ -11,7 +11,7 @@ use crate::corpus::{corpus, manifest, outcome, wrong};
 use crate::support::{chain, read, row_count, rows, session, texts, write};
 use crate::values::{first_difference, lines, members, objects};
 
-/// Writes `content` as `name` and reads it with `options`: the columns, and the rows.
+/// Writes `content` as `name` and reads it with `options`; returns the columns and the rows.
 async fn table(name: &str, content: &[u8], options: &str) -> Result<(Vec<(String, DataType)>, Vec<Vec<String>>)> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[(name, content)])?;
@@ -22,7 +22,7 @@ async fn table(name: &str, content: &[u8], options: &str) -> Result<(Vec<(String
     Ok((columns.unwrap_or_default(), texts(&batches)?))
 }
 
-/// The message of the error, without the scratch directory.
+/// Returns the error's message, without the scratch directory.
 async fn refused(content: &str, options: &str) -> String {
     let dir = tempfile::tempdir().expect("a scratch directory");
     write(dir.path(), &[("t.json", content.as_bytes())]).expect("a file");
@@ -81,7 +81,7 @@ async fn layouts() -> Result<()> {
     Ok(())
 }
 
-/// Pieces of any size: gzip members are handed on one by one.
+/// Pieces of any size: each gzip member is a separate piece.
 #[tokio::test]
 async fn values_that_are_cut_anywhere() -> Result<()> {
     let text =
@@ -167,7 +167,7 @@ async fn the_last_of_a_key_that_stands_twice_counts() -> Result<()> {
     Ok(())
 }
 
-/// No JSON, but what Python writes unless told not to.
+/// Not valid JSON, but Python's default output.
 #[tokio::test]
 async fn nan_and_infinities_are_numbers() -> Result<()> {
     let text = b"{\"x\": NaN, \"l\": [1, -Infinity], \"n\": 1}\n{\"x\":-Infinity,\"l\":[Infinity],\"n\":2.5}\n{\"x\": 1.5, \"l\": [], \"n\": NaN}";
@@ -199,7 +199,7 @@ async fn text_only() -> Result<()> {
     Ok(())
 }
 
-/// Declares `columns` over one file and reads all of it.
+/// Declares `columns` for one file and reads all of it.
 async fn declared(columns: &str, content: &str) -> Result<Vec<datafusion::arrow::array::RecordBatch>> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t.json", content.as_bytes())])?;
@@ -241,7 +241,7 @@ async fn declared_columns() -> Result<()> {
 async fn a_large_file_is_read_in_parts() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let lines: String = (0..2000).map(|n| format!("{{\"n\": {n}, \"text\": \"line {n}\"}}\n")).collect();
-    // One that spans lines, behind what is looked at.
+    // An object that spans lines, after the probed ones.
     let late = format!("{lines}{{\"n\":\n 7, \"text\": \"\"}}\n{lines}");
     write(dir.path(), &[("a.json", lines.as_bytes()), ("b.json", late.as_bytes())])?;
     for (name, options, expected) in [
@@ -257,7 +257,7 @@ async fn a_large_file_is_read_in_parts() -> Result<()> {
         let found = ctx.sql("SELECT sum(n) FROM t").await?.collect().await;
         match expected {
             Ok(sum) => assert_eq!(texts(&found?)?, [[sum.to_string()]], "{name}{options}"),
-            // The cut may fall elsewhere; then the file is read as it is.
+            // The split may be elsewhere; then the file is read correctly.
             Err(message) => match found {
                 Ok(found) => assert_eq!(texts(&found)?, [["3998007"]]),
                 Err(error) => assert!(chain(&error).contains(message), "{error}"),
@@ -267,7 +267,7 @@ async fn a_large_file_is_read_in_parts() -> Result<()> {
     Ok(())
 }
 
-/// Whether a value is what the corpus says: absent is null, and text may hold what is no string as JSON.
+/// Whether a value matches the corpus: absent is null, and text may contain other values as JSON.
 fn same(found: &Value, expected: &Value) -> bool {
     match (found, expected) {
         (Value::Number(found), Value::Number(expected)) => found.as_f64() == expected.as_f64(),
@@ -319,7 +319,7 @@ fn any_object(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// serde_json is the oracle: what it wrote, in any layout, is read as it was.
+    /// serde_json is the oracle: its output, in any layout, is read unchanged.
     #[test]
     fn every_object_is_read_as_it_was_written(rows in proptest::collection::vec(any_object(any_value()), 1..6)) {
         let rows: Vec<Value> = rows.into_iter().map(Value::Object).collect();
@@ -339,7 +339,7 @@ proptest! {
     }
 }
 
-/// Text that is nearly JSON.
+/// Almost valid JSON.
 fn any_text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         Just("{\"a\":"),
@@ -367,7 +367,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// serde_json is the oracle: what it refuses is refused, with the place, and never by a panic.
+    /// serde_json is the oracle: text that it rejects is rejected with its position, and never by a panic.
     #[test]
     fn what_is_nearly_json_is_read_or_refused_at_its_place(text in any_text()) {
         let is_objects = serde_json::Deserializer::from_str(&text).into_iter::<Value>().all(|value| {
@@ -383,7 +383,7 @@ proptest! {
         let spec = dir.path().join("t.json").display().to_string();
         match runtime.block_on(read(&format!("{spec},format=json"))) {
             Ok(_) => prop_assert!(is_objects),
-            // An empty file is passed over; an array may stand alone only.
+            // An empty file is skipped; an array must be the only value.
             Err(error) if text.is_empty() || is_objects => {
                 let message = chain(&error);
                 prop_assert!(text.is_empty() || text.contains('['), "{}", message);
@@ -393,9 +393,9 @@ proptest! {
     }
 }
 
-/// Files whose outcome is another than the corpus says, and why.
+/// Files whose outcome differs from the corpus, and why.
 const KNOWN: &[(&str, &str)] = &[
-    // Two objects on a line are two rows, as Firehose writes them; the expectation leaves such lines out.
+    // Two objects on a line are two rows, as written by Firehose; the expectation omits such lines.
     ("spark-rapids/malformed3.ndjson", "row 2: {\"number\":3}, expected {\"number\":5}"),
 ];
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::corpus::{corpus, manifest, outcome, wrong};
 use crate::support::{chain, read, session, texts, write};
 
-/// Reads `content` with `options`, the names of the columns first.
+/// Reads `content` with `options`; the column names come first.
 async fn table(content: &[u8], options: &str) -> Result<Vec<Vec<String>>> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t.libsvm", content)])?;
@@ -113,7 +113,7 @@ async fn the_format_is_told_by_labels_and_pairs() -> Result<()> {
         (&long, "", &["label", "indices", "values"]),
         (&format!("{long}\n{long}\n"), ",index_base=1", &["label", "indices", "values"]),
         ("1,3 1:1\n", ",multilabel=true", &["labels", "indices", "values"]),
-        // Hours and minutes; a label without a pair; indices that do not ascend; text.
+        // Hours and minutes; a label without a pair; indices that are not ascending; text.
         ("10:30\n11:45\n", "", &["10:30"]),
         ("1\n2\n", "", &["1"]),
         ("1 3:1 2:1\n", "", &["1 3:1 2:1"]),
@@ -167,7 +167,7 @@ async fn every_file_of_the_corpus() -> Result<()> {
     Ok(())
 }
 
-/// The rows as the corpus has them.
+/// Converts the rows to the corpus's form.
 async fn examples(spec: &str) -> Result<Vec<Value>> {
     let mut examples = Vec::new();
     for batch in read(spec).await? {

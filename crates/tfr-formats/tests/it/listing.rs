@@ -1,11 +1,11 @@
-//! Which files a location stands for.
+//! The files that a location matches.
 
 use datafusion::error::Result;
 use tempfile::TempDir;
 
 use crate::support::{chain, read, row_count, texts, write};
 
-/// A scratch directory whose files each hold their own name.
+/// Creates a scratch directory in which each file contains its own name.
 fn directory(names: &[&str]) -> std::io::Result<TempDir> {
     let dir = tempfile::tempdir()?;
     for name in names {
@@ -14,7 +14,7 @@ fn directory(names: &[&str]) -> std::io::Result<TempDir> {
     Ok(dir)
 }
 
-/// The names that the table at `location`, below `dir`, holds.
+/// Returns the names read from the table at `location`, below `dir`.
 async fn found(dir: &TempDir, location: &str) -> Result<Vec<String>> {
     let batches = read(&format!("\"{}\",format=csv,types=string", dir.path().join(location).display())).await?;
     let mut names: Vec<_> = texts(&batches)?.into_iter().map(|mut row| row.remove(0)).collect();
@@ -45,7 +45,7 @@ async fn a_directory_is_read_as_hadoop_tools_leave_it() -> Result<()> {
     Ok(())
 }
 
-/// The reader of CSV would take the first object of a JSON file for a header.
+/// The CSV reader would take the first object of a JSON file for a header.
 #[tokio::test]
 async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
     let dir = directory(&["t/a.csv", "t/b.csv"])?;
@@ -56,7 +56,7 @@ async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
     Ok(())
 }
 
-/// Files of Hive and Spark have no endings.
+/// Files of Hive and Spark have no extensions.
 #[tokio::test]
 async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> {
     let json: &[u8] = b"\xef\xbb\xbf{\"a\": 1}\n";
@@ -79,7 +79,7 @@ async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> 
     write(dir.path(), &[("t/1", b"1\x01x\n"), ("t/2", b"2\n"), ("t/3", b"\n")])?;
     let hive = read(&dir.path().join("t").display().to_string()).await?;
     assert_eq!(row_count(&hive), 3);
-    // Who says what they are is believed.
+    // A specified format is accepted.
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t/1", b"a\n1\n"), ("t/2", b"a\n{\"\n"), ("t/3", b"{\"a\": 1}\n")])?;
     let csv = read(&format!("{},format=csv,quote=none", dir.path().join("t").display())).await?;
@@ -87,7 +87,7 @@ async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> 
     Ok(())
 }
 
-/// Of many files some are looked at, from the first to the last.
+/// Of many files some are probed, from the first to the last.
 #[tokio::test]
 async fn the_last_of_many_texts_is_looked_at() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -100,7 +100,7 @@ async fn the_last_of_many_texts_is_looked_at() -> Result<()> {
     Ok(())
 }
 
-/// Links are followed, but not around in circles: two that lead back would make a tree of 2^40 directories.
+/// Links are followed, but not in cycles: two that lead back would make a tree of 2^40 directories.
 #[cfg(unix)]
 #[tokio::test]
 async fn links_that_lead_back_are_not_followed() -> Result<()> {
@@ -117,7 +117,7 @@ async fn links_that_lead_back_are_not_followed() -> Result<()> {
     for (from, to) in ["ab", "ac", "ba", "bc", "ca", "cb"].map(|pair| pair.split_at(1)) {
         symlink(format!("../{to}"), dir.path().join(format!("t/{from}/{to}")))?;
     }
-    // Five ways to each file: straight, past one other directory (two ways), and past both (two ways).
+    // Five paths to each file: direct, through one other directory (two paths), and through both (two paths).
     assert_eq!(found(&dir, "t").await?.len(), 15);
     Ok(())
 }
@@ -135,7 +135,8 @@ async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
     Ok(())
 }
 
-/// Notes beside records are no rows; what may be a table of its own is none for its ending.
+/// Notes next to data files are not rows. A file that may be a table of its own is not a note merely because of its
+/// extension.
 #[tokio::test]
 async fn notes_are_passed_over() -> Result<()> {
     let dir = directory(&["t/README.md", "t/part-0.csv", "t/part-1.json", "t/part-2.txt", "t/card.html"])?;

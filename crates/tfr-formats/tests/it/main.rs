@@ -1,4 +1,4 @@
-//! Tables as users find them, read end to end.
+//! Tables over realistic files, read end to end.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! ORC files: every one of the corpus with its values, types that lose nothing, damage that is noticed.
+//! ORC files: the values of the whole corpus, lossless types, detection of damage.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,15 +29,15 @@ use tfr_formats::TableSpec;
 use crate::corpus::{corpus, folders, manifest, outcome, wrong};
 use crate::support::{chain, read, row_count, rows, session, texts};
 
-/// Files that are not read as the corpus says, and why.
+/// Files whose result differs from the corpus, and why.
 const KNOWN: &[(&str, &str)] = &[
-    // The expectation is off by a second: pyarrow looks at the sign of a timestamp after it has changed the time zone
-    // (ORC-763, ORC-1287), Java, which wrote the file, before.
+    // The expectation is off by a second: pyarrow checks the sign of a timestamp after changing the time zone (ORC-763,
+    // ORC-1287). Java, which wrote the file, checks it before.
     ("hive/alltypesorc", r#"row 5: ctimestamp1: {"$ts":[-28785,7000000]}, expected {"$ts":[-28786,7000000]}"#),
-    // The expectation cannot be read: it holds user metadata of the file that is no UTF-8.
+    // The expectation cannot be read: it contains user metadata of the file that is not UTF-8.
     ("orc/TestOrcFile.metaData.orc", "Unable to get root as footer"),
-    // The expectation has the days of the hybrid calendar as they are stored. Ours are those that the writer meant, as Spark and
-    // Hive read them.
+    // The expectation has the days of the hybrid calendar as stored. Ours are the days that the writer meant, as in
+    // Spark and Hive.
     ("hive/orc_legacy_mixed_dates.orc", r#"row 4: d: {"$date":-349852}, expected {"$date":-349846}"#),
     (
         "hive/orc_legacy_mixed_timestamps.orc",
@@ -80,7 +80,7 @@ async fn every_file_of_the_corpus() -> Result<()> {
     Ok(())
 }
 
-/// Compares the first rows of a file with what is expected of them.
+/// Compares the first rows of a file with the expected ones.
 async fn same_values(corpus: &Path, row: &BTreeMap<String, String>) -> Result<(), String> {
     let expected = corpus.join(&row["expected"]);
     let spec = format!("\"{}\"", corpus.join(&row["path"]).display());
@@ -108,7 +108,7 @@ fn same_columns(expected: &Path, found: &RecordBatch) -> Result<(), String> {
     }
     let found = found.slice(0, expected.num_rows());
     for ((name, expected), found) in names(&found).iter().zip(expected.columns()).zip(found.columns()) {
-        // Names of items and entries may differ, and the unit of time.
+        // Names of items and entries may differ, and so may the time unit.
         let strict = CastOptions { safe: false, ..CastOptions::default() };
         let expected = cast_with_options(expected, found.data_type(), &strict).map_err(|error| error.to_string())?;
         if expected.to_data() != found.to_data() {
@@ -138,7 +138,7 @@ fn same_rows(expected: &Path, found: &RecordBatch) -> Result<(), String> {
     Ok(())
 }
 
-/// A value as the corpus has it in JSON.
+/// Converts a value to the corpus's JSON.
 fn value(array: &ArrayRef, row: usize) -> Value {
     if array.is_null(row) {
         return Value::Null;
@@ -259,7 +259,7 @@ async fn columns_without_names_are_those_declared_by_position() -> Result<()> {
 async fn a_file_is_read_by_every_partition_stripe_by_stripe() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("big.orc");
-    // Such as do not shrink.
+    // Incompressible values.
     let values: Vec<i64> = (1..=8000_i64).map(|value| value.wrapping_mul(0x5851_f42d_4c95_7f2d)).collect();
     let column = || ints(values.iter().copied());
     write_orc(&path, &RecordBatch::try_from_iter([("x", column()), ("y", column())])?)?;
@@ -332,7 +332,7 @@ async fn a_timestamp_that_does_not_fit_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// pyarrow and pandas write the remainder of such a timestamp with its sign.
+/// pyarrow and pandas write the signed remainder of such a timestamp.
 #[tokio::test]
 async fn fractions_of_seconds_before_1970() -> Result<()> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/before-1970.orc");
@@ -346,7 +346,7 @@ async fn fractions_of_seconds_before_1970() -> Result<()> {
     Ok(())
 }
 
-/// Whatever byte is another, the file is read or refused, by an error that names it.
+/// Whichever byte is changed, the file is read, or rejected by an error that names it.
 #[tokio::test]
 async fn damage_names_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -381,14 +381,14 @@ async fn every_folder_of_the_corpus() -> Result<()> {
     Ok(())
 }
 
-/// How many stripes a plan left out.
+/// Returns how many stripes a plan skipped.
 fn stripes_skipped(plan: &dyn ExecutionPlan) -> usize {
     let here = plan.metrics().and_then(|metrics| metrics.sum_by_name("stripes_skipped"));
     let below = plan.children().into_iter().map(|child| stripes_skipped(child.as_ref()));
     here.map_or(0, |count| count.as_usize()) + below.sum::<usize>()
 }
 
-/// The same rows in memory, of which nothing is left out, are the oracle.
+/// The same rows in memory, where nothing is pruned, are the oracle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_over_the_corpus_lose_no_row() -> Result<()> {
     use datafusion::prelude::{ident, lit};

@@ -1,4 +1,4 @@
-//! Parquet files: types that lose nothing, damage that is noticed, work that is shared.
+//! Parquet files: lossless types, detection of damage, shared work.
 
 use std::fs::File;
 use std::path::Path;
@@ -133,7 +133,7 @@ async fn columns_are_matched_by_name_across_files() -> Result<()> {
     Ok(())
 }
 
-/// The rows of each partition of the scan that stands alone as a plan.
+/// Returns the rows of each partition of a plan that is only the scan.
 async fn partitions(spec: &str, target: usize) -> Result<Vec<Vec<Vec<String>>>> {
     let ctx = session(target);
     ctx.state_ref().write().config_mut().options_mut().optimizer.repartition_file_min_size = 1;
@@ -218,7 +218,7 @@ fn write_groups(path: &Path, batch: &RecordBatch, rows: usize, properties: Write
     Ok(())
 }
 
-/// NaN is in no bounds, so those of `[1.0, NaN, 1.0]` say that every value is 1.0.
+/// Bounds ignore NaN, so those of `[1.0, NaN, 1.0]` suggest that every value is 1.0.
 #[tokio::test]
 async fn a_nan_among_equal_values_is_read_as_written() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -233,7 +233,7 @@ async fn a_nan_among_equal_values_is_read_as_written() -> Result<()> {
     Ok(())
 }
 
-/// The second row group has no bounds, so those of the file are those of the first.
+/// The second row group lacks bounds, so the file's bounds are those of the first.
 #[tokio::test]
 async fn a_row_group_without_bounds_is_read_as_written() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -250,7 +250,7 @@ async fn a_row_group_without_bounds_is_read_as_written() -> Result<()> {
     Ok(())
 }
 
-/// In Arrow's order NaN is above every number, and no bounds say that it is there.
+/// In Arrow's order NaN is above every number, but bounds do not show it.
 #[tokio::test]
 async fn filters_keep_the_rows_with_nan() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -307,7 +307,7 @@ async fn a_column_of_the_path_may_stand_in_the_file_with_the_same_value() -> Res
     let dir = tempfile::tempdir()?;
     std::fs::create_dir(dir.path().join("a=1"))?;
     std::fs::create_dir(dir.path().join("a=2"))?;
-    // As Polars leaves it; one file has the column in another type, one has it not.
+    // As written by Polars; one file has the column in another type, and one lacks it.
     let small: ArrayRef = Arc::new(Int32Array::from(vec![2]));
     write_parquet(&dir.path().join("a=1/f"), &RecordBatch::try_from_iter([("a", ints([1, 1])), ("x", ints([3, 4]))])?)?;
     write_parquet(&dir.path().join("a=2/f"), &RecordBatch::try_from_iter([("x", ints([5])), ("a", small)])?)?;
@@ -348,7 +348,7 @@ async fn the_case_of_names_may_be_of_no_matter() -> Result<()> {
     Ok(())
 }
 
-/// Hive and Impala store a decimal in whatever holds it, and old dates as they are.
+/// Hive and Impala store decimals in various physical types, and old dates unchanged.
 #[tokio::test]
 async fn decimals_of_every_physical_type_and_old_dates() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -410,7 +410,7 @@ async fn declared_columns_are_those_of_some_file() -> Result<()> {
         let message = chain(&table(columns).await.expect_err(columns));
         assert!(message.ends_with(expected), "{message}");
     }
-    // A file from before a column was added.
+    // A file written before a column was added.
     let old = column("s", Arc::new(StringArray::from(vec!["b"])) as ArrayRef)?;
     write_parquet(&dir.path().join("u.parquet"), &old)?;
     let create = format!(
@@ -423,7 +423,7 @@ async fn declared_columns_are_those_of_some_file() -> Result<()> {
     Ok(())
 }
 
-/// As writers before 2018 left it: the bounds of `a`, `é`, `b` are `é` and `b`.
+/// As writers before 2018 wrote it: the bounds of `a`, `é`, `b` are `é` and `b`.
 #[tokio::test]
 async fn bounds_in_the_order_of_signed_bytes_are_not_believed() -> Result<()> {
     let dir = tempfile::tempdir()?;

@@ -1,6 +1,6 @@
 //! One file for each type of the Parquet format, and files of old and later writers: `tests/data/parquet`.
 //!
-//! The expected values are those that pyarrow 26 and DuckDB 2.0 read, but where a comment says otherwise.
+//! The expected values are those of pyarrow 26 and DuckDB 2.0, except where a comment differs.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ fn table(name: &str) -> String {
     format!("'{}'", path(name).display())
 }
 
-/// What is read of the column `u` of a file, or why it is refused.
+/// Returns the values of the column `u` of a file, or why it is rejected.
 async fn values(name: &str) -> Result<Vec<String>, String> {
     let found = rows(&format!("SELECT u FROM {} ORDER BY id", table(name))).await;
     found.map(|rows| rows.concat()).map_err(|error| chain(&error))
@@ -27,7 +27,7 @@ async fn every_type_is_right() -> Result<()> {
     let point = "0101000000000000000000f03f0000000000000040";
     for (name, expected) in [
         ("string", vec!["a", "é"]),
-        // pyarrow reads it as bytes, DuckDB as text, which the format says it is.
+        // pyarrow reads it as bytes, DuckDB as text, which is what the format specifies.
         ("enum", vec!["A", "B"]),
         ("json", vec!["{}", "[1]"]),
         ("bson", vec!["0500000000", "0500000000"]),
@@ -65,11 +65,11 @@ async fn every_type_is_right() -> Result<()> {
         ("later_type_of_integers", vec!["1", "2"]),
         ("later_type_of_dates", vec!["1970-01-02", "1970-01-03"]),
         ("null_of_parquet_cpp_1_5", vec!["NULL", "NULL"]),
-        // Both take it for nulls, though the values are there.
+        // Both read nulls, though the values are present.
         ("interval_of_parquet_mr_1_12", vec!["14 mons 3 days 1.500000000 secs", "14 mons 3 days 1.500000000 secs"]),
         ("root_with_repetition", vec!["1", "2"]),
         ("without_count", vec!["1", "2"]),
-        // pyarrow wraps the far ones, DuckDB cuts the nanoseconds.
+        // pyarrow wraps distant values, DuckDB truncates the nanoseconds.
         ("int96_nanoseconds", vec!["1970-01-01T00:00:00.000000001", "2024-10-04T00:00:00.123456789"]),
         ("int96_far", vec!["9999-12-31T00:00:00", "2024-10-04T00:00:00.123456"]),
     ] {
@@ -137,7 +137,7 @@ async fn text_that_is_not_utf8_is_readable_as_bytes() -> Result<()> {
     Ok(())
 }
 
-/// The bounds say that no row passes, but mean nothing.
+/// The bounds suggest that no row passes, but are meaningless.
 #[tokio::test]
 async fn bounds_without_meaning_skip_no_rows() -> Result<()> {
     for (name, condition, expected) in [

@@ -1,4 +1,4 @@
-//! Texts in parts: wherever a file is cut, its rows are those of the whole.
+//! Text files read in parts: wherever a file is split, the rows are those of the whole.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use datafusion::physical_plan::collect_partitioned;
 
 use crate::support::{chain, session, texts, write};
 
-/// The rows of a file, part by part, and how many parts there were.
+/// Reads the rows of a file part by part; also returns the number of parts.
 async fn in_parts(path: &Path, options: &str, parts: usize) -> Result<(Vec<Vec<String>>, usize)> {
     let ctx = session(parts);
     ctx.state_ref().write().config_mut().options_mut().optimizer.repartition_file_min_size = 1;
@@ -18,7 +18,7 @@ async fn in_parts(path: &Path, options: &str, parts: usize) -> Result<(Vec<Vec<S
     Ok((texts(&parts.concat())?, parts.len()))
 }
 
-/// From one part to one for each byte.
+/// From one part to one part per byte.
 fn numbers_of_parts(text: &str) -> impl Iterator<Item = usize> {
     (1..20).chain([text.len() / 3, text.len() / 2, text.len()])
 }
@@ -60,7 +60,7 @@ async fn rows_are_those_of_the_whole() -> Result<()> {
     Ok(())
 }
 
-/// Nobody can tell from the middle of a file whether a line end is in quotes.
+/// A reader in the middle of a file cannot detect whether a line end is in quotes.
 #[tokio::test]
 async fn a_line_end_in_quotes_is_never_taken_for_the_end_of_a_row() -> Result<()> {
     let dir = tempfile::tempdir()?;

@@ -89,7 +89,7 @@ async fn a_cell_that_a_declared_type_would_change_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// A fraction is the nearest float, as everywhere; a whole number is an identifier for all one knows.
+/// A fraction is rounded to the nearest float, as everywhere; an integer may be an identifier.
 #[tokio::test]
 async fn a_whole_number_that_no_float_is_is_refused() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -169,7 +169,7 @@ async fn declared_partitions_are_those_of_the_directories() -> Result<()> {
     Ok(())
 }
 
-/// A table of days, one of them unknown, and of hours.
+/// A table partitioned by day, with one null, and by hour.
 fn days(dir: &std::path::Path) -> std::io::Result<()> {
     let files = ["dt=2024-02-28/h=01", "dt=2024-03-01/h=02", "dt=__HIVE_DEFAULT_PARTITION__/h=03"];
     for (index, directory) in files.iter().enumerate() {
@@ -202,7 +202,7 @@ async fn partition_columns_have_the_types_that_are_declared() -> Result<()> {
     Ok(())
 }
 
-/// Records of others, in directories as Hive has them.
+/// TFRecord files written by other tools, in Hive-style directories.
 #[tokio::test]
 async fn tfrecord_tables_have_declared_partition_columns() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -242,7 +242,7 @@ async fn tfrecord_tables_have_declared_partition_columns() -> Result<()> {
 async fn files_are_left_out_by_the_declared_type_of_their_path() -> Result<()> {
     let dir = tempfile::tempdir()?;
     days(dir.path())?;
-    // Text that is read is refused, which tells whether the file was left out.
+    // Reading the text fails, which shows whether the file was pruned.
     write(dir.path(), &[("dt=2025-01-01/h=04/f.csv", b"x\nnone\n")])?;
     let ctx = session(2);
     let location = dir.path().display();

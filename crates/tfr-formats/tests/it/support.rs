@@ -1,4 +1,4 @@
-//! A session as the command sets it up, and tables of files in a scratch directory.
+//! A session configured like the command's, and tables over files in a scratch directory.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,7 +11,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tfr_formats::TableSpec;
 
-/// A session with paths as tables and our factories, over `partitions` partitions.
+/// Creates a session with paths as tables and our table factories, with `partitions` partitions.
 pub fn session(partitions: usize) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(partitions);
     config.options_mut().execution.enable_file_stream_work_stealing = false;
@@ -29,7 +29,7 @@ pub fn session(partitions: usize) -> SessionContext {
     ctx
 }
 
-/// Opens `t=<spec>` and reads all of it, in the order of the files.
+/// Opens `t=<spec>` and reads all of it, in file order.
 pub async fn read(spec: &str) -> Result<Vec<RecordBatch>> {
     let ctx = session(1);
     let spec: TableSpec = format!("t={spec}").parse()?;
@@ -37,13 +37,13 @@ pub async fn read(spec: &str) -> Result<Vec<RecordBatch>> {
     ctx.read_table(table as Arc<dyn TableProvider>)?.collect().await
 }
 
-/// The rows of `query`, each cell as text.
+/// Returns the rows of `query`, each cell as text.
 pub async fn rows(query: &str) -> Result<Vec<Vec<String>>> {
     let batches = session(2).sql(query).await?.collect().await?;
     texts(&batches)
 }
 
-/// Every cell as text; null is `NULL`.
+/// Returns every cell as text; null is `NULL`.
 pub fn texts(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
     let options = FormatOptions::new().with_null("NULL");
@@ -62,7 +62,7 @@ pub fn row_count(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// Writes files under `dir`; directories are made as needed.
+/// Writes files under `dir`, creating directories as needed.
 pub fn write(dir: &Path, files: &[(&str, &[u8])]) -> std::io::Result<()> {
     for (name, content) in files {
         let path = dir.join(name);
@@ -74,7 +74,7 @@ pub fn write(dir: &Path, files: &[(&str, &[u8])]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An error with all its causes, as the command prints it.
+/// Formats an error with all its causes, as the command prints it.
 pub fn chain(error: &DataFusionError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

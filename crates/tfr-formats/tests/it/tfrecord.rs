@@ -1,4 +1,4 @@
-//! TFRecord files, told from their content.
+//! TFRecord files, detected from their content.
 
 use std::fs;
 use std::io;
@@ -51,7 +51,7 @@ async fn a_file_of_another_format_is_refused_by_its_name() -> Result<()> {
         ("a.tfrecord", "a.tfrecord: the name says TFRecord, but the content is Parquet"),
         ("b.tfrecord", "b.tfrecord: reading zip archives is not supported"),
         ("c.tfrecord", "c.tfrecord: the name says TFRecord, but the content is zstd-compressed"),
-        // Perhaps damaged: so the place of the damage.
+        // Possibly damaged: so report the position of the damage.
         ("d.tfrecord", "d.tfrecord: record 0 at byte 0: truncated, expected 12 bytes of a record header, found 10"),
     ] {
         let found = refused(&format!("SELECT * FROM '{}'", dir.path().join(name).display())).await;
@@ -116,7 +116,7 @@ async fn a_schema_file_tells_the_columns() -> Result<()> {
     let with_option = format!("{},schema={}", data.display(), dir.path().join("elsewhere.pbtxt").display());
     assert_eq!(texts(&read(&with_option).await?)?, [["[7]", "NULL"]]);
     assert_eq!(texts(&read(&data.display().to_string()).await?)?, [["7"]]);
-    // Beside the files it needs no option, whether they are named by their directory or themselves.
+    // A schema next to the files needs no option, whether their directory or the files are specified.
     fs::rename(dir.path().join("elsewhere.pbtxt"), data.join("schema.pbtxt"))?;
     assert_eq!(texts(&read(&data.display().to_string()).await?)?, [["[7]", "NULL"]]);
     assert_eq!(texts(&read(&data.join("f").display().to_string()).await?)?, [["[7]", "NULL"]]);

@@ -1,4 +1,4 @@
-//! Values of any type as JSON, to compare them with the expectations of the corpus.
+//! Converts values of any type to JSON, for comparison with the corpus's expectations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use serde_json::{Value, json};
 
-/// The rows of batches as objects, columns that are null left out.
+/// Returns the rows of batches as objects, without null columns.
 pub fn objects(batches: &[RecordBatch]) -> Vec<Value> {
     let row = |batch: &RecordBatch, row: usize| {
         let schema = batch.schema();
@@ -20,8 +20,8 @@ pub fn objects(batches: &[RecordBatch]) -> Vec<Value> {
     batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |index| row(batch, index))).collect()
 }
 
-/// One value: numbers of any sort as numbers (dates and times as what is stored), bytes as `{"$b64": ...}`, decimals as
-/// text, maps as lists of pairs.
+/// Converts one value. Numbers of all types become numbers, dates and times their stored numbers, bytes
+/// `{"$b64": ...}`, decimals text, and maps lists of pairs.
 pub fn value(array: &dyn Array, row: usize) -> Value {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary,
@@ -64,7 +64,7 @@ pub fn value(array: &dyn Array, row: usize) -> Value {
         }
         Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
-            // As pairs: names may stand twice.
+            // As pairs: names may repeat.
             Value::Array(columns.map(|(field, column)| json!([field.name(), value(column, row)])).collect())
         }
         Dictionary(_, values) => value(&as_type(values), 0),
@@ -95,13 +95,13 @@ fn bytes(bytes: &[u8]) -> Value {
     json!({ "$b64": STANDARD.encode(bytes) })
 }
 
-/// The lines of an expectation.
+/// Reads the lines of an expectation.
 pub fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("the expectation is there");
     text.lines().map(|line| serde_json::from_str(line).expect("expectations are JSON")).collect()
 }
 
-/// The first row that is not the same, as a message.
+/// Returns a message about the first row that differs.
 pub fn first_difference(
     found: &[Value],
     expected: &[Value],
@@ -120,7 +120,7 @@ pub fn first_difference(
     }
 }
 
-/// The members of an object that are not null; of a list of pairs, too.
+/// Returns the members of an object, or of a list of pairs, that are not null.
 pub fn members(value: &Value) -> Option<BTreeMap<String, &Value>> {
     let members: Option<Vec<(String, &Value)>> = match value {
         Value::Object(members) => Some(members.iter().map(|(name, value)| (name.clone(), value)).collect()),
