@@ -265,13 +265,8 @@ async fn other_text(
     if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
         return Ok(Some((name, found)));
     }
-<<<<<<< HEAD
-    let unnamed = &files().filter(|(_, name)| telling && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
-    let count = unnamed.len().min(TEXTS_LOOKED_AT);
-=======
     let unnamed = &files().filter(|(_, name)| probes_content && by_name(name).is_none()).collect::<Vec<_>>();
     let count = unnamed.len().min(MAX_TEXT_PROBES);
->>>>>>> 78bffb14479085c72d56d54689330e96b05d42c5
     // The first and the last file are included.
     let spaced = (0..count).map(|index| index * (unnamed.len() - 1) / (count - 1).max(1));
     let probe = |index: usize| async move {

@@ -140,7 +140,7 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// Something is there, and [`SaveMode::Error`](crate::SaveMode::Error) was asked for.
-    #[error("{}: not empty, it holds {}", path.display(), some(found))]
+    #[error("{}: not empty, it holds {}", path.display(), found.join(", "))]
     NotEmpty {
         /// The target.
         path: PathBuf,
@@ -164,7 +164,7 @@ pub enum ErrorKind {
         found: &'static str,
     },
     /// The target contains files that were not written by an earlier run.
-    #[error("{}: not replaced, because it contains files written by other tools: {}", path.display(), some(files))]
+    #[error("{}: not replaced, because it contains files written by other tools: {}", path.display(), files.join(", "))]
     ForeignFiles {
         /// The target.
         path: PathBuf,
@@ -360,10 +360,6 @@ impl From<tfrecord_framing::Error> for ErrorKind {
             kind => Self::Framing(kind.into()),
         }
     }
-}
-
-fn some(names: &[String]) -> String {
-    names.join(", ")
 }
 
 impl Error {
