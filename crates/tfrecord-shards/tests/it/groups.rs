@@ -104,7 +104,7 @@ fn what_others_have_in_the_directories_is_kept() {
     let before = files(dir.path());
     for capabilities in [Capabilities::ALL, TWO_RENAMES, IN_PLACE] {
         let error = begin(&out, SaveMode::Overwrite, capabilities).unwrap_err();
-        assert!(error.to_string().ends_with("no set of ours lists: dt=1/notes.txt, dt=7/mine/"), "{error}");
+        assert!(error.to_string().ends_with("written by other tools: dt=1/notes.txt, dt=7/mine/"), "{error}");
     }
     assert_eq!(files(dir.path()), before);
     // What comes while the set is replaced survives, too.
