@@ -265,7 +265,8 @@ async fn other_text(
     if let Some((found, name)) = named.into_iter().find(|(named, _)| named.is_text() && *named != format) {
         return Ok(Some((name, found)));
     }
-    let unnamed = &files().filter(|(_, name)| probes_content && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
+    let unnamed =
+        &files().filter(|(_, name)| probes_content && InputFormat::of_file_name(name).is_none()).collect::<Vec<_>>();
     let count = unnamed.len().min(MAX_TEXT_PROBES);
     // The first and the last file are included.
     let spaced = (0..count).map(|index| index * (unnamed.len() - 1) / (count - 1).max(1));

@@ -172,7 +172,12 @@ fn a_directory_that_cannot_be_synced() {
             break;
         }
         let failed = failed.exits_with(1);
-        assert!(failed.stderr.contains("written completely, but finishing up failed") && failed.stderr.contains("Permission denied"), "{}", failed.stderr);
+        assert!(
+            failed.stderr.contains("written completely, but finishing up failed")
+                && failed.stderr.contains("Permission denied"),
+            "{}",
+            failed.stderr
+        );
         assert!(parent.join(name).exists());
     }
     fs::set_permissions(&parent, Permissions::from_mode(0o755)).unwrap();

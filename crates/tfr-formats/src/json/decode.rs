@@ -261,7 +261,7 @@ impl<'a> Values<'a> {
         ErrorKind::JsonKey {
             file: self.parser.file().to_owned(),
             line: self.parser.line_of(key),
-            character: u64::from(self.tape.place(key).character),
+            character: u64::from(self.tape.position(key).character),
             column: column.to_owned(),
         }
         .into()
@@ -277,7 +277,7 @@ impl<'a> Values<'a> {
         ErrorKind::JsonValue {
             file: self.parser.file().to_owned(),
             line: self.parser.line_of(value),
-            character: u64::from(self.tape.place(value).character),
+            character: u64::from(self.tape.position(value).character),
             column: path.to_owned(),
             expected: expected.clone(),
             found: found.to_owned(),
