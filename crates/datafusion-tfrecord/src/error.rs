@@ -10,7 +10,7 @@ use tfrecord_shards::Disagreement;
 
 use crate::read::similar::listed;
 
-/// An error, with a possible remedy in [`Error::hint`]. The engine carries it as [`DataFusionError::External`].
+/// An error. The engine carries it as [`DataFusionError::External`].
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`]. Errors of the mapping and of the shard set are those of [`arrow_tfrecord`] and

@@ -23,7 +23,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What the makers of sidecars say when they cannot.
 pub type SidecarsError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What went wrong, where, and, through [`Error::hint`], the way out.
+/// A failure to write, publish or read a shard set.
 #[derive(Debug)]
 pub struct Error(Box<ErrorKind>);
 

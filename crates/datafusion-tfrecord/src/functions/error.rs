@@ -4,7 +4,7 @@ use std::fmt;
 
 use datafusion_common::DataFusionError;
 
-/// An error, with a possible remedy in [`Error::hint`]. The engine carries it as [`DataFusionError::External`].
+/// An error. The engine carries it as [`DataFusionError::External`].
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`]. Rows are counted from 0 within the batch passed to the function.
