@@ -21,6 +21,7 @@
 //! | write an index of record offsets | [`index`](fn@index) |
 //! | list and remove the files that killed runs left behind | [`leftovers`], [`remove_leftovers`] |
 //!
+//! ```
 //! use std::sync::Arc;
 //! use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
 //! use tfrecord_shards::{SetState, ShardedWriterBuilder, Sharding, check};

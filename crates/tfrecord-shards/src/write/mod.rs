@@ -1,4 +1,5 @@
-//! Writes the shards of a set: which shard a row goes to, the shards that are open, and [`ShardedWriter`](sharded_writer::ShardedWriter).
+//! Writes the shards of a set: assigns rows to shards, holds the open shards, and
+//! [`ShardedWriter`](sharded_writer::ShardedWriter).
 
 pub(crate) mod filler;
 pub(crate) mod index_lines;
