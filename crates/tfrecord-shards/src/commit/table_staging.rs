@@ -10,26 +10,26 @@ use crate::commit::target::resolve;
 use crate::error::{AtPath, Result};
 use crate::set::names::RunId;
 
-/// The locked directory next to a target in which the files of a table are written, until one rename makes them visible.
+/// The locked directory next to a target in which the files of a table are written. One rename then makes them visible.
 ///
-/// [`leftovers`](crate::leftovers) and [`remove_leftovers`](crate::remove_leftovers) find it if the run is killed. When this is
-/// dropped, the directory is removed with the files that runs put there, and so are the parents that were made for it, if
-/// nothing is in them.
+/// If the run is killed, [`leftovers`](crate::leftovers) and [`remove_leftovers`](crate::remove_leftovers) find it.
+/// Dropping this removes the directory with the files that runs put there, and the parents created for it if they are
+/// empty.
 #[derive(Debug)]
 pub struct TableStaging {
     out: PathBuf,
     dir: PathBuf,
     replaced: PathBuf,
     made: MadeDirectories,
-    /// The lock that says that this run lives.
+    /// The lock that marks this run as live.
     _lock: File,
 }
 
 impl TableStaging {
-    /// Makes the directory of `run` next to `out`, and the parents of `out` that are missing.
+    /// Creates the directory of `run` next to `out`, and the missing parents of `out`.
     ///
     /// # Errors
-    /// When that fails. Nothing is left behind then.
+    /// If that fails. Nothing is then left behind.
     pub fn create(out: &Path, run: &RunId) -> Result<Self> {
         let (out, missing) = resolve(out)?;
         let (Some(parent), Some(name)) = (out.parent(), out.file_name()) else {
@@ -45,32 +45,34 @@ impl TableStaging {
         Ok(Self { out, dir, replaced, made, _lock: lock })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Where a table is moved aside that is about to be replaced, where directories cannot be exchanged.
+    /// Returns the path to which an existing table is moved before it is replaced, where directories cannot be
+    /// exchanged.
     pub fn replaced(&self) -> &Path {
         &self.replaced
     }
 
-    /// Makes durable the name of the target and those of its parents that were made.
+    /// Syncs the name of the target and those of its parents that were created.
     ///
     /// # Errors
-    /// When a directory cannot be synced.
+    /// If a directory cannot be synced.
     pub fn sync_names(&self) -> Result<()> {
         let parents = self.made.paths().iter().chain([&self.out]).filter_map(|path| path.parent());
         parents.into_iter().try_for_each(|dir| File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir))
     }
 
-    /// Removes the files of tables in the directory and in what was moved aside, and these if nothing else is in them.
+    /// Removes the files of tables in the directory and in the replaced table, and then these directories if they are
+    /// empty.
     ///
     /// # Errors
-    /// When something cannot be listed or removed.
+    /// If something cannot be listed or removed.
     pub fn remove_files(&self) -> Result<()> {
         let name = || self.out.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        // An empty one goes without being listed, so also where no more files can be opened.
+        // An empty directory is removed without listing it, which works even if no more files can be opened.
         for dir in [&self.dir, &self.replaced].into_iter().filter(|dir| fs::remove_dir(dir).is_err() && dir.exists()) {
             staging::remove_files(dir, name())?;
         }
@@ -80,7 +82,7 @@ impl TableStaging {
 
 impl Drop for TableStaging {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next run reports what could not be removed.
+        // An error cannot be reported here; the next run reports what was not removed.
         let _unremoved = self.remove_files();
     }
 }
