@@ -164,19 +164,19 @@ impl RecordDecoder {
     pub fn decode_frames<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8], limit: usize) -> Result<Frames<'a>> {
         self.splitter.release();
         let bytes = match self.find(input, limit, &mut ())? {
-            Place::Nowhere => &[],
-            Place::Input(input) => input,
-            Place::Unpacked(start) => &self.unpacked[start..],
-            Place::Partial => self.splitter.partial.as_slice(),
+            FrameSource::Nowhere => &[],
+            FrameSource::Input(input) => input,
+            FrameSource::Unpacked(start) => &self.unpacked[start..],
+            FrameSource::Partial => self.splitter.partial.as_slice(),
         };
         let Splitter { ends, first, .. } = &self.splitter;
         Ok(Frames::new(bytes, ends, *first))
     }
 
     /// Finds frames, passes each to `records`, and returns where they are.
-    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize, records: &mut impl Sink) -> Result<Place<'i>> {
+    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize, records: &mut impl Sink) -> Result<FrameSource<'i>> {
         if limit == 0 {
-            return Ok(Place::Nowhere);
+            return Ok(FrameSource::Nowhere);
         }
         loop {
             if self.taken < self.unpacked.len() {
@@ -185,17 +185,17 @@ impl RecordDecoder {
                 let split = self.splitter.split(&mut unpacked, limit, records);
                 self.taken = self.unpacked.len() - unpacked.len();
                 match split? {
-                    Split::InPlace => return Ok(Place::Unpacked(start)),
-                    Split::Partial => return Ok(Place::Partial),
+                    Split::InPlace => return Ok(FrameSource::Unpacked(start)),
+                    Split::Partial => return Ok(FrameSource::Partial),
                     Split::Nothing => {}
                 }
             }
             if self.unpack.is_plain() || self.splitter.lost {
                 let start = *input;
                 return Ok(match self.splitter.split(input, limit, records)? {
-                    Split::InPlace => Place::Input(start),
-                    Split::Partial => Place::Partial,
-                    Split::Nothing => Place::Nowhere,
+                    Split::InPlace => FrameSource::Input(start),
+                    Split::Partial => FrameSource::Partial,
+                    Split::Nothing => FrameSource::Nowhere,
                 });
             }
             self.unpacked.clear();
@@ -203,7 +203,7 @@ impl RecordDecoder {
             let unpacked = self.unpack.unpack(input, &mut self.unpacked);
             unpacked.map_err(|error| self.lose(error))?;
             if self.unpacked.is_empty() && input.is_empty() {
-                return Ok(Place::Nowhere);
+                return Ok(FrameSource::Nowhere);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Default for RecordDecoder {
 }
 
 /// The buffer that contains the frames.
-enum Place<'i> {
+enum FrameSource<'i> {
     Nowhere,
     Input(&'i [u8]),
     /// In the decompressed bytes, from this offset.

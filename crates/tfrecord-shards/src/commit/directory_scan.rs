@@ -1,4 +1,4 @@
-//! [`Survey`]: the entries of a directory, divided into ours and those written by other tools.
+//! [`DirectoryScan`]: the entries of a directory, divided into ours and those written by other tools.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::commit::staging_names;
 use crate::error::{AtPath, Result};
-use crate::set::names::{RunId, run_told};
+use crate::set::names::{RunId, run_id_in};
 
 /// The criteria for files of ours in a directory.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Ours {
         if let Some(run) = staging_names::hidden_run(name) {
             return Some(run);
         }
-        let run = run_told(path)?;
+        let run = run_id_in(path)?;
         let is_known = RunId::is_generated(run) || self.runs.iter().any(|known| known == run);
         (is_known && !self.listed.contains(path)).then_some(run)
     }
@@ -52,7 +52,7 @@ impl Ours {
 
 /// The entries of a directory except staging directories, by path relative to it, with `/`.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct DirectoryScan {
     /// Files of ours.
     pub(crate) ours: Vec<String>,
     /// All other entries. Paths of directories end with `/`.
@@ -61,15 +61,15 @@ pub(crate) struct Survey {
     pub(crate) directories: Vec<String>,
 }
 
-impl Survey {
+impl DirectoryScan {
     /// Scans `dir`. Links are not followed.
     pub(crate) fn of(dir: &Path, ours: &Ours) -> Result<Self> {
-        let mut survey = Self::default();
-        survey.add(dir, "", ours)?;
-        survey.ours.sort();
-        survey.foreign.sort();
-        survey.directories.sort();
-        Ok(survey)
+        let mut scan = Self::default();
+        scan.add(dir, "", ours)?;
+        scan.ours.sort();
+        scan.foreign.sort();
+        scan.directories.sort();
+        Ok(scan)
     }
 
     fn add(&mut self, dir: &Path, below: &str, ours: &Ours) -> Result<()> {

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use crate::commit::directory_scan::{Ours, Survey};
+use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::{Leftover, SetState};
 use crate::commit::staging;
 use crate::commit::staging::{lock_set, remove_empty};
@@ -87,12 +87,12 @@ fn orphans(out: &Path, staged: &[Leftover]) -> Result<(Vec<Leftover>, Vec<String
     };
     let runs = staged.iter().map(|leftover| leftover.run.clone()).collect();
     let ours = Ours { listed: manifest.file_names(), has_manifest: true, runs };
-    let survey = Survey::of(out, &ours)?;
+    let scan = DirectoryScan::of(out, &ours)?;
     let orphan = |path: &String| {
         let shard = || Some(Leftover { path: out.join(path), run: ours.orphan(path)?.to_owned(), live: false });
         hidden(out, path).or_else(shard)
     };
-    Ok((with_lives(survey.ours.iter().filter_map(orphan).collect(), staged), survey.directories))
+    Ok((with_lives(scan.ours.iter().filter_map(orphan).collect(), staged), scan.directories))
 }
 
 /// Returns the file at `path` below `out` as a leftover if, by its hidden name, it was about to replace another file.

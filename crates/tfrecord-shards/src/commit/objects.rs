@@ -39,7 +39,7 @@ use crate::commit::publication::{SaveMode, StagedShard, check_names, in_order};
 use crate::commit::target::NAMES_SHOWN;
 use crate::error::{ErrorKind, Result, SidecarsError};
 use crate::set::manifest::{Manifest, SetDescription, ShardEntry};
-use crate::set::names::{ObjectNames, RunId, run_told};
+use crate::set::names::{ObjectNames, RunId, run_id_in};
 use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex, index_path};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
@@ -121,7 +121,7 @@ impl PrefixSurvey {
             SaveMode::Error | SaveMode::Ignore => false,
             SaveMode::Append => self.listed.contains(path),
             SaveMode::Overwrite => {
-                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::tells_run(path)
+                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::has_run_id(path)
             }
         }
     }
@@ -311,7 +311,7 @@ impl ObjectPublication {
         standing.manifest.check_append(&description, out)?;
         let (entries, indexes) = entries(shards, &description)?;
         // They must not overwrite existing shards.
-        if let Some(shard) = entries.iter().find(|shard| run_told(&shard.path) != Some(run.as_str())) {
+        if let Some(shard) = entries.iter().find(|shard| run_id_in(&shard.path) != Some(run.as_str())) {
             let why = format!("shard {} does not tell run {run}", shard.path);
             return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
         }

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::commit::directory_scan::{Ours, Survey};
+use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::Leftover;
 use crate::commit::staging_names::{
     PREFIX, REPLACED_NAME, is_shard_name, path_beside, path_inside, run_beside, run_inside,
@@ -214,7 +214,7 @@ pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
 /// Removes all shards but these from a staging directory.
 pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
     let except = Ours::listed(except.iter().cloned().collect());
-    let given_up = Survey::of(dir, &except)?.foreign;
+    let given_up = DirectoryScan::of(dir, &except)?.foreign;
     given_up.iter().try_for_each(|name| remove_file(&dir.join(name)))
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
 pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
     let listed = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
     let ours = Ours { listed, has_manifest: true, runs: Vec::new() };
-    let Survey { ours, foreign, directories } = Survey::of(dir, &ours)?;
+    let DirectoryScan { ours, foreign, directories } = DirectoryScan::of(dir, &ours)?;
     let is_table = !has_manifest(dir);
     let staged = foreign.iter().filter(|name| is_shard_name(name) || is_table && is_table_part(name));
     let files = ours.iter().chain(staged).filter(|name| *name != MANIFEST_NAME);

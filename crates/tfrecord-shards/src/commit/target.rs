@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::commit::directory_scan::{Ours, Survey};
+use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::{Leftover, SaveMode, SetState};
 use crate::commit::staging;
 use crate::commit::staging_names;
@@ -132,7 +132,7 @@ fn is_mount_point(dir: &Path) -> bool {
 
 /// Returns some names in a directory, for a message.
 pub(crate) fn some_names(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Survey::of(dir, &Ours::default())?.foreign;
+    let mut names = DirectoryScan::of(dir, &Ours::default())?.foreign;
     names.truncate(NAMES_SHOWN);
     Ok(names)
 }
@@ -181,7 +181,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
         }
     }
     ours.runs.extend(staging::dead(out)?.into_iter().map(|leftover| leftover.run));
-    let Survey { ours: files, mut foreign, directories } = Survey::of(out, &ours)?;
+    let DirectoryScan { ours: files, mut foreign, directories } = DirectoryScan::of(out, &ours)?;
     foreign.truncate(NAMES_SHOWN);
     if !foreign.is_empty() {
         return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into());

@@ -47,16 +47,16 @@ impl FormDifference {
         Self::between(parts(&rows), out, parts(&set))
     }
 
-    fn between(here: Vec<Part>, other: &Path, there: Vec<Part>) -> Option<Self> {
+    fn between(here: Vec<FormatPart>, other: &Path, there: Vec<FormatPart>) -> Option<Self> {
         let new = |part: &str, expected: String, found: String| {
             Some(Self { other: other.to_owned(), part: part.to_owned(), expected, found })
         };
-        let told = |parts: &[Part]| match parts {
+        let source = |parts: &[FormatPart]| match parts {
             [] => "not known".to_owned(),
             _ => format!("told by {MANIFEST_NAME}"),
         };
         if here.is_empty() != there.is_empty() {
-            return new("the form of the records", told(&there), told(&here));
+            return new("the form of the records", source(&there), source(&here));
         }
         (0..here.len().max(there.len())).find_map(|at| match (there.get(at), here.get(at)) {
             (Some((part, expected)), Some((same, found))) if part == same => {
@@ -77,12 +77,12 @@ impl FormDifference {
 }
 
 /// Whether `parts` contains a part of this name.
-fn has(parts: &[Part], name: &str) -> bool {
+fn has(parts: &[FormatPart], name: &str) -> bool {
     parts.iter().any(|(part, _)| part == name)
 }
 
 /// Returns the columns among `parts`, in order.
-fn names(parts: &[Part]) -> String {
+fn names(parts: &[FormatPart]) -> String {
     parts.iter().filter_map(|(part, _)| part.strip_prefix(COLUMN)).collect::<Vec<_>>().join(", ")
 }
 
@@ -90,7 +90,7 @@ fn names(parts: &[Part]) -> String {
 const COLUMN: &str = "column ";
 
 /// A part of the record format, and its value.
-type Part = (String, String);
+type FormatPart = (String, String);
 
 /// The record format as a manifest, or the description of rows to write, specifies it.
 struct Form<'a> {
@@ -123,7 +123,7 @@ impl<'a> Form<'a> {
 
     /// Returns the parts of the record format, in order; none for a set made of files without a manifest. Metadata of
     /// the columns is ignored.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<FormatPart> {
         let record_type = self.record_type.map(|record_type| ("the record type".to_owned(), record_type.to_string()));
         let columns = self.columns.iter().map(|Column { name, data_type, nullable, .. }| {
             let nullable = if *nullable { "" } else { ", not null" };
@@ -139,7 +139,7 @@ impl<'a> Form<'a> {
     }
 
     /// Returns further parts that must match for an append, given the columns that have nulls in either set.
-    fn parts_of_appending(&self, nulls: &BTreeSet<String>) -> Vec<Part> {
+    fn parts_of_appending(&self, nulls: &BTreeSet<String>) -> Vec<FormatPart> {
         let columns = self.mapping.and_then(mapped_columns).unwrap_or_default();
         let columns = columns.iter().filter(|column| nulls.contains(&text(column, "column")));
         let nulls = columns.map(|column| {
@@ -209,7 +209,7 @@ fn mapped_columns(mapping: &Value) -> Option<&[Value]> {
 }
 
 /// Formats a column of the manifest's mapping: the features that encode its values, and how.
-fn mapped_column(column: &Value) -> Part {
+fn mapped_column(column: &Value) -> FormatPart {
     let name = format!("the mapping of column {:?}", text(column, "column"));
     let features = column.get("features").and_then(Value::as_array).into_iter().flatten();
     let features = features.map(|feature| {

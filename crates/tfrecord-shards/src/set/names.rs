@@ -113,13 +113,13 @@ impl ObjectNames {
     }
 
     /// Whether the file at this path has a name of ours that includes a run.
-    pub(crate) fn tells_run(path: &str) -> bool {
-        run_told(path).is_some_and(RunId::is_generated)
+    pub(crate) fn has_run_id(path: &str) -> bool {
+        run_id_in(path).is_some_and(RunId::is_generated)
     }
 }
 
 /// Returns the run id in the name of a shard or its index, given the path; the result may not be a run id of ours.
-pub(crate) fn run_told(path: &str) -> Option<&str> {
+pub(crate) fn run_id_in(path: &str) -> Option<&str> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let name = name.strip_suffix(".idx").unwrap_or(name);
     let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);

@@ -40,7 +40,7 @@ const MAX_BUCKETS: usize = 1 << 11;
 /// Number of records added to their buckets at a time.
 const BATCH: usize = 16;
 
-/// Approximate length in bytes of a record as kept.
+/// Approximate length in bytes of a record as stored.
 const USUAL_LEN: usize = 48;
 
 /// Number of records after which their distribution can be tested.
@@ -267,7 +267,7 @@ impl Buckets {
         self.rows += keys.len();
     }
 
-    /// Adds a record that is already in kept form.
+    /// Adds a record that is already in its stored form.
     pub(super) fn push_kept(&mut self, entry: &Entry, record: &[u8], mut spare: impl FnMut() -> Option<Vec<u8>>) {
         let Self { bits, slabs, next_cell, open, full, .. } = self;
         let bucket = bits.of(entry.key);

@@ -47,19 +47,19 @@ impl Kept {
         NonZeroU16::new((self.0 >> Self::LEN_SHIFT) as u16)
     }
 
-    /// Returns the length in bytes of the record as kept, given the length of its frame.
+    /// Returns the length in bytes of the record as stored, given the length of its frame.
     #[inline]
     pub(super) fn len(self, len: u32) -> u32 {
         self.compact_len().map_or(len, |len| len.get().into())
     }
 }
 
-/// A record as kept.
+/// A record as stored.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KeptRecord<'a> {
     /// The record, possibly followed by other bytes.
     bytes: &'a [u8],
-    /// Length of the record as kept.
+    /// Length of the record as stored.
     kept_len: u32,
     /// Length of the frame.
     pub(super) len: u32,
@@ -73,7 +73,7 @@ impl<'a> KeptRecord<'a> {
         Self { bytes, kept_len: kept.len(len), len, is_compact: kept.compact_len().is_some() }
     }
 
-    /// Returns the record as kept.
+    /// Returns the record as stored.
     #[inline]
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes.get(..self.kept_len as usize).unwrap_or_default()
@@ -247,7 +247,7 @@ impl Slabs {
     }
 }
 
-/// Writes a record in its kept form to the start of `room`, which has the length of its frame. Returns the number of
+/// Writes a record in its stored form to the start of `room`, which has the length of its frame. Returns the number of
 /// bytes written, and the compact length.
 #[inline]
 pub(super) fn keep_in(form: &CompactForm, records: &RecordBuffer, record: usize, room: &mut [u8]) -> (usize, u16) {

@@ -8,7 +8,7 @@ use prefetch_index::prefetch_index;
 use super::entry::Item;
 use super::kept::{FrameOrder, Kept, KeptRecord};
 use super::run::RunSet;
-use super::walk::{Place, Window};
+use super::walk::{Window, WindowPlace};
 use crate::error::Result;
 
 /// Gaps up to this length in bytes are read rather than skipped.
@@ -35,7 +35,7 @@ pub(super) struct LoadedRecords {
 
 impl LoadedRecords {
     /// Reads the records of these places in the window's order.
-    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[Place]) -> Result<()> {
+    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[WindowPlace]) -> Result<()> {
         self.wanted.clear();
         self.wanted.extend(places.iter().map(|place| place.item));
         // Items are grouped by run, or by bucket and run, and within that are in the order of their records.
@@ -92,7 +92,7 @@ impl LoadedRecords {
         &'a self,
         set: &'a RunSet,
         window: &'a Window,
-        places: &'a [Place],
+        places: &'a [WindowPlace],
     ) -> impl Iterator<Item = KeptRecord<'a>> {
         places.iter().enumerate().map(move |(number, place)| {
             if let Some(later) = places.get(number + FETCH) {
@@ -104,7 +104,7 @@ impl LoadedRecords {
 
     /// Returns a loaded record of the window.
     #[inline]
-    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> KeptRecord<'a> {
+    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &WindowPlace) -> KeptRecord<'a> {
         match self.at.get(place.item as usize) {
             None | Some(&IN_MEMORY) => set.memory_record(&window.item(place.item)).unwrap_or_default(),
             Some(&kept) => {
@@ -185,7 +185,7 @@ impl Comparison {
     }
 
     /// Sorts places of a window's order that have the same key, by length, then bytes.
-    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [Place]) -> Result<()> {
+    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [WindowPlace]) -> Result<()> {
         if places.len() < 2 {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Comparison {
         let mut merged = Vec::with_capacity(low.len() + high.len());
         let (mut low, mut high) = (low.iter().copied().peekable(), high.iter().copied().peekable());
         while let (Some(one), Some(other)) = (low.peek(), high.peek()) {
-            let item = |place: &Place| items.get(place.item as usize).copied().unwrap_or_default();
+            let item = |place: &WindowPlace| items.get(place.item as usize).copied().unwrap_or_default();
             let next = match self.compare(set, &item(one), &item(other))? {
                 Ordering::Greater => high.next(),
                 Ordering::Less | Ordering::Equal => low.next(),

@@ -11,7 +11,7 @@ use super::kept::FrameOrder;
 use super::load::{Comparison, fetch};
 use super::plan::{Scratch, ShardPlan};
 use super::run::RunSet;
-use super::walk::{Place, Walk};
+use super::walk::{Walk, WindowPlace};
 use crate::error::Result;
 use crate::write::sharding::Piece;
 
@@ -247,7 +247,7 @@ impl Reading {
             let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes <= chunk_bytes {
                 loaded.load(set, window, &places)?;
-                let record = |place: &Place| loaded.record(set, window, place);
+                let record = |place: &WindowPlace| loaded.record(set, window, place);
                 let mut order = FrameOrder::new(&set.form);
                 places.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             } else {

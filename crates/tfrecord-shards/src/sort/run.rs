@@ -103,7 +103,7 @@ pub(super) struct MemoryRun {
     pub(super) slabs: Slabs,
 }
 
-/// Sorted records in a file: first all records as kept, then all entries, in blocks.
+/// Sorted records in a file: first all records as stored, then all entries, in blocks.
 #[derive(Debug)]
 pub(super) struct FileRun {
     pub(super) file: RunFile,
@@ -432,7 +432,7 @@ impl RunSet {
         }
     }
 
-    /// Fills `bytes` from the kept form of a record, starting at its byte `from`.
+    /// Fills `bytes` from the stored form of a record, starting at its byte `from`.
     pub(super) fn read_part(&self, item: &Item, from: u64, bytes: &mut [u8]) -> Result<()> {
         match self.place(item) {
             Some((file, place)) => self.read(file, bytes, place + from),

@@ -16,7 +16,7 @@ use super::kept::FrameOrder;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
 use super::run::RunSet;
-use super::walk::{Chunks, KeySieve, Place, Walk, Window};
+use super::walk::{Chunks, KeySieve, Walk, Window, WindowPlace};
 use crate::error::Result;
 
 /// Number of parts of the scan per thread: enough for all threads to end at about the same time.
@@ -184,7 +184,7 @@ impl Spread<'_> {
         for tie in ties {
             let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
             rest = later;
-            let record = |place: &Place| loaded.record(set, window, place);
+            let record = |place: &WindowPlace| loaded.record(set, window, place);
             let mut order = FrameOrder::new(&set.form);
             same.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in same.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
@@ -205,7 +205,7 @@ impl Spread<'_> {
     }
 
     /// Handles a tie of records that are too long, or too many, to be loaded together.
-    fn long(&mut self, window: &Window, places: &mut [Place]) -> Result<()> {
+    fn long(&mut self, window: &Window, places: &mut [WindowPlace]) -> Result<()> {
         let set = &*self.chunks.set;
         // First collapses equal records that can be loaded together, because comparing records on disk in pairs is
         // slow.
@@ -225,7 +225,7 @@ impl Spread<'_> {
                 continue;
             }
             self.loaded.load(set, window, part)?;
-            let record = |place: &Place| self.loaded.record(set, window, place);
+            let record = |place: &WindowPlace| self.loaded.record(set, window, place);
             let mut order = FrameOrder::new(&set.form);
             part.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in part.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
@@ -257,14 +257,15 @@ impl Spread<'_> {
 
     /// Lets the first of equal records represent all. Returns the number of rows; `known` has those already counted for
     /// some records.
-    fn drop_others(&self, window: &Window, equal: &[Place], known: &HashMap<u32, u64>) -> u64 {
+    fn drop_others(&self, window: &Window, equal: &[WindowPlace], known: &HashMap<u32, u64>) -> u64 {
         for place in equal.iter().skip(1) {
             let item = window.item(place.item);
             if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
                 run.drop_entry(item.entry.into());
             }
         }
-        let rows = |place: &Place| known.get(&place.item).copied().unwrap_or(window.item(place.item).count.into());
+        let rows =
+            |place: &WindowPlace| known.get(&place.item).copied().unwrap_or(window.item(place.item).count.into());
         equal.iter().map(rows).sum()
     }
 }

@@ -106,7 +106,7 @@ pub(super) struct Window {
     /// The start of the items of each run, or of each bucket of each run.
     parts: Vec<usize>,
     /// The records in order.
-    pub(super) order: Vec<Place>,
+    pub(super) order: Vec<WindowPlace>,
     /// Buffer for sorting.
     starts: Vec<u32>,
     /// The chunk of these records.
@@ -115,7 +115,7 @@ pub(super) struct Window {
 
 /// A record in the order of a window, with the fields used most. Items are in another order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct WindowPlace {
     /// The first 64 bits that distinguish the key.
     prefix: u64,
     /// The index of the item.
@@ -279,7 +279,8 @@ impl Window {
         };
         let prefix = Prefix::new(first.unwrap_or_default(), last.unwrap_or_default());
         let Self { items, order, runs_sorted, starts, .. } = self;
-        let place = |(number, item): (u32, &Item)| Place { prefix: prefix.of(item.key()), item: number, len: item.len };
+        let place =
+            |(number, item): (u32, &Item)| WindowPlace { prefix: prefix.of(item.key()), item: number, len: item.len };
         order.clear();
         if *runs_sorted {
             order.extend((0..).zip(items.iter()).map(place));
@@ -293,7 +294,7 @@ impl Window {
                 order,
             );
         }
-        let key = |place: &Place| items.get(place.item as usize).map(|item| (item.key(), item.len));
+        let key = |place: &WindowPlace| items.get(place.item as usize).map(|item| (item.key(), item.len));
         for same in order.chunk_by_mut(|one, next| one.prefix == next.prefix) {
             if same.len() > 1 {
                 same.sort_by_key(key);
@@ -308,7 +309,7 @@ impl Window {
 
     /// Returns ranges of two or more records in order with the same key and, if `same_len`, the same length.
     pub(super) fn ties(&self, same_len: bool) -> impl Iterator<Item = Range<usize>> {
-        let same = move |one: &Place, next: &Place| {
+        let same = move |one: &WindowPlace, next: &WindowPlace| {
             one.prefix == next.prefix
                 && (!same_len || one.len == next.len)
                 && self.item(one.item).key() == self.item(next.item).key()
@@ -328,9 +329,9 @@ const EVEN: u32 = 32;
 /// Sorts places by the given prefixes. Fast if these are spread evenly.
 fn distribute(
     prefixes: impl ExactSizeIterator<Item = u64> + Clone,
-    places: impl Iterator<Item = Place>,
+    places: impl Iterator<Item = WindowPlace>,
     starts: &mut Vec<u32>,
-    order: &mut Vec<Place>,
+    order: &mut Vec<WindowPlace>,
 ) {
     let bits = usize::BITS - prefixes.len().leading_zeros();
     let spare = prefixes.clone().fold(0, |all, prefix| all | prefix).leading_zeros();
@@ -349,7 +350,7 @@ fn distribute(
     for len in &mut *starts {
         start += std::mem::replace(len, start);
     }
-    order.resize(prefixes.len(), Place::default());
+    order.resize(prefixes.len(), WindowPlace::default());
     for place in places {
         let Some(start) = starts.get_mut(part(place.prefix)) else { continue };
         if let Some(to) = order.get_mut(*start as usize) {

@@ -313,7 +313,7 @@ pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u
     let end = file.metadata().at("inspect", path)?.len();
     let mut file = BufReader::with_capacity(BLOCK_LEN, file);
     let mut position = Position::default();
-    let mut told = 0;
+    let mut reported = 0;
     while position.byte < end {
         if end - position.byte < HEADER_LEN as u64 {
             return Err(truncated(position, HEADER_LEN, end));
@@ -328,10 +328,10 @@ pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u
         file.seek_relative((len - HEADER_LEN) as i64).at("read", path)?;
         position = Position { record: position.record + 1, byte: position.byte + len as u64 };
         each(len as u64)?;
-        if position.byte - told >= BLOCK_LEN as u64 {
-            progress.advance(position.byte - told)?;
-            told = position.byte;
+        if position.byte - reported >= BLOCK_LEN as u64 {
+            progress.advance(position.byte - reported)?;
+            reported = position.byte;
         }
     }
-    progress.advance(position.byte - told)
+    progress.advance(position.byte - reported)
 }

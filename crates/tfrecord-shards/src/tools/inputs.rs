@@ -14,7 +14,7 @@ use crate::commit::{staging, target};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
 use crate::set::manifest::{Manifest, ShardEntry};
-use crate::set::names::{RunId, ShardName, run_told};
+use crate::set::names::{RunId, ShardName, run_id_in};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::tools::stored::{FileStore, Input, StoredFiles};
 
@@ -141,7 +141,7 @@ pub(crate) fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
 /// Returns the defect of a shard that the set around it does not list.
 pub(crate) fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let run = run_told(&name).unwrap_or_default();
+    let run = run_id_in(&name).unwrap_or_default();
     match runs.iter().find(|known| known.run == run) {
         Some(known) if known.live => None,
         None if !RunId::is_generated(run) => Some(Finding::new(path, FindingKind::UnlistedShard)),
@@ -194,7 +194,7 @@ pub(crate) struct Inputs {
     /// The current directory and its parents up to the input, resolved.
     around: Vec<PathBuf>,
     /// Resolved paths whose findings must not be reported twice.
-    told: BTreeSet<PathBuf>,
+    reported: BTreeSet<PathBuf>,
     /// Manifests next to files that the user named, by directory.
     beside: BTreeMap<PathBuf, Option<Arc<Manifest>>>,
 }
@@ -383,7 +383,7 @@ impl Inputs {
         // A directory that cannot be listed is reported elsewhere.
         for Leftover { path, run, live } in leftovers.unwrap_or_default() {
             let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-            if !live && self.told.insert(resolved) {
+            if !live && self.reported.insert(resolved) {
                 self.findings.push(Finding::new(&path, FindingKind::Leftover { run }));
             }
         }

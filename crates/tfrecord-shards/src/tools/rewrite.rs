@@ -32,7 +32,7 @@ use crate::tools::frames::{Count, FrameSink, OnDamage, count, read_through};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
-use crate::write::filler::ShardFiller;
+use crate::write::direct_writer::DirectWriter;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRanges, ShardRule, Sharding};
 
@@ -253,9 +253,9 @@ impl Rewrite<'_> {
             _ => (sharding, ShardRule::new(sharding)),
         };
         let threads = pool.current_num_threads();
-        let mut filler = ShardFiller::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
-        let findings = self.read(threads, |records| filler.fill(records))?;
-        let staged = filler.finish()?;
+        let mut writer = DirectWriter::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
+        let findings = self.read(threads, |records| writer.write(records))?;
+        let staged = writer.finish()?;
         self.progress.advance(0)?;
         if !findings.is_empty() && staged.iter().all(|shard| shard.rows == 0) {
             let path = first_path(self.inputs);

@@ -69,14 +69,14 @@ pub struct ShardStats {
 pub struct ShardWriter<W: Write> {
     encoding: Encoding<W>,
     /// Position after the last record.
-    end: Place,
+    end: ShardPosition,
     offsets: Offsets,
     index: Option<IndexWriter>,
 }
 
 /// A position in a shard: the number of records before it, and their length in bytes with their frames.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ShardPosition {
     record: u64,
     framed: u64,
 }
@@ -94,7 +94,7 @@ enum Encoding<W: Write> {
     Gzip {
         sink: Sink<W>,
         pending: Vec<u8>,
-        start: Place,
+        start: ShardPosition,
         level: Level,
     },
     Zlib(Box<RecordWriter<Sink<W>>>),
@@ -107,10 +107,10 @@ impl<W: Write> ShardWriter<W> {
         let pending = Vec::new();
         let encoding = match compression {
             Compression::None => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
-            Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
+            Compression::Gzip => Encoding::Gzip { sink, pending, start: ShardPosition::default(), level },
             Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
         };
-        Self { encoding, end: Place::default(), offsets: Offsets::default(), index: None }
+        Self { encoding, end: ShardPosition::default(), offsets: Offsets::default(), index: None }
     }
 
     /// Disables buffering, for sinks that handle small writes as well as large ones, such as memory.
@@ -209,7 +209,7 @@ impl<W: Write> ShardWriter<W> {
         };
         sink.flush()?;
         let Sink { inner, bytes: file_bytes, crc32c } = sink;
-        let (Place { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
+        let (ShardPosition { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
         let index = self.index.map(IndexWriter::finish).transpose()?;
         Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index }))
     }
@@ -219,14 +219,14 @@ impl<W: Write> ShardWriter<W> {
 struct Run<'a> {
     framed: &'a RecordBuffer,
     records: Range<usize>,
-    start: Place,
+    start: ShardPosition,
 }
 
 impl Run<'_> {
     /// Returns the position in the shard of a record of the buffer.
-    fn place(&self, record: usize) -> Place {
+    fn place(&self, record: usize) -> ShardPosition {
         let bytes = self.framed.record_start(record) - self.framed.record_start(self.records.start);
-        Place {
+        ShardPosition {
             record: self.start.record + (record - self.records.start) as u64,
             framed: self.start.framed + bytes as u64,
         }
@@ -253,7 +253,7 @@ impl Offsets {
     }
 
     /// Adds a position where a reader can start.
-    fn note(&mut self, Place { record, framed }: Place, file: u64) {
+    fn note(&mut self, ShardPosition { record, framed }: ShardPosition, file: u64) {
         if framed >= self.due() {
             self.found.push(RecordOffset { record, framed, file });
         }
@@ -278,7 +278,7 @@ impl Offsets {
 fn append_members<W: Write>(
     sink: &mut Sink<W>,
     pending: &mut Vec<u8>,
-    pending_start: &mut Place,
+    pending_start: &mut ShardPosition,
     level: Level,
     run: &Run<'_>,
     offsets: &mut Offsets,

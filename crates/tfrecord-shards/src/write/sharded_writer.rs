@@ -19,11 +19,11 @@ use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
 use crate::sort::{SortKey, SpillStore, TempDirSpill};
-use crate::write::filler::ShardFiller;
+use crate::write::direct_writer::DirectWriter;
 use crate::write::job::Job;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRule, Sharding};
-use crate::write::sorted_filler::{RowOrder, SortedFiller};
+use crate::write::sorted_writer::{RowOrder, SortedWriter};
 
 /// Framed bytes to encode per job: long compared with the cost of a job, short enough for the L2 cache and for several
 /// jobs per thread.
@@ -197,16 +197,16 @@ impl ShardedWriterBuilder {
         let order = match (self.shuffle, self.sharding) {
             (Some(seed), _) => Some(RowOrder::Shuffled { seed }),
             // The number of shards depends on the total length.
-            (None, Sharding::Hosts(_)) => Some(RowOrder::Kept),
+            (None, Sharding::Hosts(_)) => Some(RowOrder::Arrival),
             (None, _) => None,
         };
         let shards = if let Some(order) = order {
             let room = (self.spill, self.sort_memory);
-            let shards = SortedFiller::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
+            let shards = SortedWriter::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
             Shards::AllRows { shards: Box::new(shards), order }
         } else {
             let rule = (self.sharding, ShardRule::new(self.sharding));
-            Shards::AsRowsCome(ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, form)?)
+            Shards::AsRowsCome(DirectWriter::new(commit.clone(), Arc::clone(&pool), rule, form)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
@@ -319,9 +319,9 @@ pub struct ShardedWriter {
 /// The destination of records.
 enum Shards {
     /// Writes records to their shards as they arrive.
-    AsRowsCome(ShardFiller),
+    AsRowsCome(DirectWriter),
     /// Holds records back until the last one has arrived.
-    AllRows { shards: Box<SortedFiller>, order: RowOrder },
+    AllRows { shards: Box<SortedWriter>, order: RowOrder },
 }
 
 /// Some rows, encoded as records.
@@ -411,8 +411,8 @@ impl ShardedWriter {
         let EncodedBlock { mut records, keys } = block.wait()??;
         self.record_len = records.bytes().len() / records.len().max(1);
         match &mut self.shards {
-            Shards::AsRowsCome(shards) => shards.fill(&records)?,
-            Shards::AllRows { shards, .. } => shards.fill(&keys, &records)?,
+            Shards::AsRowsCome(shards) => shards.write(&records)?,
+            Shards::AllRows { shards, .. } => shards.write(&keys, &records)?,
         }
         records.clear();
         self.buffers.push(records);

@@ -1,4 +1,4 @@
-//! [`SortedFiller`]: collects framed records, sorts them, and writes them to staged shards.
+//! [`SortedWriter`]: collects framed records, sorts them, and writes them to staged shards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const SHARE_OF_READERS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowOrder {
     /// The order of arrival.
-    Kept,
+    Arrival,
     /// A uniform random order, determined by the seed and the rows.
     Shuffled { seed: u64 },
 }
@@ -40,7 +40,7 @@ impl RowOrder {
     /// Returns the sort keys of records preceded by `rows_before` others.
     pub(crate) fn keys(self, records: &RecordBuffer, rows_before: u64) -> Vec<SortKey> {
         match self {
-            Self::Kept => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
+            Self::Arrival => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
             Self::Shuffled { seed } => {
                 (0..records.len()).map(|record| SortKey::shuffled(0, records.payload(record), seed)).collect()
             }
@@ -49,14 +49,14 @@ impl RowOrder {
 
     fn equal_records(self) -> EqualRecords {
         match self {
-            Self::Kept => EqualRecords::Keep,
+            Self::Arrival => EqualRecords::Keep,
             Self::Shuffled { seed } => EqualRecords::Spread { seed },
         }
     }
 }
 
 /// Holds records back, in memory and then in temporary files, until all have arrived.
-pub(crate) struct SortedFiller {
+pub(crate) struct SortedWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     sharding: Sharding,
@@ -67,7 +67,7 @@ pub(crate) struct SortedFiller {
     input_bytes: usize,
 }
 
-impl SortedFiller {
+impl SortedWriter {
     /// Records are sorted, compressed and synced on `pool`. The records and the readers use about `memory` bytes.
     pub(crate) fn new(
         commit: LocalCommit,
@@ -87,7 +87,7 @@ impl SortedFiller {
     }
 
     /// Adds records and their [keys](RowOrder::keys).
-    pub(crate) fn fill(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
+    pub(crate) fn write(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
         let Self { pool, sorter, input, input_bytes, .. } = self;
         input.push(keys, records)?;
         if input.memory() > *input_bytes / 2 {

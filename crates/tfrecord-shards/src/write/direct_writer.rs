@@ -1,4 +1,4 @@
-//! [`ShardFiller`]: writes framed records to staged shards.
+//! [`DirectWriter`]: writes framed records to staged shards.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::write::sharding::{ShardRule, Sharding};
 const MAX_CLOSING: usize = 16;
 
 /// Writes records to the shards of a set. Complete shards are synced in the background.
-pub(crate) struct ShardFiller {
+pub(crate) struct DirectWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     rule: ShardRule,
@@ -30,7 +30,7 @@ pub(crate) struct ShardFiller {
     staged: Vec<StagedShard>,
 }
 
-impl ShardFiller {
+impl DirectWriter {
     /// `rule` must implement `sharding`. Shards are compressed and synced on `pool`.
     pub(crate) fn new(
         commit: LocalCommit,
@@ -48,7 +48,7 @@ impl ShardFiller {
     }
 
     /// Adds records to their shards.
-    pub(crate) fn fill(&mut self, records: &RecordBuffer) -> Result<()> {
+    pub(crate) fn write(&mut self, records: &RecordBuffer) -> Result<()> {
         let pieces = self.rule.place(records.len(), |record| records.record_end(record));
         let sequential = self.rule.is_sequential();
         let step = if sequential { OpenShards::MAX_PIECES } else { pieces.len().max(1) };
@@ -96,7 +96,7 @@ impl ShardFiller {
     }
 }
 
-impl Drop for ShardFiller {
+impl Drop for DirectWriter {
     fn drop(&mut self) {
         // Unwanted shards must be gone when this returns, because the process may exit right after.
         for shard in self.closing.drain(..) {
