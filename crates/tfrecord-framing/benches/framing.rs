@@ -1,4 +1,4 @@
-//! Framing and its checksums, beside memcpy of the same bytes.
+//! Framing and its checksums, compared with memcpy of the same bytes.
 
 use std::{hint::black_box, time::Duration};
 
@@ -8,7 +8,7 @@ use tfrecord_framing::{
     masked_crc32c, seal_record,
 };
 
-/// About what stays in L2, so that the work is measured and not the memory.
+/// Fits in the L2 cache, so the benchmark measures computation rather than memory.
 const BLOCK_LEN: usize = 256 << 10;
 
 /// Payload lengths: a few scalars, a wide row, a small image.
@@ -79,7 +79,7 @@ fn checksum(c: &mut Criterion) {
     let mut group = c.benchmark_group("masked_crc32c");
     group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
     for len in [8, 10, 20, 50, 100, 200, 500, 4096, BLOCK_LEN] {
-        // From an odd address, as payloads in a buffer mostly are.
+        // An odd address, as most payloads in a buffer have.
         let bytes = vec![7; len + 1];
         group.throughput(Throughput::Bytes(len as u64));
         group.bench_function(BenchmarkId::from_parameter(len), |b| b.iter(|| masked_crc32c(black_box(&bytes[1..]))));

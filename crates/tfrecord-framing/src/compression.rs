@@ -1,4 +1,4 @@
-//! How a TFRecord file is compressed: [`Compression`], [`Level`], and the gzip members it is cut into.
+//! Compression of TFRecord files: [`Compression`], [`Level`], and the division into gzip members.
 
 use std::{fmt, io::Write, str::FromStr};
 
@@ -6,28 +6,28 @@ use flate2::GzBuilder;
 
 use crate::{HEADER_LEN, frame::Header};
 
-/// Framed bytes, 1 MiB, after which a gzip member ends with the record that reaches it.
+/// Framed bytes after which a gzip member ends: 1 MiB.
 ///
-/// A gzip file is a chain of members, each holding whole records: a member ends with the first record boundary at or
-/// past `GZIP_BLOCK_LEN` framed bytes since the member's start. So members can be compressed in parallel and read one
-/// by one, and the file's bytes do not depend on how records were handed over. A file without records is one empty
-/// member.
+/// A gzip file is a sequence of members, each of which contains whole records. A member ends at the first record
+/// boundary at or past `GZIP_BLOCK_LEN` framed bytes since its start. So members can be compressed in parallel and read
+/// one by one, and the file's bytes do not depend on how the records were passed in. A file without records is one
+/// empty member.
 pub const GZIP_BLOCK_LEN: usize = 1 << 20;
 
 /// The compression of a TFRecord file, by TensorFlow's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
-    /// Frames as they are.
+    /// Uncompressed frames.
     #[default]
     None,
-    /// Gzip (RFC 1952), in as many members as the writer liked.
+    /// Gzip (RFC 1952), with any number of members.
     Gzip,
     /// One zlib stream (RFC 1950).
     Zlib,
 }
 
 impl Compression {
-    /// What file names end in: nothing, `.gz` or `.zlib`.
+    /// Returns the suffix of file names: nothing, `.gz` or `.zlib`.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -36,10 +36,10 @@ impl Compression {
         }
     }
 
-    /// The compression of a TFRecord file that begins with `start`, of which [`HEADER_LEN`] bytes are enough.
+    /// Detects the compression of a TFRecord file from its first bytes; [`HEADER_LEN`] bytes are enough.
     ///
-    /// An intact record header means none, as does an empty file; else the magic bytes tell. `None` is returned for
-    /// what looks like neither: not a TFRecord file, or one whose first bytes are damaged.
+    /// An intact record header or an empty file means no compression; otherwise the magic bytes decide. Returns `None`
+    /// if `start` matches neither: the file is not a TFRecord file, or its first bytes are damaged.
     pub fn detect(start: &[u8]) -> Option<Self> {
         if start.is_empty() {
             return Some(Self::None);
@@ -77,7 +77,7 @@ impl fmt::Display for Compression {
 impl FromStr for Compression {
     type Err = UnknownCompression;
 
-    /// Reads `none`, `gzip` or `zlib` in any case. The empty string means none, as it does to TensorFlow.
+    /// Parses `none`, `gzip` or `zlib`, ignoring case. The empty string means none, as in TensorFlow.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name.to_ascii_lowercase().as_str() {
             "" | "none" => Ok(Self::None),
@@ -88,17 +88,17 @@ impl FromStr for Compression {
     }
 }
 
-/// A name that is no [`Compression`].
+/// A name that is not a valid [`Compression`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown compression {0:?}, expected none, gzip or zlib")]
 pub struct UnknownCompression(String);
 
-/// How hard to compress: 0 (not at all) to 9, by default 6, as in zlib and TensorFlow.
+/// The compression level, from 0 (none) to 9. The default is 6, as in zlib and TensorFlow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u32);
 
 impl Level {
-    /// The level as a number from 0 to 9.
+    /// Returns the level as a number from 0 to 9.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -130,14 +130,14 @@ impl From<Level> for flate2::Compression {
     }
 }
 
-/// A number that is no [`Level`].
+/// A number that is not a valid [`Level`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("compression level is {0}, expected 0 to 9")]
 pub struct InvalidLevel(u32);
 
-/// Appends one whole gzip member holding `block` to `out`.
+/// Appends one gzip member containing `block` to `out`.
 ///
-/// The header has neither time nor name, so the same block and level give the same bytes.
+/// The header has neither a time nor a name, so the same block and level give the same bytes.
 pub fn gzip_member(block: &[u8], level: Level, out: &mut Vec<u8>) {
     let mut encoder = GzBuilder::new().write(out, level.into());
     let written = encoder.write_all(block).and_then(|()| encoder.try_finish());

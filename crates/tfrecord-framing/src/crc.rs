@@ -1,5 +1,4 @@
-//! The CRC-32C of bytes, the masked one that guards a frame's length and its payload, and whether to check it:
-//! [`CrcPolicy`].
+//! CRC-32C: plain, masked as stored in a frame, and [`CrcPolicy`], which decides whether readers check it.
 
 #[cfg(target_arch = "x86_64")]
 mod lanes;
@@ -11,7 +10,7 @@ use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, crc32_iscsi};
 /// Added to the rotated checksum: `kMaskDelta` of TensorFlow's `tsl/lib/hash/crc32c.h`.
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// The CRC-32C (Castagnoli) of `bytes`: CRC-32/ISCSI in catalogues.
+/// Computes the CRC-32C (Castagnoli) of `bytes`; catalogues list it as CRC-32/ISCSI.
 ///
 /// ```
 /// use tfrecord_framing::{crc32c, crc32c_append};
@@ -28,20 +27,20 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc
 }
 
-/// The CRC-32C of bytes of which the first have the CRC-32C `crc`, which is 0 for none, and the others are `bytes`.
+/// Continues the CRC-32C `crc` of preceding bytes with `bytes`; 0 is the CRC of no bytes.
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
 }
 
-/// The masked CRC-32C of `bytes`, as a frame stores it.
+/// Computes the masked CRC-32C of `bytes`, as a frame stores it.
 #[inline]
 pub fn masked_crc32c(bytes: &[u8]) -> u32 {
     mask_crc(crc32c(bytes))
 }
 
-/// The masked CRC-32C of a frame's length, which stands there as eight bytes, the lowest first.
+/// Computes the masked CRC-32C of a frame's length, which is stored as eight bytes, little-endian.
 #[inline]
 pub(crate) fn masked_crc32c_of_len(len: u64) -> u32 {
     let [b0, b1, rest @ ..] = len.to_le_bytes();
@@ -52,12 +51,12 @@ pub(crate) fn masked_crc32c_of_len(len: u64) -> u32 {
     }
 }
 
-/// What the two lowest bytes of a length below 64 KiB add to its CRC.
+/// Contributions of the two low bytes of a length below 64 KiB to its CRC.
 static SHORT_LENGTHS: [[u32; 256]; 2] = {
     let mut table = [[0; 256]; 2];
     let mut byte = 0;
     while byte < 256 {
-        // Seven bytes, or six, follow the byte; what the initial value becomes behind all eight is in the first half.
+        // Seven or six bytes follow the byte. The first half includes the effect of the initial value over all eight.
         table[0][byte] = !behind_bits(behind_bits(byte as u32 ^ u32::MAX, 32), 32);
         table[1][byte] = behind_bits(byte as u32, 56);
         byte += 1;
@@ -68,7 +67,7 @@ static SHORT_LENGTHS: [[u32; 256]; 2] = {
 /// The polynomial, bits reversed: RFC 3720, section 12.1.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What the state of a CRC is behind so many bits that are zero.
+/// Advances a CRC state over this many zero bits.
 const fn behind_bits(mut state: u32, bits: usize) -> u32 {
     let mut bit = 0;
     while bit < bits {
@@ -80,14 +79,14 @@ const fn behind_bits(mut state: u32, bits: usize) -> u32 {
 
 /// Masks a CRC-32C.
 ///
-/// A checksum stored next to the bytes it covers is masked, because the CRC of a string that holds its own CRC
+/// Checksums stored next to the bytes they cover are masked, because the CRC of a string that contains its own CRC
 /// carries little information.
 #[inline]
 pub const fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// The CRC-32C behind a masked one; the inverse of [`mask_crc`].
+/// Unmasks a masked CRC-32C; the inverse of [`mask_crc`].
 #[inline]
 pub const fn unmask_crc(masked: u32) -> u32 {
     masked.wrapping_sub(MASK_DELTA).rotate_left(15)
@@ -96,11 +95,11 @@ pub const fn unmask_crc(masked: u32) -> u32 {
 /// Whether a reader checks checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CrcPolicy {
-    /// Both checksums of every record are checked.
+    /// Check both checksums of every record.
     #[default]
     Verify,
-    /// None is, for files of writers that leave them out. What is damaged is then found only where a length leads past
-    /// the end of the file or is longer than allowed, and 16 zero bytes are an empty record.
+    /// Check no checksum, for files whose writer omits them. Damage is then found only where a length exceeds the
+    /// limit or extends past the end of the file. 16 zero bytes are an empty record.
     Skip,
 }
 
@@ -116,7 +115,7 @@ impl fmt::Display for CrcPolicy {
 impl FromStr for CrcPolicy {
     type Err = UnknownCrcPolicy;
 
-    /// Reads `verify` or `skip` in any case.
+    /// Parses `verify` or `skip`, ignoring case.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name.to_ascii_lowercase().as_str() {
             "verify" => Ok(Self::Verify),
@@ -126,7 +125,7 @@ impl FromStr for CrcPolicy {
     }
 }
 
-/// A name that is no [`CrcPolicy`].
+/// A name that is not a valid [`CrcPolicy`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown checksum policy {0:?}, expected verify or skip")]
 pub struct UnknownCrcPolicy(String);
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!(error.to_string(), "unknown checksum policy \"never\", expected verify or skip");
     }
 
-    /// Vectors of RFC 3720 (iSCSI), appendix B.4.
+    /// Test vectors of RFC 3720 (iSCSI), appendix B.4.
     #[test]
     fn crc_is_castagnoli() {
         let ascending: Vec<u8> = (0..32).collect();
@@ -162,7 +161,8 @@ mod tests {
         }
     }
 
-    /// Every length that is summed in lanes and many that are not, and where they start and end, against another library.
+    /// Compares with another library at every length that is summed in lanes and many that are not, with many start
+    /// and end offsets.
     #[test]
     fn runs_have_the_crc_that_another_library_gives() {
         let bytes: Vec<u8> = (0..1 << 16).map(|at: u32| (at.wrapping_mul(0x9e37_79b1) >> 13) as u8).collect();

@@ -1,4 +1,4 @@
-//! [`RecordDecoder`]: bytes in, whole records out.
+//! [`RecordDecoder`]: decodes bytes to whole records.
 
 use crate::{
     Compression, CrcPolicy, Error, ErrorKind, Frames, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
@@ -8,14 +8,13 @@ use crate::{
     unpack::{Unpack, UnpackError},
 };
 
-/// The most memory kept for the next frame that pieces cut, 1 MiB; a longer one is given back.
+/// Memory retained for the next frame that spans pieces, at most 1 MiB; the memory of a longer frame is freed.
 const PARTIAL_LEN: usize = 1 << 20;
 
 /// Decodes the bytes of a TFRecord file, in pieces of any length, to whole records.
 ///
-/// The result does not depend on the pieces. Memory is that of the records handed out, of one piece when compressed
-/// bytes are unpacked, and of one record that has begun and not ended; a length gets no memory before its bytes are
-/// there.
+/// The result does not depend on the pieces. Memory is that of the returned records, one piece when decompressing, and
+/// one incomplete record. A record's length reserves no memory before its bytes arrive.
 ///
 /// ```
 /// use tfrecord_framing::{RecordDecoder, RecordWriter, Records};
@@ -39,26 +38,26 @@ const PARTIAL_LEN: usize = 1 << 20;
 #[derive(Debug)]
 pub struct RecordDecoder {
     unpack: Unpack,
-    /// Framed bytes that were unpacked, of which `taken` are decoded.
+    /// Decompressed framed bytes. The first `taken` are decoded.
     unpacked: Vec<u8>,
     taken: usize,
     splitter: Splitter,
 }
 
 impl RecordDecoder {
-    /// A decoder of an uncompressed file.
+    /// Creates a decoder of an uncompressed file.
     pub fn new() -> Self {
         Self::with_compression(Compression::None)
     }
 
-    /// A decoder of a file compressed this way. Content that is compressed in another way is refused by name, with
-    /// `WrongCompression`.
+    /// Creates a decoder of a file with this compression. Content with another compression is rejected with
+    /// `WrongCompression`, which names both.
     pub fn with_compression(compression: Compression) -> Self {
         Self::with_unpack(Unpack::expect(compression))
     }
 
-    /// A decoder of a file whose compression is told from its content. What looks like no TFRecord file is decoded as
-    /// an uncompressed one.
+    /// Creates a decoder that detects the compression from the content. Content that does not look like a TFRecord
+    /// file is decoded as uncompressed.
     pub fn detect() -> Self {
         Self::with_unpack(Unpack::detect())
     }
@@ -67,7 +66,7 @@ impl RecordDecoder {
         Self { unpack, unpacked: Vec::new(), taken: 0, splitter: Splitter::default() }
     }
 
-    /// Checks checksums as `policy` says, instead of checking them all.
+    /// Sets whether checksums are checked. The default is to check them all.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
         self.splitter.crc = policy;
         if policy == CrcPolicy::Skip {
@@ -76,14 +75,14 @@ impl RecordDecoder {
         self
     }
 
-    /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`].
+    /// Rejects records of more than `len` bytes. The default is [`MAX_RECORD_LEN`].
     pub fn with_max_record_len(mut self, len: usize) -> Self {
         self.splitter.max_record_len = len;
         self
     }
 
-    /// Takes the first byte to be at this place of an uncompressed file, at the start of a record, instead of at its
-    /// start.
+    /// Sets the position of the first byte in an uncompressed file, which must be the start of a record. The default
+    /// is the file's start.
     pub fn with_position(mut self, position: Position) -> Self {
         self.splitter.position = position;
         if position.byte > 0 {
@@ -92,26 +91,26 @@ impl RecordDecoder {
         self
     }
 
-    /// Where the next record starts.
+    /// Returns the position of the next record.
     pub fn position(&self) -> Position {
         self.splitter.position
     }
 
-    /// The file's compression, once it is known.
+    /// Returns the file's compression once it is specified or detected.
     pub fn compression(&self) -> Option<Compression> {
         self.unpack.compression()
     }
 
-    /// Appends records to `records`, at most `limit`, and returns how many; 0 means that the whole of `input` was taken
-    /// and more is needed (or `limit` is 0). `input` is left at what was not taken.
+    /// Appends at most `limit` records to `records` and returns their number; 0 means that `input` was consumed
+    /// completely and more is needed (or `limit` is 0). Advances `input` past the consumed bytes.
     ///
-    /// Call it again while it returns more than 0, even with an empty `input`: unpacked records may be waiting.
+    /// Call it again while it returns more than 0, even with an empty `input`: decompressed records may be pending.
     ///
     /// # Errors
     ///
     /// Every [`ErrorKind`] but `Io` and `Truncated`. The records before the damage are appended. After `DataCrc` the
-    /// next call goes on with the record that follows; after any other error it is lost where a record starts, and
-    /// further calls take all input and append nothing.
+    /// next call continues with the following record. After any other error the start of the next record is unknown,
+    /// and further calls consume all input and append nothing.
     pub fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> Result<usize> {
         self.decode_into(input, limit, records)
     }
@@ -129,11 +128,11 @@ impl RecordDecoder {
         Ok(decoded)
     }
 
-    /// The next records as [`decode`](Self::decode) finds them, at most `limit`, where they lie: nothing is copied but
-    /// a record that does not lie within one piece. No frames mean that the whole of `input` was taken and more is
-    /// needed (or `limit` is 0).
+    /// Returns the next records that [`decode`](Self::decode) would find, at most `limit`, without copying them. Only a
+    /// record that spans pieces is copied. No frames means that `input` was consumed completely and more is needed (or
+    /// `limit` is 0).
     ///
-    /// Call it again while there are frames, even with an empty `input`.
+    /// Call it again while it returns frames, even with an empty `input`.
     ///
     /// # Errors
     ///
@@ -165,19 +164,19 @@ impl RecordDecoder {
     pub fn decode_frames<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8], limit: usize) -> Result<Frames<'a>> {
         self.splitter.release();
         let bytes = match self.find(input, limit, &mut ())? {
-            Place::Nowhere => &[],
-            Place::Input(input) => input,
-            Place::Unpacked(start) => &self.unpacked[start..],
-            Place::Partial => self.splitter.partial.as_slice(),
+            FrameSource::Nowhere => &[],
+            FrameSource::Input(input) => input,
+            FrameSource::Unpacked(start) => &self.unpacked[start..],
+            FrameSource::Partial => self.splitter.partial.as_slice(),
         };
         let Splitter { ends, first, .. } = &self.splitter;
         Ok(Frames::new(bytes, ends, *first))
     }
 
-    /// Finds frames, gives each to `records`, and tells from where on they lie.
-    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize, records: &mut impl Sink) -> Result<Place<'i>> {
+    /// Finds frames, passes each to `records`, and returns where they are.
+    fn find<'i>(&mut self, input: &mut &'i [u8], limit: usize, records: &mut impl Sink) -> Result<FrameSource<'i>> {
         if limit == 0 {
-            return Ok(Place::Nowhere);
+            return Ok(FrameSource::Nowhere);
         }
         loop {
             if self.taken < self.unpacked.len() {
@@ -186,17 +185,17 @@ impl RecordDecoder {
                 let split = self.splitter.split(&mut unpacked, limit, records);
                 self.taken = self.unpacked.len() - unpacked.len();
                 match split? {
-                    Split::InPlace => return Ok(Place::Unpacked(start)),
-                    Split::Partial => return Ok(Place::Partial),
+                    Split::InPlace => return Ok(FrameSource::Unpacked(start)),
+                    Split::Partial => return Ok(FrameSource::Partial),
                     Split::Nothing => {}
                 }
             }
             if self.unpack.is_plain() || self.splitter.lost {
                 let start = *input;
                 return Ok(match self.splitter.split(input, limit, records)? {
-                    Split::InPlace => Place::Input(start),
-                    Split::Partial => Place::Partial,
-                    Split::Nothing => Place::Nowhere,
+                    Split::InPlace => FrameSource::Input(start),
+                    Split::Partial => FrameSource::Partial,
+                    Split::Nothing => FrameSource::Nowhere,
                 });
             }
             self.unpacked.clear();
@@ -204,7 +203,7 @@ impl RecordDecoder {
             let unpacked = self.unpack.unpack(input, &mut self.unpacked);
             unpacked.map_err(|error| self.lose(error))?;
             if self.unpacked.is_empty() && input.is_empty() {
-                return Ok(Place::Nowhere);
+                return Ok(FrameSource::Nowhere);
             }
         }
     }
@@ -215,19 +214,19 @@ impl RecordDecoder {
     ///
     /// # Errors
     ///
-    /// `Truncated`, or `Compression` when a compressed stream is cut or damaged, its trailer included.
+    /// `Truncated`, or `Compression` when a compressed stream or its trailer is truncated or damaged.
     pub fn finish(&mut self) -> Result<()> {
         if self.splitter.lost {
             return Ok(());
         }
         let finished = self.unpack.finish(&mut self.unpacked);
         finished.map_err(|error| self.lose(error))?;
-        // What there is of a file that is too short for a header.
+        // Handles a file that is too short for a header.
         self.decode_frames(&mut &[][..], 1)?;
         self.splitter.finish()
     }
 
-    /// Whether it is not known any more where the next record starts, so that no more records will come.
+    /// Whether the start of the next record is unknown, so that no more records can be decoded.
     pub(crate) fn is_lost(&self) -> bool {
         self.splitter.lost
     }
@@ -244,21 +243,21 @@ impl Default for RecordDecoder {
     }
 }
 
-/// Where frames lie.
-enum Place<'i> {
+/// The buffer that contains the frames.
+enum FrameSource<'i> {
     Nowhere,
     Input(&'i [u8]),
-    /// In what was unpacked, from here on.
+    /// In the decompressed bytes, from this offset.
     Unpacked(usize),
-    /// In what was put together from pieces.
+    /// In the frame assembled from pieces.
     Partial,
 }
 
-/// What was found in some bytes.
+/// The result of splitting some bytes.
 enum Split {
-    /// A part of a frame at most, which is taken.
+    /// At most a part of a frame, which was consumed.
     Nothing,
-    /// Frames, from the first byte on.
+    /// Frames, starting at the first byte.
     InPlace,
     /// The end of the partial frame.
     Partial,
@@ -269,15 +268,15 @@ enum Split {
 struct Splitter {
     crc: CrcPolicy,
     max_record_len: usize,
-    /// Where the next record starts.
+    /// Position of the next record.
     position: Position,
-    /// Where the frames handed out end, and where the first of them starts.
+    /// Ends of the returned frames, and the position of the first.
     ends: Vec<usize>,
     first: Position,
-    /// The beginning of the next frame, as far as it came in earlier pieces; or a whole frame, which is handed out.
+    /// The start of the next frame, as far as it arrived in earlier pieces, or a whole frame that was returned.
     partial: Vec<u8>,
     partial_is_whole: bool,
-    /// Whether it is not known any more where the next record starts.
+    /// Whether the start of the next record is unknown.
     lost: bool,
 }
 
@@ -297,7 +296,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// Forgets the frames handed out.
+    /// Drops the returned frames.
     #[inline]
     fn release(&mut self) {
         self.ends.clear();
@@ -308,7 +307,7 @@ impl Splitter {
         }
     }
 
-    /// Finds frames in `input`, at most `limit`. Damage is met only where nothing was found before it.
+    /// Finds at most `limit` frames in `input`. Reports damage only if no frame was found before it.
     fn split(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<Split> {
         if self.lost {
             *input = &[];
@@ -329,7 +328,7 @@ impl Splitter {
         })
     }
 
-    /// Mostly a frame is whole where it lies.
+    /// The common case: frames that are whole in `input`.
     fn split_in_place(&mut self, input: &mut &[u8], limit: usize, records: &mut impl Sink) -> Result<Split> {
         let mut end = 0;
         while self.ends.len() < limit {
@@ -365,7 +364,7 @@ impl Splitter {
         Ok(Split::InPlace)
     }
 
-    /// Completes the partial frame, if `input` has what is missing.
+    /// Completes the partial frame, if `input` contains the rest.
     fn fill_frame(&mut self, input: &mut &[u8], records: &mut impl Sink) -> Result<Split> {
         self.fill(HEADER_LEN, input);
         let Some(len) = self.frame_len(&self.partial)? else { return Ok(Split::Nothing) };
@@ -382,7 +381,7 @@ impl Splitter {
         Ok(Split::Partial)
     }
 
-    /// Moves bytes from `input` to the partial frame until it has `len`.
+    /// Moves bytes from `input` to the partial frame until its length is `len`.
     fn fill(&mut self, len: usize, input: &mut &[u8]) {
         let missing = len.saturating_sub(self.partial.len()).min(input.len());
         let (taken, rest) = input.split_at(missing);
@@ -390,7 +389,7 @@ impl Splitter {
         *input = rest;
     }
 
-    /// The length of the frame that `bytes` begin with, once there is a whole header.
+    /// Returns the length of the frame at the start of `bytes`, once its header is whole.
     #[inline]
     fn frame_len(&self, bytes: &[u8]) -> Result<Option<usize>> {
         let Some(header) = bytes.first_chunk() else { return Ok(None) };
@@ -415,14 +414,14 @@ impl Splitter {
         Ok(())
     }
 
-    /// Goes on behind a frame.
+    /// Moves on past a frame.
     #[inline]
     fn advance(&mut self, len: usize) {
         self.position.record += 1;
         self.position.byte += len as u64;
     }
 
-    /// Marks that it is lost where the next record starts, unless only a payload is damaged.
+    /// Marks the start of the next record as unknown, unless only a payload is damaged.
     fn lose(&mut self, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::DataCrc { .. }) {
             self.lost = true;

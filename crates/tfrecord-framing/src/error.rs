@@ -1,4 +1,4 @@
-//! What can be wrong with a TFRecord stream, and where: [`Error`], [`ErrorKind`], [`Position`].
+//! Errors of TFRecord streams and their positions: [`Error`], [`ErrorKind`], [`Position`].
 
 use std::{fmt, io};
 
@@ -7,15 +7,15 @@ use crate::{Compression, HEADER_LEN};
 /// The result of reading or writing records.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A place in a TFRecord stream: the record, counted from 0, and the byte its frame starts at.
+/// A position in a TFRecord stream: the record, counted from 0, and the byte at which its frame starts.
 ///
 /// Bytes are those of the framed records. In a compressed file that is the offset after decompression, not the offset
 /// in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
-    /// Number of records before this place.
+    /// Number of records before this position.
     pub record: u64,
-    /// Number of framed, uncompressed bytes before this place.
+    /// Number of framed, uncompressed bytes before this position.
     pub byte: u64,
 }
 
@@ -27,23 +27,23 @@ impl fmt::Display for Position {
 
 /// Why a TFRecord stream could not be read or written.
 ///
-/// The text names the place in the stream; which file it was, the caller knows.
+/// The text includes the position in the stream. The caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<ErrorKind>);
 
 impl Error {
-    /// What went wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
-    /// What went wrong, by value.
+    /// Returns the kind of the error, by value.
     pub fn into_kind(self) -> ErrorKind {
         *self.0
     }
 
-    /// The record that could not be read or written.
+    /// Returns the position of the record that could not be read or written.
     pub fn position(&self) -> Position {
         match *self.0 {
             ErrorKind::Io { position, .. }
@@ -72,18 +72,18 @@ pub enum ErrorKind {
     Io {
         /// The record that was being read or written.
         position: Position,
-        /// The failure, as the reader or writer reported it.
+        /// The error of the reader or writer.
         source: io::Error,
     },
 
-    /// A header's length does not match its checksum. Where the next record starts is unknown.
+    /// A header's length does not match its checksum. The start of the next record is unknown.
     #[error("{position}: length {len} has the checksum {found:#010x}, expected {expected:#010x}")]
     LengthCrc {
         /// The damaged record.
         position: Position,
-        /// The length found, not to be trusted.
+        /// The stored length, which is not trustworthy.
         len: u64,
-        /// The masked checksum found.
+        /// The stored masked checksum.
         found: u32,
         /// The masked checksum of `len`.
         expected: u32,
@@ -96,7 +96,7 @@ pub enum ErrorKind {
         position: Position,
         /// Length of the payload in bytes.
         len: usize,
-        /// The masked checksum found.
+        /// The stored masked checksum.
         found: u32,
         /// The masked checksum of the payload.
         expected: u32,
@@ -105,50 +105,49 @@ pub enum ErrorKind {
     /// The stream ends inside a frame.
     #[error("{position}: truncated, expected {expected} bytes of {}, found {found}", frame_part(*.expected))]
     Truncated {
-        /// The record that is cut off.
+        /// The truncated record.
         position: Position,
-        /// The whole frame's length in bytes, or [`HEADER_LEN`] when even the header is cut.
+        /// Length of the whole frame in bytes, or [`HEADER_LEN`] if even the header is truncated.
         expected: usize,
-        /// Bytes of the frame, or of its header, that are there.
+        /// Number of bytes of the frame, or of its header, that are present.
         found: usize,
     },
 
-    /// A record is longer than allowed, by [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN) unless the reader was told
-    /// otherwise.
+    /// A record exceeds the length limit: [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN), unless the reader sets another.
     #[error("{position}: record of {len} bytes, expected at most {max}")]
     RecordTooLong {
-        /// The long record.
+        /// The record.
         position: Position,
-        /// Its payload's length in bytes.
+        /// Length of its payload in bytes.
         len: u64,
         /// The longest payload allowed, in bytes.
         max: usize,
     },
 
-    /// A compressed stream is damaged, or not of this compression.
+    /// A compressed stream is damaged, or has another compression.
     #[error("{position}: invalid {compression} stream")]
     Compression {
-        /// The record being read when the damage was met. It can lie some records before the damaged bytes.
+        /// The record being read when the damage was detected. It may precede the damaged bytes by some records.
         position: Position,
         /// The compression expected.
         compression: Compression,
-        /// What is wrong: of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) when the stream is cut short.
+        /// The defect. Its kind is [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) when the stream is truncated.
         source: io::Error,
     },
 
-    /// The file is a TFRecord file, to judge by its first bytes, of another compression than expected.
+    /// Judging by its first bytes, the file is a TFRecord file of another compression than expected.
     #[error("{position}: expected compression {expected}, found {found}")]
     WrongCompression {
         /// The start of the file.
         position: Position,
-        /// The compression that was named.
+        /// The compression that was specified.
         expected: Compression,
-        /// The compression that [`Compression::detect`] tells from the content.
+        /// The compression that [`Compression::detect`] found.
         found: Compression,
     },
 }
 
-/// A frame is longer than its header, so the length alone tells which was cut.
+/// Names the truncated part. A frame is longer than its header, so the length distinguishes the two.
 fn frame_part(expected: usize) -> &'static str {
     if expected == HEADER_LEN { "a record header" } else { "a framed record" }
 }

@@ -3,23 +3,23 @@
 use crate::crc::masked_crc32c_of_len;
 use crate::{ErrorKind, Position, Result, masked_crc32c};
 
-/// Bytes of a frame before its payload: the length (u64) and the length's masked CRC (u32).
+/// Length in bytes of a frame's header: the payload length (u64) and its masked CRC (u32).
 pub const HEADER_LEN: usize = 12;
 
-/// Bytes of a frame after its payload: the payload's masked CRC (u32).
+/// Length in bytes of a frame's footer: the payload's masked CRC (u32).
 pub const FOOTER_LEN: usize = 4;
 
-/// The longest payload, 2 GiB - 1: protobuf reads no longer message.
+/// The longest payload, 2 GiB - 1: protobuf's limit for a message.
 pub const MAX_RECORD_LEN: usize = i32::MAX as usize;
 
-/// Bytes of a frame around its payload.
+/// Bytes a frame adds to its payload.
 pub(crate) const OVERHEAD: usize = HEADER_LEN + FOOTER_LEN;
 
 /// Fills in the length and both checksums of a frame whose payload is in place.
 ///
 /// `frame` is one whole frame: [`HEADER_LEN`] bytes of any content, the payload, [`FOOTER_LEN`] bytes of any content.
-/// A slice too short to be a frame is left as it is. The payload's length is not held against [`MAX_RECORD_LEN`];
-/// that is for the caller, who can name the row.
+/// A slice too short to be a frame is left unchanged. The payload's length is not checked against [`MAX_RECORD_LEN`];
+/// the caller checks it and can name the row.
 ///
 /// ```
 /// use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, RecordReader, seal_record};
@@ -42,7 +42,7 @@ pub fn seal_record(frame: &mut [u8]) {
     *footer = masked_crc32c(payload).to_le_bytes();
 }
 
-/// What stands before a payload of so many bytes: the length and its checksum.
+/// Returns the header of a payload of this length: the length and its checksum.
 ///
 /// ```
 /// use tfrecord_framing::{HEADER_LEN, frame_header, seal_record};
@@ -60,11 +60,11 @@ pub fn frame_header(payload_len: usize) -> [u8; HEADER_LEN] {
     header
 }
 
-/// Appends one frame to `out`, whose payload is what `fill` appends.
+/// Appends one frame to `out`; `fill` appends the payload.
 ///
 /// # Errors
 ///
-/// Those of `fill`, after which `out` is as it was before.
+/// Returns the error of `fill` and leaves `out` unchanged.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -89,8 +89,8 @@ pub fn append_record<E>(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// The length of the frame at `position`, told from its header: with it, one gets from header to header without reading
-/// what is in between.
+/// Returns the length of the frame at `position` from its header. A reader can skip from header to header without
+/// reading the payloads.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ pub fn frame_len(header: &[u8; HEADER_LEN], position: Position) -> Result<usize>
     Ok(OVERHEAD + Header::parse(header).payload_len(MAX_RECORD_LEN, position)?)
 }
 
-/// A frame's header as it stands in the stream.
+/// A frame's header as stored in the stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Header {
     len: u64,
@@ -136,7 +136,7 @@ impl Header {
         self.found_crc == self.expected_crc
     }
 
-    /// The payload's length, once its checksum holds and it is at most `max`.
+    /// Returns the payload's length if its checksum matches and it is at most `max`.
     #[inline]
     pub(crate) fn payload_len(&self, max: usize, position: Position) -> Result<usize> {
         let Self { len, found_crc, expected_crc } = *self;
@@ -146,25 +146,25 @@ impl Header {
         self.unverified_len(max, position)
     }
 
-    /// The payload's length, whether its checksum holds or not, once it is at most `max`.
+    /// Returns the payload's length if it is at most `max`, without checking its checksum.
     #[inline]
     pub(crate) fn unverified_len(&self, max: usize, position: Position) -> Result<usize> {
         self.len_within(max).ok_or_else(|| ErrorKind::RecordTooLong { position, len: self.len, max }.into())
     }
 
-    /// The payload's length, whether its checksum holds or not, if it is at most `max`.
+    /// Returns the payload's length if it is at most `max`, without checking its checksum.
     #[inline]
     pub(crate) fn len_within(&self, max: usize) -> Option<usize> {
         usize::try_from(self.len).ok().filter(|&len| len <= max)
     }
 
-    /// The payload's length as it stands there.
+    /// Returns the payload's length as stored.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
 
-/// The payload of a whole frame, and the checksum found behind it.
+/// Splits a whole frame into its payload and the stored checksum.
 #[inline]
 pub(crate) fn body(frame: &[u8]) -> (&[u8], u32) {
     let (payload, footer) = frame[HEADER_LEN..].split_last_chunk().unwrap_or((&[], &[0; FOOTER_LEN]));

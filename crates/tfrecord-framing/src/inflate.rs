@@ -1,33 +1,33 @@
-//! [`Inflate`]: decompression that takes no cut or overlong stream for a whole one.
+//! [`Inflate`]: decompression that rejects truncated and overlong streams.
 //!
-//! flate2's own readers are not enough here: `ZlibDecoder` reports the end of the input as the end of the stream,
-//! wherever it comes, and stops in silence at the first byte past the stream.
+//! flate2's own readers are not sufficient. `ZlibDecoder` reports the end of the input as the end of the stream,
+//! wherever it comes, and stops silently at the first byte past the stream.
 
 use std::io;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// The largest window there is, which reads every stream (RFC 1950, CINFO = 7).
+/// The largest window, which can decompress every stream (RFC 1950, CINFO = 7).
 const WINDOW_BITS: u8 = 15;
 
-/// The most bytes handed out at once: about what stays in the second-level cache until they are decoded.
+/// Maximum bytes returned at once: about what stays in the L2 cache until it is decoded.
 pub(crate) const OUT_LEN: usize = 128 << 10;
 
-/// Inflates a zlib stream, or a chain of gzip members, that comes in pieces.
+/// Decompresses a zlib stream, or a sequence of gzip members, that arrives in pieces.
 #[derive(Debug)]
 pub(crate) struct Inflate {
     format: Format,
     state: State,
     inflate: Decompress,
-    /// Bytes taken.
+    /// Number of bytes consumed.
     taken: u64,
-    /// How many of them before the gzip member, or zlib stream, that was begun last.
+    /// How many of them precede the most recent gzip member or zlib stream.
     before_member: u64,
-    /// The last bytes taken of that member, at most [`TAIL_LEN`].
+    /// The last bytes consumed of that member, at most [`TAIL_LEN`].
     tail: Vec<u8>,
-    /// Bytes to take before the input: they were taken for a part of a damaged member.
+    /// Bytes to process before the input, because they had been read as part of a damaged member.
     again: Vec<u8>,
-    /// Damage that was met after some bytes, which were handed out first.
+    /// Damage found after some output, which is returned first.
     damage: Option<flate2::DecompressError>,
 }
 
@@ -44,11 +44,11 @@ enum State {
     Inside,
     /// After one.
     Ended,
-    /// Behind damage, looking for the next gzip member, of whose beginning so many bytes were seen.
+    /// After damage, searching for the next gzip member; this many bytes of its start were found.
     Searching(usize),
 }
 
-/// What is wrong with a compressed stream.
+/// The defect of a compressed stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InflateError {
     #[error("the stream is cut short")]
@@ -95,7 +95,7 @@ impl Inflate {
         }
     }
 
-    /// Appends what some of `input` holds to `out`. Nothing appended means that all of `input` was taken.
+    /// Decompresses some of `input` and appends it to `out`. If nothing is appended, all of `input` was consumed.
     pub(crate) fn inflate(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), InflateError> {
         let before = out.len();
         if !self.again.is_empty() {
@@ -130,7 +130,7 @@ impl Inflate {
                 Err(damage) if out.len() == before => return Err(damage.into()),
                 Err(damage) => self.damage = Some(damage),
             }
-            // With nothing taken and room for output, all that was taken before is out.
+            // Nothing was consumed although output had room, so all earlier input has been output.
             if out.len() > before || (consumed == 0 && self.state == State::Inside) {
                 return Ok(());
             }
@@ -149,7 +149,7 @@ impl Inflate {
         }
     }
 
-    /// Goes on to the next gzip member; false at the end of the input.
+    /// Continues with the next gzip member. Returns false at the end of the input.
     fn next_stream(&mut self, input: &mut &[u8]) -> Result<bool, InflateError> {
         if let State::Searching(seen) = self.state {
             return Ok(self.find_member(input, seen));
@@ -174,18 +174,18 @@ impl Inflate {
         self.state = State::Inside;
     }
 
-    /// Takes input up to the next gzip member, or to what looks like the beginning of one.
+    /// Consumes input up to the next gzip member, or to a possible start of one.
     fn find_member(&mut self, input: &mut &[u8], mut seen: usize) -> bool {
         while let Some((byte, rest)) = input.split_first() {
             *input = rest;
             self.taken += 1;
-            // The first byte does not come again in the others.
+            // The first byte of the magic number does not occur again in it.
             seen = if Some(byte) == GZIP_START.get(seen) { seen + 1 } else { usize::from(*byte == GZIP_ID1) };
             if seen == GZIP_START.len() {
                 self.inflate = Decompress::new_gzip(WINDOW_BITS);
                 self.begin_member(self.taken - seen as u64);
                 self.tail.extend(GZIP_START);
-                // Nothing comes out of the beginning of a header, and nothing is wrong with this one.
+                // The start of a header gives no output, and this one is valid.
                 let _nothing = self.inflate.decompress(&GZIP_START, &mut [0], FlushDecompress::None);
                 return true;
             }
@@ -194,13 +194,14 @@ impl Inflate {
         false
     }
 
-    /// Goes on, after damage, with the next gzip member that is found, or with what follows a zlib stream; false in one.
+    /// Continues after damage with the next gzip member found, or with the bytes after a zlib stream. Returns false
+    /// inside a zlib stream.
     ///
-    /// Damage may be noticed only in what follows the member, so the search can go `back` some bytes, though not to the
-    /// start of the member.
+    /// Damage may be detected only after the member's end. So the search can go `back` some bytes, but not to the start
+    /// of the member.
     pub(crate) fn search(&mut self, back: bool) -> bool {
         if self.format == Format::Zlib {
-            // Its end was found where it says, so what follows may be another.
+            // The stream ended where expected, so another may follow.
             let goes_on = self.state == State::Ended;
             if goes_on {
                 self.inflate = Decompress::new(true);
@@ -220,12 +221,12 @@ impl Inflate {
         true
     }
 
-    /// Gives back input that was not taken, to come before all other.
+    /// Returns unconsumed input, to be processed before all other.
     pub(crate) fn put_back(&mut self, input: &[u8]) {
         self.again.extend_from_slice(input);
     }
 
-    /// Bytes of input taken, and how many of them before the gzip member that was begun last.
+    /// Returns the number of input bytes consumed, and how many of them precede the most recent gzip member.
     pub(crate) fn taken(&self) -> (u64, u64) {
         (self.taken, self.before_member)
     }
@@ -236,7 +237,7 @@ impl Inflate {
     }
 }
 
-/// Bytes that a search for the next member goes back: more than a damaged member is misread beyond its end, mostly.
+/// Bytes that the search for the next member goes back. A damaged member is rarely misread further past its end.
 const TAIL_LEN: usize = 4 << 10;
 
 /// The first byte of every gzip member (RFC 1952, section 2.3.1).

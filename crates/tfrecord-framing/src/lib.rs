@@ -1,7 +1,7 @@
-//! TFRecord files: bytes to records and back.
+//! Reads and writes TFRecord files.
 //!
 //! A TFRecord file is a sequence of frames, with nothing before, between or after them. A frame is a record (any
-//! bytes; mostly a serialized `tf.train.Example`) with 16 bytes around it, all integers little-endian:
+//! bytes; usually a serialized `tf.train.Example`) with 16 bytes around it. All integers are little-endian:
 //!
 //! ```text
 //!  0        8        12                    12+n      16+n
@@ -11,21 +11,21 @@
 //!   header (HEADER_LEN)                     footer (FOOTER_LEN)
 //! ```
 //!
-//! The file may be compressed as a whole, gzip or zlib; its bytes do not name the [`Compression`], though
-//! [`Compression::detect`] can tell.
+//! The file may be compressed as a whole, with gzip or zlib. It does not record its [`Compression`], but
+//! [`Compression::detect`] detects it.
 //!
-//! | to | use |
+//! | task | use |
 //! |---|---|
-//! | write records to anything that is [`Write`](std::io::Write) | [`RecordWriter`] |
-//! | read them back from anything that is [`Read`](std::io::Read) | [`RecordReader`] |
-//! | decode bytes that come in pieces | [`RecordDecoder`], [`Records`], [`Frames`] |
-//! | find damage, and what is sound in spite of it | [`RecordScanner`], [`Damage`] |
-//! | get from one record to the next without reading it | [`frame_len`] |
+//! | write records to any [`Write`](std::io::Write) | [`RecordWriter`] |
+//! | read records from any [`Read`](std::io::Read) | [`RecordReader`] |
+//! | decode bytes that arrive in pieces | [`RecordDecoder`], [`Records`], [`Frames`] |
+//! | find damage, and the intact records around it | [`RecordScanner`], [`Damage`] |
+//! | skip from one record to the next without reading it | [`frame_len`] |
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //! | checksum a file | [`crc32c()`], [`crc32c_append`] |
 //!
-//! This crate knows nothing of what is inside a record, starts no thread and opens no file.
+//! This crate does not interpret records, starts no thread and opens no file.
 //!
 //! # Example
 //!

@@ -1,20 +1,20 @@
-//! [`RecordReader`]: records out of anything that is `Read`.
+//! [`RecordReader`]: reads records from any `Read`.
 
 use std::io::{self, Read};
 
 use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result, records::Sink};
 
-/// Bytes asked of the input at once: the buffer TensorFlow's `TFRecordDataset` has had by default.
+/// Bytes requested from the input per read: the default buffer size of TensorFlow's `TFRecordDataset`.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Reads the records of a TFRecord stream, both checksums verified unless [`CrcPolicy`] says otherwise.
+/// Reads the records of a TFRecord stream. Verifies both checksums unless [`CrcPolicy`] disables that.
 ///
-/// The input is read in large pieces; a `BufReader` below is not needed. A stream of zero bytes has no records,
-/// compressed or not.
+/// The input is read in large pieces, so it needs no `BufReader`. A stream of zero bytes has no records, compressed or
+/// not.
 ///
-/// Stricter than TensorFlow, which takes these for the end of the file: a few bytes left over after the last record,
-/// a gzip stream without its trailer, and bytes after a zlib stream are errors here. A file that was cut exactly
-/// between two records cannot be told from a whole one.
+/// Stricter than TensorFlow, which reads these as the end of the file: a few bytes left over after the last record, a
+/// gzip stream without its trailer, and bytes after a zlib stream are errors here. A file truncated exactly between two
+/// records cannot be distinguished from a whole file.
 ///
 /// ```
 /// use tfrecord_framing::{ErrorKind, Position, RecordReader, RecordWriter};
@@ -40,74 +40,74 @@ const BUFFER_LEN: usize = 256 << 10;
 pub struct RecordReader<R: Read> {
     inner: R,
     decoder: RecordDecoder,
-    /// What was read from `inner`; the decoder took the first `taken` of `filled` bytes.
+    /// Bytes read from `inner`. The decoder has consumed the first `taken` of `filled` bytes.
     buffer: Vec<u8>,
     taken: usize,
     filled: usize,
-    /// Whether nothing more is read from `inner`: it has ended, or failed.
+    /// Whether `inner` is exhausted: it has ended or failed.
     ended: bool,
 }
 
 impl<R: Read> RecordReader<R> {
-    /// A reader of an uncompressed stream.
+    /// Creates a reader of an uncompressed stream.
     pub fn new(inner: R) -> Self {
         Self::with_decoder(inner, RecordDecoder::new())
     }
 
-    /// A reader of a stream compressed this way. Content that is compressed in another way is refused by name, with
-    /// `WrongCompression`.
+    /// Creates a reader of a stream with this compression. Content with another compression is rejected with
+    /// `WrongCompression`, which names both.
     pub fn with_compression(inner: R, compression: Compression) -> Self {
         Self::with_decoder(inner, RecordDecoder::with_compression(compression))
     }
 
-    /// A reader of a stream whose compression is told from its content. What looks like no TFRecord file is read as an
-    /// uncompressed one.
+    /// Creates a reader that detects the compression from the content. Content that does not look like a TFRecord
+    /// file is read as uncompressed.
     pub fn detect(inner: R) -> Self {
         Self::with_decoder(inner, RecordDecoder::detect())
     }
 
-    /// A reader that decodes what it reads with this decoder.
+    /// Creates a reader that uses this decoder.
     pub fn with_decoder(inner: R, decoder: RecordDecoder) -> Self {
         Self { inner, decoder, buffer: Vec::new(), taken: 0, filled: 0, ended: false }
     }
 
-    /// Refuses records of more than `len` bytes, instead of more than [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN).
+    /// Rejects records of more than `len` bytes. The default is [`MAX_RECORD_LEN`](crate::MAX_RECORD_LEN).
     pub fn with_max_record_len(mut self, len: usize) -> Self {
         self.decoder = self.decoder.with_max_record_len(len);
         self
     }
 
-    /// Checks checksums as `policy` says, instead of checking them all.
+    /// Sets whether checksums are checked. The default is to check them all.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
         self.decoder = self.decoder.with_crc_policy(policy);
         self
     }
 
-    /// Where the next record starts.
+    /// Returns the position of the next record.
     pub fn position(&self) -> Position {
         self.decoder.position()
     }
 
-    /// The stream's compression, known after the first read.
+    /// Returns the stream's compression; available after the first read.
     pub fn compression(&self) -> Option<Compression> {
         self.decoder.compression()
     }
 
-    /// Reads the next record into `record`, replacing what it held; false at the end of the stream.
+    /// Reads the next record into `record`, replacing its contents. Returns false at the end of the stream.
     ///
     /// # Errors
     ///
-    /// Every [`ErrorKind`]. `record` is empty then. After `DataCrc` the next call reads the record that follows; after
-    /// any other error it is lost where a record starts, and every further call returns false.
+    /// Every [`ErrorKind`]; `record` is then empty. After `DataCrc` the next call reads the following record. After any
+    /// other error the start of the next record is unknown, and every further call returns false.
     pub fn read_record(&mut self, record: &mut Vec<u8>) -> Result<bool> {
         record.clear();
         Ok(self.read_into(1, record)? > 0)
     }
 
-    /// Appends records to `records`, at most `limit`, and returns how many; 0 at the end of the stream (or if `limit`
+    /// Appends at most `limit` records to `records` and returns their number; 0 at the end of the stream (or if `limit`
     /// is 0).
     ///
-    /// It returns with the records of one read of the input, and reads again only if that ended inside a record.
+    /// Returns the records of one read of the input, and reads again only if that read ended inside a record.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl<R: Read> RecordReader<R> {
         }
     }
 
-    /// Reads anew into the buffer, all of which is taken.
+    /// Refills the buffer after all of it was consumed.
     fn fill(&mut self) -> Result<()> {
         self.buffer.resize(BUFFER_LEN, 0);
         (self.taken, self.filled) = (0, 0);
@@ -147,7 +147,7 @@ impl<R: Read> RecordReader<R> {
     }
 }
 
-/// Reads what there is, at once.
+/// Reads the available bytes once.
 fn read_some(inner: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match inner.read(buffer) {

@@ -1,13 +1,13 @@
-//! Many records at once: [`Records`] in a buffer of their own, [`Frames`] where they lie.
+//! Batches of records: [`Records`] owns its buffer, [`Frames`] borrows the decoder's.
 
 use std::{iter::FusedIterator, ops::Range};
 
 use crate::{FOOTER_LEN, HEADER_LEN, Position, frame::body};
 
-/// Records as a decoder hands them out: payloads one after the other in a single buffer, and where each was found.
+/// Decoded records: their payloads in a single buffer, and the position of each.
 ///
-/// Record `i` is `payloads()[ends()[i - 1]..ends()[i]]`, the first starting at 0. Cleared and filled again, it
-/// allocates nothing.
+/// Record `i` is `payloads()[ends()[i - 1]..ends()[i]]`; the first starts at 0. Reusing a cleared value does not
+/// allocate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
     payloads: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// No records.
+    /// Creates an empty value.
     pub const fn new() -> Self {
         Self { payloads: Vec::new(), ends: Vec::new(), positions: Vec::new() }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -31,42 +31,42 @@ impl Records {
         self.ends.is_empty()
     }
 
-    /// The payload of record `i`.
+    /// Returns the payload of record `i`.
     pub fn get(&self, i: usize) -> Option<&[u8]> {
         let end = *self.ends.get(i)?;
         let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.payloads.get(start..end)
     }
 
-    /// Every record's payload, in order.
+    /// Iterates over the payloads, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + FusedIterator + Clone {
         let mut start = 0;
         self.ends.iter().map(move |&end| &self.payloads[std::mem::replace(&mut start, end)..end])
     }
 
-    /// All payloads, one after the other.
+    /// Returns all payloads, concatenated.
     pub fn payloads(&self) -> &[u8] {
         &self.payloads
     }
 
-    /// Where each payload ends in [`payloads`](Self::payloads), in bytes.
+    /// Returns the end of each payload in [`payloads`](Self::payloads), in bytes.
     pub fn ends(&self) -> &[usize] {
         &self.ends
     }
 
-    /// Where each record was found: its number, and the byte its frame (not its payload) starts at.
+    /// Returns the position of each record: its number, and the byte at which its frame (not its payload) starts.
     pub fn positions(&self) -> &[Position] {
         &self.positions
     }
 
-    /// Removes all records and keeps the memory.
+    /// Removes all records and retains the memory.
     pub fn clear(&mut self) {
         self.payloads.clear();
         self.ends.clear();
         self.positions.clear();
     }
 
-    /// The memory held, in bytes, whether filled or not.
+    /// Returns the allocated memory in bytes, used or not.
     pub fn memory_size(&self) -> usize {
         self.payloads.capacity()
             + self.ends.capacity() * size_of::<usize>()
@@ -74,13 +74,13 @@ impl Records {
     }
 }
 
-/// Whole frames where they lie, one behind the other, as [`RecordDecoder::decode_frames`] finds them.
+/// Whole, consecutive frames, borrowed from the bytes in which [`RecordDecoder::decode_frames`] found them.
 ///
 /// [`RecordDecoder::decode_frames`]: crate::RecordDecoder::decode_frames
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     bytes: &'a [u8],
-    /// Where each frame ends; the first starts at 0.
+    /// The end of each frame; the first starts at 0.
     ends: &'a [usize],
     first: Position,
 }
@@ -90,7 +90,7 @@ impl<'a> Frames<'a> {
         Self { bytes: &bytes[..ends.last().copied().unwrap_or_default()], ends, first }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -100,20 +100,20 @@ impl<'a> Frames<'a> {
         self.ends.is_empty()
     }
 
-    /// The frames, headers and footers included.
+    /// Returns the frames, including headers and footers.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Every record in its frame, in order, and where it was found.
+    /// Iterates over the frames, in order, with the position of each.
     pub fn frames(&self) -> impl ExactSizeIterator<Item = (&'a [u8], Position)> + FusedIterator + Clone + use<'a> {
         let bytes = self.bytes;
         self.iter()
             .map(move |(payload, position)| (&bytes[payload.start - HEADER_LEN..payload.end + FOOTER_LEN], position))
     }
 
-    /// For every record, in order, where in [`bytes`](Self::bytes) its payload stands, and where it was found: its
-    /// number, and the byte its frame (not its payload) starts at.
+    /// Iterates over the records, in order: the range of the payload in [`bytes`](Self::bytes), and the record's
+    /// position (its number, and the byte at which its frame, not its payload, starts).
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Range<usize>, Position)> + FusedIterator + Clone + use<'a> {
         let (mut start, mut position) = (0, self.first);
         self.ends.iter().map(move |&end| {
@@ -126,7 +126,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// What records are decoded into, one whole frame after the other.
+/// The destination of decoded records, called with one whole frame after the other.
 pub(crate) trait Sink {
     fn push(&mut self, frame: &[u8], position: Position);
 }
@@ -140,7 +140,7 @@ impl Sink for Records {
     }
 }
 
-/// A payload, if it is only one.
+/// The payload of a single record.
 impl Sink for Vec<u8> {
     #[inline]
     fn push(&mut self, frame: &[u8], _position: Position) {
@@ -148,7 +148,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Records that are used where they lie.
+/// Discards the records; the caller uses the frames in the input.
 impl Sink for () {
     #[inline]
     fn push(&mut self, _frame: &[u8], _position: Position) {}

@@ -1,4 +1,4 @@
-//! [`RecordScanner`]: walks a damaged file, and finds what is sound in it.
+//! [`RecordScanner`]: reads a damaged file and finds the intact records in it.
 
 use std::{fmt, ops::Range};
 
@@ -12,19 +12,19 @@ use crate::{
 mod window;
 use window::Window;
 
-/// A stretch of a file that holds no sound record.
+/// A range of a file that contains no intact record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// What was found where the stretch begins.
+    /// The defect at the start of the range.
     pub kind: DamageKind,
-    /// Number of records before it, where every stretch before it counts as one.
+    /// Number of records before it, counting every earlier damaged range as one record.
     pub record: u64,
-    /// The bytes, of the framed records: in a compressed file, those after decompression.
+    /// The range in bytes of the framed records: in a compressed file, bytes after decompression.
     pub range: Range<u64>,
-    /// In a gzip file with a damaged stream: the bytes of the file from the damage to the member with which reading
-    /// goes on, or to the end. How many framed bytes they held is not known; those that follow are counted as if it
-    /// were none.
+    /// In a gzip file with a damaged stream: the compressed bytes from the damage to the member where reading
+    /// resumes, or to the end of the file. Their number of framed bytes is unknown, and later offsets count it as
+    /// zero.
     pub passed_over: Option<Range<u64>>,
 }
 
@@ -32,25 +32,25 @@ pub struct Damage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// No record header: its length does not match its checksum.
+    /// The length does not match its checksum, so there is no record header.
     LengthCrc,
-    /// A payload that does not match its checksum.
+    /// A payload does not match its checksum.
     DataCrc,
-    /// A record, or its header, that leads past the end of the file.
+    /// A record or its header extends past the end of the file.
     Truncated,
-    /// A record longer than allowed.
+    /// A record exceeds the length limit.
     RecordTooLong {
-        /// Its payload's length in bytes.
+        /// Length of the payload in bytes.
         len: u64,
     },
-    /// Nothing but zero bytes.
+    /// Only zero bytes.
     ZeroPadding,
-    /// The compressed stream is damaged or cut here; what follows cannot be decompressed, up to the next gzip member.
-    /// The range may be empty.
+    /// The compressed stream is damaged or truncated here. What follows, up to the next gzip member, cannot be
+    /// decompressed. The range may be empty.
     Compression {
         /// The stream's compression.
         compression: Compression,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 }
@@ -86,21 +86,20 @@ impl fmt::Display for DamageKind {
     }
 }
 
-/// Walks a file from any byte on, in pieces of any length, past all damage: sound records come out, and the stretches
-/// between them. Together they cover the file.
+/// Scans a damaged file, from any byte and in pieces of any length, for intact records and the damaged ranges between
+/// them. Together they cover the file.
 ///
-/// A record is sound if both its checksums hold. After damage the next sound record is looked for at every byte.
+/// A record is intact if both its checksums match. After damage, every byte is tried as the start of the next record.
 ///
-/// * If only a payload is damaged, as a header or the end of the file right behind it shows, the walk goes on behind
-///   it; nothing in the payload is taken for a record.
-/// * Behind a damaged header a payload cannot be told from records, so if it holds framed records itself, these come
-///   out.
-/// * A zlib file is walked up to where its stream is damaged, and past its end if another stream follows. In a gzip
-///   file the walk goes on with the next member that can be found; the members that this crate writes hold whole
-///   records.
+/// * If only a payload is damaged, the scan continues after it, and no part of the payload is reported as a record. The
+///   header or the end of the file directly after the payload shows that its length is right.
+/// * After a damaged header, a payload cannot be distinguished from records. If it contains framed records itself,
+///   these are reported.
+/// * A zlib file is scanned up to the damage of its stream, and past its end if another stream follows. In a gzip file
+///   the scan continues with the next member found; the members written by this crate contain whole records.
 ///
-/// Time is linear in the length of the file, whatever its content, and memory is that of the longest record allowed (or
-/// of the file, if that is shorter) and one piece.
+/// Time is linear in the length of the file for any content. Memory is one piece and the longest record allowed (or the
+/// file, if that is shorter).
 ///
 /// ```
 /// use tfrecord_framing::{RecordScanner, RecordWriter, Records};
@@ -129,23 +128,23 @@ pub struct RecordScanner {
     unpack: Unpack,
     max_record_len: usize,
     window: Window,
-    /// Where the window begins.
+    /// Position of the window's start.
     position: Position,
-    /// The stretch that is being walked over, if no record is known to start here.
+    /// The damaged range being scanned; `None` if a record may start here.
     stretch: Option<Stretch>,
     /// Why the compressed stream ended early.
     cut: Option<DamageKind>,
-    /// The byte of the file where that was noticed.
+    /// Offset in the file where the early end was detected.
     cut_at: u64,
-    /// Whether there may be something to read behind it.
+    /// Whether more input may follow it.
     goes_on: bool,
-    /// Damage of the compressed stream behind which no sound record has been found yet.
+    /// Damage of the compressed stream, after which no intact record has been found yet.
     gap: Option<Damage>,
-    /// Whether nothing is to be added to the window: the file has ended, or its stream is damaged.
+    /// Whether the window is complete: the file has ended, or its stream is damaged.
     ended: bool,
 }
 
-/// The damage met first, and what was walked over since.
+/// The first damage of a range, and the range skipped since.
 #[derive(Debug)]
 struct Stretch {
     kind: DamageKind,
@@ -153,29 +152,29 @@ struct Stretch {
     all_zero: bool,
 }
 
-/// What there is at a place of the window.
+/// What a position of the window contains.
 enum Found {
-    /// A sound frame of this length.
+    /// An intact frame of this length.
     Sound(usize),
-    /// An intact header of a frame of this length, whose payload is damaged.
+    /// An intact header with a damaged payload; the frame has this length.
     DataCrc(usize),
     Damage(DamageKind),
-    /// Too few bytes to tell.
+    /// Too few bytes to decide.
     More,
 }
 
 impl RecordScanner {
-    /// A scanner of an uncompressed file.
+    /// Creates a scanner of an uncompressed file.
     pub fn new() -> Self {
         Self::with_compression(Compression::None)
     }
 
-    /// A scanner of a file compressed this way.
+    /// Creates a scanner of a file with this compression.
     pub fn with_compression(compression: Compression) -> Self {
         Self::with_unpack(Unpack::expect(compression))
     }
 
-    /// A scanner of a file whose compression is told from its content.
+    /// Creates a scanner that detects the file's compression from its content.
     pub fn detect() -> Self {
         Self::with_unpack(Unpack::detect())
     }
@@ -195,14 +194,14 @@ impl RecordScanner {
         }
     }
 
-    /// Takes records of more than `len` bytes for damage, instead of those of more than [`MAX_RECORD_LEN`].
+    /// Reports records of more than `len` bytes as damage. The default is [`MAX_RECORD_LEN`].
     pub fn with_max_record_len(mut self, len: usize) -> Self {
         self.max_record_len = len;
         self
     }
 
-    /// Takes the first byte to be at this place of an uncompressed file, instead of at its start. If no record starts
-    /// there, the bytes up to the first one that does are damage.
+    /// Sets the position of the first byte in an uncompressed file. The default is the file's start. If no record
+    /// starts there, the bytes up to the next record are damage.
     pub fn with_position(mut self, position: Position) -> Self {
         self.position = position;
         if position.byte > 0 {
@@ -211,20 +210,20 @@ impl RecordScanner {
         self
     }
 
-    /// The file's compression, once it is known.
+    /// Returns the file's compression once it is specified or detected.
     pub fn compression(&self) -> Option<Compression> {
         self.unpack.compression()
     }
 
-    /// Appends sound records to `records`, at most `limit`, and the damage on the way to `damage`; returns the number
-    /// of records, where 0 means that the whole of `input` was taken and more is needed (or `limit` is 0). `input` is
-    /// left at what was not taken.
+    /// Appends at most `limit` intact records to `records`, and the damage between them to `damage`. Returns the number
+    /// of records; 0 means that `input` was consumed completely and more is needed (or `limit` is 0). Advances `input`
+    /// past the consumed bytes.
     ///
     /// Call it again while it returns more than 0, even with an empty `input`.
     ///
     /// # Errors
     ///
-    /// `WrongCompression`; everything else is damage.
+    /// `WrongCompression`; everything else is reported as damage.
     pub fn scan(
         &mut self,
         input: &mut &[u8],
@@ -235,8 +234,8 @@ impl RecordScanner {
         self.scan_into(input, limit, records, damage)
     }
 
-    /// As [`scan`](Self::scan), but hands every sound record to `each` as it stands in the file, in its frame, and
-    /// where its frame starts.
+    /// Same as [`scan`](Self::scan), but calls `each` with the whole frame of every intact record, unchanged, and the
+    /// frame's position.
     ///
     /// # Errors
     ///
@@ -279,18 +278,18 @@ impl RecordScanner {
         }
     }
 
-    /// Ends the file: appends all records and damage still to come.
+    /// Ends the file and appends all remaining records and damage.
     ///
     /// Call it after [`scan`](Self::scan) returned 0 for the last piece.
     ///
     /// # Errors
     ///
-    /// `WrongCompression`, in a file of a few bytes.
+    /// `WrongCompression`, for a file of a few bytes.
     pub fn finish(&mut self, records: &mut Records, damage: &mut Vec<Damage>) -> Result<()> {
         self.finish_into(records, damage)
     }
 
-    /// As [`finish`](Self::finish), with whole frames as [`scan_frames`](Self::scan_frames) hands them out.
+    /// Same as [`finish`](Self::finish), but calls `each` with whole frames as [`scan_frames`](Self::scan_frames) does.
     ///
     /// # Errors
     ///
@@ -304,7 +303,7 @@ impl RecordScanner {
             let mut finished = self.unpack.finish(self.window.tail());
             while let Err(cut) = finished {
                 self.cut_short(Err(cut))?;
-                // What came before the end may have been taken for a part of a damaged member.
+                // Bytes before the end may have been read as part of a damaged member.
                 while self.scan_into(&mut &[][..], usize::MAX, records, damage)? > 0 {}
                 finished = if self.ended { Ok(()) } else { self.unpack.finish(self.window.tail()) };
             }
@@ -316,17 +315,17 @@ impl RecordScanner {
         Ok(())
     }
 
-    /// Takes damage of the compressed stream for its end.
+    /// Treats damage of the compressed stream as its end.
     fn cut_short(&mut self, unpacked: Result<(), UnpackError>) -> Result<()> {
         match unpacked {
             Ok(()) => Ok(()),
             Err(UnpackError::Stream { compression, source }) => {
                 self.ended = true;
                 self.cut_at = self.unpack.taken().0;
-                // Back only once for each gap: else a hostile file could be read many times over.
+                // Go back only once for each gap, so that a hostile file is not read many times.
                 self.goes_on = self.unpack.search(self.gap.is_none());
                 match &self.gap {
-                    // What was taken for a member is none.
+                    // The bytes found were not a member.
                     Some(gap) => {
                         self.position.byte = gap.range.end;
                         self.stretch = None;
@@ -340,14 +339,14 @@ impl RecordScanner {
         }
     }
 
-    /// Goes on with the next gzip member or zlib stream; false if there is no such thing.
+    /// Continues with the next gzip member or zlib stream. Returns false if there is none.
     fn find_next_member(&mut self) -> bool {
         self.note_cut();
         self.ended = !std::mem::take(&mut self.goes_on);
         !self.ended
     }
 
-    /// Notes damage of the stream that no record is known to be cut by.
+    /// Records damage of the stream that is not known to truncate a record.
     fn note_cut(&mut self) {
         if let Some(kind) = self.cut.take() {
             let start = self.position.byte;
@@ -362,7 +361,7 @@ impl RecordScanner {
         self.position.record += 1;
     }
 
-    /// Tells of damage of the stream, once it is known at which byte of the file reading goes on.
+    /// Reports damage of the stream once the offset where reading resumes is known.
     fn end_gap(&mut self, file_byte: u64, damage: &mut Vec<Damage>) {
         if let Some(mut gap) = self.gap.take() {
             gap.passed_over = gap.passed_over.map(|range| range.start.min(file_byte)..file_byte);
@@ -370,7 +369,7 @@ impl RecordScanner {
         }
     }
 
-    /// Walks the window, as far as can be told what is there.
+    /// Scans the window as far as its contents can be decided.
     fn walk(&mut self, limit: usize, records: &mut impl Sink, damage: &mut Vec<Damage>) -> usize {
         let mut found = 0;
         while found < limit {
@@ -442,7 +441,8 @@ impl RecordScanner {
         }
     }
 
-    /// Whether `len` bytes further on there is an intact header or the end of the file, once that can be told.
+    /// Whether an intact header or the end of the file follows after `len` bytes. `None` if that cannot be decided
+    /// yet.
     fn leads_on(&self, len: usize) -> Option<bool> {
         let rest = &self.window.bytes()[len..];
         match rest.first_chunk() {
@@ -451,7 +451,7 @@ impl RecordScanner {
         }
     }
 
-    /// Begins a stretch here, unless one has begun before.
+    /// Starts a damaged range here, unless one is open.
     fn begin_stretch(&mut self, kind: DamageKind) {
         let start = self.position.byte;
         self.stretch.get_or_insert(Stretch { kind, start, all_zero: true });
@@ -473,7 +473,7 @@ impl RecordScanner {
         }
     }
 
-    /// Walks over bytes that are no record.
+    /// Skips bytes that are not part of a record.
     fn skip(&mut self, len: usize) {
         if let Some(stretch) = &mut self.stretch {
             stretch.all_zero = stretch.all_zero && self.window.bytes()[..len].iter().all(|&byte| byte == 0);

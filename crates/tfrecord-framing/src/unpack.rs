@@ -1,27 +1,27 @@
-//! [`Unpack`]: a file's bytes to framed bytes, in pieces; tells the compression and undoes it.
+//! [`Unpack`]: detects a file's compression and decompresses its bytes in pieces.
 
 use crate::{
     Compression, Error, ErrorKind, HEADER_LEN, Position,
     inflate::{Inflate, InflateError, OUT_LEN},
 };
 
-/// Unpacks a file.
+/// Decompresses a file.
 #[derive(Debug)]
 pub(crate) struct Unpack {
-    /// The compression that was named.
+    /// The compression that the caller specified.
     expected: Option<Compression>,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The first bytes, which are too few to tell the compression.
+    /// The first bytes, too few to detect the compression.
     Start(Vec<u8>),
     Plain,
     Inflate(Compression, Box<Inflate>),
 }
 
-/// Why a file could not be unpacked.
+/// Why a file could not be decompressed.
 #[derive(Debug)]
 pub(crate) enum UnpackError {
     Wrong { expected: Compression, found: Compression },
@@ -46,24 +46,24 @@ impl Unpack {
         Self { expected: Some(compression), state: State::Start(Vec::new()) }
     }
 
-    /// Tells the compression from the content.
+    /// Detects the compression from the content.
     pub(crate) fn detect() -> Self {
         Self { expected: None, state: State::Start(Vec::new()) }
     }
 
-    /// Takes the compression that was named, if one was, for the one that is.
+    /// Uses the specified compression, if any, without checking it against the content.
     pub(crate) fn believe(&mut self) {
         if let Some(expected) = self.expected {
             self.state = State::new(expected);
         }
     }
 
-    /// Whether all further bytes are framed bytes as they are.
+    /// Whether all further bytes are uncompressed framed bytes.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.state, State::Plain)
     }
 
-    /// The compression, once it is known.
+    /// Returns the compression once it is specified or detected.
     pub(crate) fn compression(&self) -> Option<Compression> {
         match self.state {
             State::Start(_) => None,
@@ -72,19 +72,19 @@ impl Unpack {
         }
     }
 
-    /// Goes on, after damage of the stream, with the next gzip member that is found, or with what follows a zlib stream;
-    /// false where there is none. The search can go `back` some bytes.
+    /// Continues after damage of the stream with the next gzip member found, or with the bytes after a zlib stream.
+    /// Returns false if there is none. The search may go `back` some bytes.
     pub(crate) fn search(&mut self, back: bool) -> bool {
         if let State::Inflate(_, inflate) = &mut self.state { inflate.search(back) } else { false }
     }
 
-    /// Bytes of a compressed file that were taken, and how many of them before the gzip member that was begun last.
+    /// Returns the number of compressed bytes consumed, and how many of them precede the most recent gzip member.
     pub(crate) fn taken(&self) -> (u64, u64) {
         if let State::Inflate(_, inflate) = &self.state { inflate.taken() } else { (0, 0) }
     }
 
-    /// Takes some of `input`, and appends the framed bytes it holds to `out`. Nothing appended means that all was
-    /// taken.
+    /// Consumes some of `input` and appends the framed bytes it contains to `out`. If nothing is appended, all of
+    /// `input` was consumed.
     pub(crate) fn unpack(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
         if let State::Start(start) = &mut self.state {
             let (taken, rest) = input.split_at(input.len().min(HEADER_LEN - start.len()));
@@ -101,7 +101,7 @@ impl Unpack {
         self.go_on(input, out)
     }
 
-    /// Tells that the input has ended.
+    /// Signals the end of the input.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
         match &self.state {
             State::Start(start) if !start.is_empty() => self.begin(out)?,
@@ -113,7 +113,7 @@ impl Unpack {
         }
     }
 
-    /// Settles the compression by the first bytes, and unpacks these.
+    /// Determines the compression from the first bytes, and decompresses them.
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
         let State::Start(start) = &mut self.state else { return Ok(()) };
         let start = std::mem::take(start);

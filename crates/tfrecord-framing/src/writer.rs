@@ -1,4 +1,4 @@
-//! [`RecordWriter`]: frames records into anything that is `Write`.
+//! [`RecordWriter`]: writes records as frames to any `Write`.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use crate::{
     gzip_member,
 };
 
-/// Framed bytes gathered before they are handed on, except for gzip, whose members set the size. As much as
-/// TensorFlow's `ZlibCompressionOptions` gathers.
+/// Framed bytes buffered before they are written, except for gzip, which writes whole members. The same as the buffer
+/// of TensorFlow's `ZlibCompressionOptions`.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Writes records as a TFRecord stream, compressed on the way if asked.
+/// Writes records as a TFRecord stream, optionally compressed.
 ///
-/// Bytes are gathered before they are handed on, so a `BufWriter` below is not needed. The stream is complete only
-/// after [`finish`](Self::finish): a writer that is dropped without it, or after an error, leaves a part.
+/// Output is buffered, so it needs no `BufWriter`. The stream is complete only after [`finish`](Self::finish): a writer
+/// dropped without it, or after an error, leaves a truncated stream.
 ///
-/// What is written depends on the records, the compression and the level alone; gzip follows the rule of
+/// The bytes depend only on the records, the compression and the level; gzip members end by the rule of
 /// [`GZIP_BLOCK_LEN`].
 ///
 /// ```
@@ -36,9 +36,9 @@ const BUFFER_LEN: usize = 256 << 10;
 pub struct RecordWriter<W: Write> {
     inner: W,
     codec: Codec,
-    /// Framed records not yet handed to the codec.
+    /// Framed records not yet passed to the codec.
     block: Vec<u8>,
-    /// Where the next record starts.
+    /// Position of the next record.
     position: Position,
 }
 
@@ -49,17 +49,17 @@ enum Codec {
         level: Level,
         member: Vec<u8>,
     },
-    /// Compresses into memory, so that dropping it, which ends the stream, leaves the output alone.
+    /// Compresses into memory. Dropping it ends the stream, and must not write to the output.
     Zlib(ZlibEncoder<Vec<u8>>),
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// A writer of an uncompressed stream.
+    /// Creates a writer of an uncompressed stream.
     pub fn new(inner: W) -> Self {
         Self::with_compression(inner, Compression::None, Level::default())
     }
 
-    /// A writer of a stream compressed this way. The level says nothing to [`Compression::None`].
+    /// Creates a writer with this compression. The level has no effect on [`Compression::None`].
     pub fn with_compression(inner: W, compression: Compression, level: Level) -> Self {
         let codec = match compression {
             Compression::None => Codec::None,
@@ -69,7 +69,7 @@ impl<W: Write> RecordWriter<W> {
         Self { inner, codec, block: Vec::new(), position: Position::default() }
     }
 
-    /// Where the next record will start.
+    /// Returns the position of the next record.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -78,8 +78,8 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// `RecordTooLong` for more than [`MAX_RECORD_LEN`] bytes, with nothing written; `Io` if the output fails, after
-    /// which it holds a part of the stream.
+    /// `RecordTooLong` for more than [`MAX_RECORD_LEN`] bytes, with nothing written. `Io` if the output fails; it then
+    /// contains a truncated stream.
     pub fn write_record(&mut self, record: &[u8]) -> Result<()> {
         let position = self.position;
         if record.len() > MAX_RECORD_LEN {
@@ -92,14 +92,14 @@ impl<W: Write> RecordWriter<W> {
         self.advance(OVERHEAD + record.len())
     }
 
-    /// Writes records that are framed already: any number of whole frames, one after the other.
+    /// Writes records that are already framed: any number of whole, consecutive frames.
     ///
-    /// Their headers are checked, to count them and to find where they end; their payloads' checksums are passed on.
+    /// Checks the headers to count the records and find their ends. The payloads' checksums are copied unchecked.
     ///
     /// # Errors
     ///
-    /// `LengthCrc`, `RecordTooLong` and `Truncated` when these are not whole frames, with the frames before written;
-    /// `Io` if the output fails, after which it holds a part of the stream.
+    /// `LengthCrc`, `RecordTooLong` and `Truncated` if these are not whole frames; the frames before are written. `Io`
+    /// if the output fails; it then contains a truncated stream.
     pub fn write_framed(&mut self, mut framed: &[u8]) -> Result<()> {
         while !framed.is_empty() {
             let (frame, rest) = split_frame(framed, self.position)?;
@@ -110,7 +110,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Writes what is pending, ends the stream and returns the output, flushed.
+    /// Writes the buffered bytes, ends the stream and returns the flushed output.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Counts the record just appended to the block, and hands the block on once it is full.
+    /// Counts the record just appended to the block, and passes the block to the codec once it is full.
     fn advance(&mut self, frame_len: usize) -> Result<()> {
         self.position.record += 1;
         self.position.byte += frame_len as u64;
@@ -156,7 +156,7 @@ impl<W: Write> RecordWriter<W> {
 
     fn end_stream(&mut self) -> io::Result<()> {
         let no_records = self.position.record == 0;
-        // An empty member where there are no records: gunzip takes no file of zero bytes.
+        // A file without records gets an empty member, because gunzip rejects a file of zero bytes.
         if !self.block.is_empty() || (no_records && matches!(self.codec, Codec::Gzip { .. })) {
             self.write_block()?;
         }
@@ -168,7 +168,7 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// Splits the first frame off `framed`, which starts at `position` of the stream.
+/// Splits the first frame off `framed`, which starts at stream position `position`.
 fn split_frame(framed: &[u8], position: Position) -> Result<(&[u8], &[u8])> {
     let found = framed.len();
     let Some(header) = framed.first_chunk() else {

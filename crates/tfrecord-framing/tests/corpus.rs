@@ -1,4 +1,4 @@
-//! Files that other systems wrote, `../shared/corpus` beside the workspace.
+//! Files written by other systems, in `../shared/corpus` next to the workspace.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -6,15 +6,15 @@ use std::{fs, path::PathBuf};
 
 use tfrecord_framing::{Damage, ErrorKind, RecordReader, RecordScanner, Records, Result};
 
-/// A TFRecord file of the manifest: what is to be expected of it.
+/// A TFRecord file of the manifest, with the expected result.
 struct Entry {
     path: String,
     error: bool,
-    /// Sound records before the damage.
+    /// Intact records before the damage.
     rows: usize,
-    /// Whether its frames are damaged, and not only what is in them.
+    /// Whether its frames are damaged, and not only their payloads.
     damaged: bool,
-    /// Says where the damage is, mostly.
+    /// A note, usually the position of the damage.
     note: String,
 }
 
@@ -40,7 +40,7 @@ fn entries() -> Option<(PathBuf, Vec<Entry>)> {
     Some((corpus, entries))
 }
 
-/// RFC 4180, as far as the manifest needs it.
+/// Parses RFC 4180, as far as the manifest needs it.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut chars = text.chars().peekable();
@@ -89,7 +89,7 @@ fn the_corpus_reads_as_its_manifest_says() {
         let (salvaged, damage) = scan(&file);
         assert_eq!(end.is_err(), damaged, "{path}: {end:?}");
         assert_eq!(damage.is_empty(), !damaged, "{path}: {damage:?}");
-        // The manifest's reader gave up what it had inflated before the damage was met, so its rows are a lower bound.
+        // The manifest's reader dropped what it had inflated before the damage, so its row count is a lower bound.
         let at_least = matches!(&end, Err(end) if matches!(end.kind(), ErrorKind::Compression { .. }));
         assert!(
             records.len() == rows || (at_least && records.len() > rows),

@@ -1,4 +1,4 @@
-//! Every damage a TFRecord file is known to suffer: what a reader says, and what a scanner finds.
+//! Every known kind of TFRecord damage: what a reader reports, and what a scanner finds.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{error::Error, fmt::Write};
@@ -16,7 +16,7 @@ fn file(compression: Compression) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Lines for the table: what is read, with the error that ends it, and what is salvaged.
+/// Formats the lines of the table: the records read, the error that ends reading, and the salvaged records.
 fn report(name: &str, file: &[u8], named: Option<Compression>) -> String {
     let mut reader = match named {
         Some(compression) => RecordReader::with_compression(file, compression),

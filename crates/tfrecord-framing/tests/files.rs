@@ -9,7 +9,7 @@ use tfrecord_framing::{Compression, Error, GZIP_BLOCK_LEN, Level, RecordReader, 
 
 const ALL: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zlib];
 
-/// The records before the first damage, and the damage.
+/// Returns the records before the first damage, and the damage.
 fn read(file: &[u8], compression: Compression) -> (Vec<Vec<u8>>, Result<(), Error>) {
     let mut reader = RecordReader::with_compression(file, compression);
     let mut records = Vec::new();
@@ -66,7 +66,7 @@ fn every_flipped_bit_is_noticed() {
     }
 }
 
-/// Some bits of a gzip header mean nothing, the time for one; no flip may change a record.
+/// Some bits of a gzip header have no effect, such as the time. No bit flip may change a record.
 #[test]
 fn no_flipped_bit_changes_a_compressed_record() {
     for compression in [Compression::Gzip, Compression::Zlib] {
@@ -115,7 +115,7 @@ fn members(mut file: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_member_ends_with_the_record_that_fills_it() {
-    // 1,024 frames of 1,024 bytes fill a block exactly; 1,025 of 1,023 and 1,023 of 1,025 fall one byte short of it.
+    // 1,024 frames of 1,024 bytes fill a block exactly; 1,025 of 1,023 and 1,023 of 1,025 are one byte short of it.
     for (len, counts) in [(1024 - 16, [1024, 976]), (1023 - 16, [1026, 974]), (1025 - 16, [1024, 976])] {
         let file = write(&vec![vec![7; len]; 2000], Compression::Gzip, 1);
         let found: Vec<usize> = members(&file).iter().map(|member| member.len() / (len + 16)).collect();
@@ -127,7 +127,7 @@ fn any_compression() -> impl Strategy<Value = Compression> {
     proptest::sample::select(ALL.as_slice())
 }
 
-/// Some MiB in all, mostly of long records, so that gzip has members to cut.
+/// A few MiB in total, mostly long records, so that gzip writes several members.
 fn some_mebibytes() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let record = (prop_oneof![0..100_usize, 100_000..400_000_usize, Just(GZIP_BLOCK_LEN - 16)], any::<u8>())
         .prop_map(|(len, seed)| (0..len).map(|i| (i as u8).wrapping_mul(seed) ^ (i >> 8) as u8).collect());
@@ -169,7 +169,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// The bytes of a file depend on its records alone; each gzip member holds whole records.
+    /// A file's bytes depend only on its records; each gzip member contains whole records.
     #[test]
     fn bytes_do_not_depend_on_how_records_are_handed_over(
         records in some_mebibytes(),

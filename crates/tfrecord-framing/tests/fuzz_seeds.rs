@@ -1,4 +1,4 @@
-//! The checks of the fuzz targets, over the seeds.
+//! Runs the checks of the fuzz targets over the seeds.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "what a failed test has printed is shown")]
 
@@ -9,7 +9,7 @@ mod decode;
 #[path = "../fuzz/checks/scan.rs"]
 mod scan;
 
-/// Checks every seed; a failure is that of the seed named last.
+/// Checks every seed. On failure, the last seed printed is the culprit.
 fn check_seeds(check: fn(&[u8])) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
     let mut checked = 0;

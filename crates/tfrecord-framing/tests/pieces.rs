@@ -1,4 +1,4 @@
-//! Bytes in pieces: however a file is cut into them, sound or damaged, the same comes out.
+//! Input in pieces: the result does not depend on how a file, intact or damaged, is divided.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::Read;
@@ -25,7 +25,7 @@ fn pieces<'a>(file: &'a [u8], cuts: &[Index]) -> Vec<&'a [u8]> {
     cuts.windows(2).map(|cut| &file[cut[0]..cut[1]]).collect()
 }
 
-/// Records, errors in order, and where the next record would start.
+/// Records, errors in order, and the position of the next record.
 fn decode(mut decoder: RecordDecoder, pieces: &[&[u8]], limit: usize) -> (Records, Vec<String>, Position) {
     let (mut records, mut errors) = (Records::new(), Vec::new());
     for mut piece in pieces.iter().copied() {
@@ -42,7 +42,7 @@ fn decode(mut decoder: RecordDecoder, pieces: &[&[u8]], limit: usize) -> (Record
     (records, errors, decoder.position())
 }
 
-/// The same, the records copied from where they lie.
+/// Same as `decode`, but copies the records from the input slices.
 fn decode_frames(
     mut decoder: RecordDecoder,
     pieces: &[&[u8]],
@@ -84,7 +84,7 @@ fn scan(pieces: &[&[u8]], limit: usize) -> (Records, Vec<Damage>, Option<String>
     (records, damage, end)
 }
 
-/// Gives at most `len` bytes at once.
+/// Returns at most `len` bytes per read.
 struct Slow<'a>(&'a [u8], usize);
 
 impl Read for Slow<'_> {
@@ -94,7 +94,7 @@ impl Read for Slow<'_> {
     }
 }
 
-/// Mostly sound files, some with bytes changed, lost or added.
+/// Mostly intact files, some with bytes changed, removed or added.
 fn any_file() -> impl Strategy<Value = Vec<u8>> {
     let records = vec(vec(any::<u8>(), 0..200), 0..20);
     let damage = vec((any::<Index>(), any::<u8>()), 0..3);
@@ -147,7 +147,7 @@ proptest! {
         prop_assert_eq!(&scan(&file.chunks(1).collect::<Vec<_>>(), limit), &whole);
     }
 
-    /// Three ways to the same records, up to the first damage; the scanner goes on behind it.
+    /// Three ways to read the same records up to the first damage. The scanner continues after it.
     #[test]
     fn reader_decoder_and_scanner_agree(file in any_file(), len in 1..50_usize) {
         let (decoded, errors, position) = decode(RecordDecoder::detect(), &[&file], 7);

@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong between a batch and a published set.
+//! [`Error`]: the failures between a record batch and a published set.
 
 mod at_path;
 
@@ -20,7 +20,7 @@ pub(crate) use at_path::AtPath;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the makers of sidecars say when they cannot.
+/// The error of a sidecar producer.
 pub type SidecarsError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A failure to write, publish or read a shard set.
@@ -31,37 +31,37 @@ pub struct Error(Box<ErrorKind>);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file system refused something.
+    /// An operation of the file system failed.
     #[error("{}: cannot {action}", path.display())]
     Io {
-        /// What was to be done.
+        /// The attempted operation.
         action: &'static str,
-        /// To which file or directory.
+        /// The file or directory it was applied to.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A shard's sink failed.
     #[error("cannot write a shard")]
     Write(#[from] io::Error),
-    /// What was to be written is not records.
+    /// The bytes to write are not framed records.
     #[error("cannot write a shard")]
     Framing(#[source] tfrecord_framing::Error),
-    /// A file that is to be read is damaged.
+    /// An input file is damaged.
     #[error("{}: {error}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where. Its own source is the source of this error.
+        /// The damage and its position. Its own source is the source of this error.
         error: tfrecord_framing::Error,
     },
-    /// What is to be read is not whole.
+    /// An input is incomplete.
     #[error("{0}")]
     NotWhole(Finding),
-    /// What is to be read is neither file nor directory: a pipe, a device or a socket.
+    /// An input is neither a file nor a directory: a pipe, a device or a socket.
     #[error("{}: expected a file or a directory, found {}", path.display(), file_type(path))]
     NotAFile {
-        /// What it is called.
+        /// The path.
         path: PathBuf,
     },
     /// The records of a file would be written twice.
@@ -70,47 +70,47 @@ pub enum ErrorKind {
         /// The file or directory.
         path: PathBuf,
     },
-    /// Records would get into one set that do not have the same form.
+    /// The inputs contain records of different record formats, which cannot share a set.
     #[error("{}: {difference}", path.display())]
     MixedForms {
         /// A set, or a file that no manifest lists.
         path: PathBuf,
-        /// What differs from another.
+        /// How it differs from another input.
         difference: FormDifference,
     },
-    /// Two files would have the same index.
+    /// Two files would have the same index path.
     #[error("{}: would be the index of {} and of {}", path.display(), first.display(), second.display())]
     SameIndex {
-        /// The index.
+        /// The index path.
         path: PathBuf,
-        /// A file.
+        /// The first file.
         first: PathBuf,
-        /// Another.
+        /// The second file.
         second: PathBuf,
     },
-    /// There is nothing to read.
+    /// The inputs contain no files.
     #[error("{}: no TFRecord files", path.display())]
     NoFiles {
-        /// The first of the paths that were named.
+        /// The first of the given paths.
         path: PathBuf,
     },
-    /// Damaged files, of which nothing can be saved.
+    /// Every input file is damaged and none contains an intact record.
     #[error("{}: no sound record", path.display())]
     NothingSound {
-        /// The first of the paths that were named.
+        /// The first of the given paths.
         path: PathBuf,
-        /// What is wrong with the files.
+        /// The defects of the files.
         findings: Vec<Finding>,
     },
-    /// Records would get out of the directories, or the splits, that tell what they have in common.
+    /// Records would lose the `key=value` directories or splits that record what they have in common.
     #[error("records of {first:?} and of {second:?} would be mixed")]
     MixedGroups {
         /// A split, or `key=value` directories.
         first: String,
-        /// Others.
+        /// Another split, or other directories.
         second: String,
     },
-    /// Compressed files have no index.
+    /// An index was requested for a compressed file.
     #[error("{}: an index is for uncompressed files, found compression {compression}", path.display())]
     CompressedIndex {
         /// The file.
@@ -118,19 +118,19 @@ pub enum ErrorKind {
         /// Its compression.
         compression: Compression,
     },
-    /// A batch could not be encoded, or its schema not be mapped.
+    /// A batch could not be encoded, or its schema could not be mapped.
     #[error(transparent)]
     Encode(#[from] arrow_tfrecord::Error),
-    /// The threads could not be started.
+    /// The thread pool could not be started.
     #[error("cannot start encoding threads")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 
-    /// The target is not for sets: the root of the file system, say.
+    /// The target must not hold a set, for example the root of the file system.
     #[error("{}: {what} is never written to", path.display())]
     Protected {
         /// The target.
         path: PathBuf,
-        /// What it is.
+        /// Why it is protected.
         what: &'static str,
     },
     /// The target is a file.
@@ -139,12 +139,12 @@ pub enum ErrorKind {
         /// The target.
         path: PathBuf,
     },
-    /// Something is there, and [`SaveMode::Error`](crate::SaveMode::Error) was asked for.
+    /// The target is not empty, and the mode is [`SaveMode::Error`](crate::SaveMode::Error).
     #[error("{}: not empty, it holds {}", path.display(), found.join(", "))]
     NotEmpty {
         /// The target.
         path: PathBuf,
-        /// Up to three things in it.
+        /// Up to three of its entries.
         found: Vec<String>,
     },
     /// The target of a table exists, and is not to be replaced.
@@ -171,7 +171,7 @@ pub enum ErrorKind {
         /// Up to three of the files.
         files: Vec<String>,
     },
-    /// The target and an input lie one in the other.
+    /// The target contains an input, or an input contains the target.
     #[error("{}: overlaps with input {}", path.display(), input.display())]
     Overlap {
         /// The target.
@@ -188,14 +188,14 @@ pub enum ErrorKind {
         run: String,
     },
 
-    /// Another run was quicker to write to the same place: to an object store, or to a set that this one was to change.
+    /// Another run committed first: to the same object store path, or to the set that this run was to change.
     #[error("{}: another run has written here meanwhile", path.display())]
     Superseded {
         /// The target.
         path: PathBuf,
     },
 
-    /// The set is there, but what was left to do has failed: to make its name durable, or to remove what it replaced.
+    /// The set or table is published, but a later step failed: syncing its name, or removing what it replaced.
     #[error("{}: written completely, but finishing up failed", path.display())]
     AfterCommit {
         /// The set.
@@ -203,118 +203,118 @@ pub enum ErrorKind {
         /// What failed.
         source: Box<Error>,
     },
-    /// No directory can be named after a partition column.
+    /// A partition column's name cannot be used as a directory name.
     #[error("partition column {column:?} cannot name directories")]
     PartitionName {
         /// The column.
         column: String,
     },
-    /// A file or directory would have a longer name than file systems take.
+    /// The name of a file or directory would exceed the limit of file systems.
     #[error("{name:?} would be a name of {found} bytes, at most {limit} are possible")]
     LongName {
-        /// How it begins.
+        /// The start of the name.
         name: String,
-        /// Bytes of it.
+        /// Its length in bytes.
         found: usize,
-        /// Bytes that it may have.
+        /// The longest length allowed, in bytes.
         limit: usize,
     },
-    /// What is there cannot be added to.
+    /// The target's contents cannot be appended to.
     #[error("{}: not appended to: {why}", path.display())]
     NotAppendable {
         /// The target.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// What is to be added has not the form of what is there.
+    /// The rows to append have another record format than the existing set.
     #[error("{}: not appended to: {part} is {found}, in the set it is {expected}", path.display())]
     OtherForm {
         /// The set.
         path: PathBuf,
-        /// What differs: `column "ts"`.
+        /// The part that differs: `column "ts"`.
         part: String,
-        /// What it is in the set.
+        /// Its value in the set.
         expected: String,
-        /// What it is here.
+        /// Its value in the rows to append.
         found: String,
     },
-    /// The start of the shards' names will not do.
+    /// The prefix of the shards' names is invalid.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
         /// The prefix.
         prefix: String,
     },
-    /// A shard was asked for, or a set published, after the end of the run.
+    /// A shard was requested, or a set published, after the end of the run.
     #[error("the set is published or aborted already")]
     Ended,
-    /// A writer was used after it had failed.
+    /// A writer was used after a failure.
     #[error("there is no set to write: an earlier step has failed")]
     Failed,
-    /// A long run was stopped, with [`Progress::stop`](crate::Progress::stop).
+    /// A long operation was stopped with [`Progress::stop`](crate::Progress::stop).
     #[error("stopped")]
     Stopped,
-    /// More shards than can be numbered.
+    /// The number of shards exceeds the range of shard numbers.
     #[error("more than {} shards", u32::MAX)]
     TooManyShards,
-    /// A set was to be published while shards were still open.
+    /// Publishing was requested while shards were still open.
     #[error("cannot publish: shards still being written: {count}")]
     OpenShards {
-        /// How many.
+        /// The number of open shards.
         count: usize,
     },
-    /// Two shards claim the same place.
+    /// Two shards have the same partition and number.
     #[error("write partition {partition} has two shards numbered {sequence}")]
     ShardTwice {
         /// The write partition.
         partition: u32,
-        /// The number.
+        /// The number within the partition.
         sequence: u32,
     },
-    /// What is to lie beside the shards cannot be told of them.
+    /// The sidecars could not be produced.
     #[error("the set cannot be described")]
     Sidecars(#[source] SidecarsError),
-    /// A shard is not as long as its writer said.
+    /// A shard's length differs from the one its writer recorded.
     #[error("{}: expected {expected} bytes, found {found}", path.display())]
     ShardLength {
         /// The shard.
         path: PathBuf,
-        /// What its writer counted.
+        /// The length its writer recorded.
         expected: u64,
-        /// What is on disk.
+        /// The length on disk.
         found: u64,
     },
 
-    /// What is to be sorted cannot be.
+    /// The sort input is invalid.
     #[error("cannot sort records: {problem}")]
     SortInput {
-        /// What is wrong with it.
+        /// The defect.
         problem: String,
     },
-    /// A temporary file does not hold what was written to it.
+    /// A temporary file does not contain what was written to it.
     #[error("{}: a temporary file does not hold what was written to it: {problem}", path.display())]
     SpillDamaged {
-        /// Where temporary files are.
+        /// The directory of temporary files.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         problem: String,
     },
 
     /// There is no manifest.
     #[error("{}: there is no manifest", path.display())]
     NoManifest {
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
-    /// A manifest is not what a manifest must be.
+    /// A manifest is not valid JSON of a manifest.
     #[error("{}: cannot be understood as a manifest", path.display())]
     ManifestSyntax {
         /// The manifest.
         path: PathBuf,
-        /// Line and column, and what is wrong there.
+        /// The defect, with its line and column.
         source: serde_json::Error,
     },
-    /// A manifest of a newer kind.
+    /// A manifest has a newer, unsupported version.
     #[error("{}: expected format version {}.x, found {found}", path.display(), crate::FORMAT_VERSION.major)]
     ManifestVersion {
         /// The manifest.
@@ -327,24 +327,24 @@ pub enum ErrorKind {
     ManifestContent {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         problem: String,
     },
-    /// The manifest could not be written down.
+    /// The manifest could not be serialized.
     #[error("cannot write the manifest as JSON")]
     Json(#[from] serde_json::Error),
-    /// What a manifest tells of the form of the records cannot be read.
+    /// The schema or the mapping in a manifest cannot be read.
     #[error("{}: cannot be understood as a manifest", path.display())]
     ManifestForm {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with its schema or its mapping.
+        /// The defect of the schema or the mapping.
         source: Box<Error>,
     },
-    /// The options of a mapping, as a manifest tells them, are not those of this release.
+    /// The mapping options in a manifest are not valid in this release.
     #[error("the manifest's mapping options cannot be understood")]
     MappingOptions(#[source] serde_json::Error),
-    /// A schema has no IPC form, or its IPC form is damaged.
+    /// A schema cannot be encoded as Arrow IPC, or its IPC encoding is damaged.
     #[error("the schema's IPC form cannot be written or read")]
     Schema(#[from] ArrowError),
     /// The schema in a manifest is not base64.
@@ -354,7 +354,7 @@ pub enum ErrorKind {
 
 impl From<tfrecord_framing::Error> for ErrorKind {
     fn from(error: tfrecord_framing::Error) -> Self {
-        // A sink that fails does so whether a compressor is in between or not.
+        // A sink's error is reported as such whether or not a compressor is in between.
         match error.into_kind() {
             tfrecord_framing::ErrorKind::Io { source, .. } => Self::Write(source),
             kind => Self::Framing(kind.into()),
@@ -363,18 +363,17 @@ impl From<tfrecord_framing::Error> for ErrorKind {
 }
 
 impl Error {
-    /// What went wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
-    /// What went wrong, owned.
+    /// Returns the kind of the error, owned.
     pub fn into_kind(self) -> ErrorKind {
         *self.0
     }
 
-    /// The same error, saying which shard it was whose sink failed, or which manifest has the schema or the mapping that
-    /// cannot be read.
+    /// Adds a path to the error: the shard whose sink failed, or the manifest whose schema or mapping cannot be read.
     #[must_use]
     pub fn with_path(self, path: &Path) -> Self {
         match *self.0 {
@@ -387,7 +386,7 @@ impl Error {
     }
 }
 
-/// What is there that is neither file nor directory.
+/// Describes a path that is neither a file nor a directory.
 fn file_type(path: &Path) -> &'static str {
     match fs::metadata(path).map(|metadata| metadata.file_type()) {
         Ok(found) if found.is_fifo() => "a pipe",
@@ -406,7 +405,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.kind() {
-            // What these hold is in their text.
+            // The text of these includes the inner error already.
             ErrorKind::Damaged { error, .. } => error.source(),
             kind => kind.source(),
         }
@@ -425,19 +424,19 @@ impl<E: Into<ErrorKind>> From<E> for Error {
     }
 }
 
-/// Features that the text of a finding names.
+/// Maximum number of features listed in the text of a finding.
 const MOST_FEATURES: usize = 5;
 
-/// One thing that is wrong with a file or a directory. Its text is one line:
-/// `shards/a.tfrecord: record 3 at byte 64: truncated, 7 bytes lost`.
+/// One defect of a file or directory. Its text is one line:
+/// |`shards/a.tfrecord: record 3 at byte 64: truncated, 7 bytes lost`.
 ///
-/// Bytes are those of the framed records: in a compressed file, those after decompression.
+/// Byte offsets are those of the framed records: in a compressed file, offsets after decompression.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finding {
     /// The file or directory.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The defect.
     pub kind: FindingKind,
 }
 
@@ -445,62 +444,64 @@ pub struct Finding {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// A stretch of the file holds no sound record.
+    /// A range of the file contains no intact record.
     Damage(Damage),
-    /// There is more damage than is kept for one file.
+    /// The file has more damage than is recorded for one file.
     MoreDamage {
-        /// How many more stretches.
+        /// Number of further damaged ranges.
         stretches: u64,
-        /// Bytes in them.
+        /// Their total length in bytes.
         bytes: u64,
     },
-    /// The manifest, or else the file's name, tells another compression than the content, by which the file was read.
+    /// The manifest, or else the file name, specifies another compression than the content has. The file was read by
+    /// its content.
     WrongCompression {
-        /// What the manifest or the name tells.
+        /// The compression that the manifest or the name specifies.
         expected: Compression,
-        /// What the content tells.
+        /// The compression detected from the content.
         found: Compression,
     },
     /// A file, a directory or a manifest cannot be read.
     Unreadable(Error),
-    /// The manifest tells other figures of a shard than were found. Told of a file without damage, or one that is
-    /// longer or shorter than it was.
+    /// The manifest records other figures for a shard than were found. Reported for a file without damage, or one
+    /// whose length changed.
     Figures {
-        /// What the manifest tells.
+        /// The figures in the manifest.
         expected: ShardFigures,
-        /// What was found.
+        /// The figures found.
         found: ShardFigures,
     },
-    /// The records do not have the form of those of another input; so the new set tells none.
+    /// The records have another record format than those of another input, so the new set records none.
     MixedForms(FormDifference),
-    /// Records have features that are not those of the manifest's columns: it was changed, or the records are of another set.
+    /// Records have features that map to no column of the manifest. Either the manifest was changed, or the records
+    /// belong to another set.
     UnmappedFeatures {
         /// The features: `feature "x"`, `feature list "x"`.
         features: Vec<String>,
     },
-    /// The manifest is not as it was written.
+    /// The manifest was changed after it was written.
     ChangedManifest {
-        /// The CRC-32C that it states.
+        /// The CRC-32C recorded in it.
         expected: u32,
-        /// That of its content.
+        /// The CRC-32C of its content.
         found: u32,
     },
-    /// A shard that the manifest lists is not there.
+    /// A shard listed in the manifest is missing.
     MissingShard,
-    /// The manifest does not list a shard that is there.
+    /// The directory contains a shard that the manifest does not list.
     UnlistedShard,
-    /// A file beside the shards that the manifest lists is not there.
+    /// A sidecar listed in the manifest is missing.
     MissingSidecar,
-    /// A file beside the shards is not the one that the manifest lists.
+    /// A sidecar differs from the one listed in the manifest.
     ChangedSidecar,
-    /// A directory has a manifest and no `_SUCCESS`.
+    /// A directory has a manifest but no `_SUCCESS`.
     NoSuccess,
-    /// A run has not published the set that it was to write here; it was killed, or is still going on.
+    /// A run has not published its set here. It was killed or is still running.
     Unpublished {
         /// The run.
         run: String,
     },
-    /// What a killed run has left behind.
+    /// A file or directory that a killed run left behind.
     Leftover {
         /// The run.
         run: String,
@@ -513,7 +514,7 @@ impl Finding {
         Self { path: path.to_owned(), kind }
     }
 
-    /// Whether it may be that records are missing which no look at the files that are there can tell.
+    /// Whether records may be missing that the files present cannot account for.
     pub(crate) fn is_gap(&self) -> bool {
         matches!(
             self.kind,
@@ -535,7 +536,7 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            // The error names the path itself.
+            // The error includes the path.
             FindingKind::Unreadable(error) => error.fmt(f)?,
             kind => write!(f, "{}: {kind}", self.path.display())?,
         }

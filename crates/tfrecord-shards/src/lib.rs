@@ -1,26 +1,26 @@
-//! A TFRecord data set as one directory of shards, which is there whole or not at all.
+//! A TFRecord data set as one directory of shards, published completely or not at all.
 //!
-//! A TFRecord file has no footer: cut at a record's end it is a valid, shorter file, and a model trained on it is worse
-//! without anybody knowing why. So shards are staged where no reader looks, and a set becomes visible with its last
-//! shard, its [`Manifest`] and an empty `_SUCCESS`, all in one step.
+//! A TFRecord file has no footer. A file that is truncated at a record boundary is a valid, shorter file, and a model
+//! trained on it is silently worse. So shards are staged where no reader looks. The last shard, the [`Manifest`] and an
+//! empty `_SUCCESS` then become visible in a single step.
 //!
-//! | you want | use |
+//! | task | use |
 //! |---|---|
-//! | record batches in, a set of shards out | [`ShardedWriter`] |
-//! | one shard, from framed records | [`ShardWriter`] |
-//! | to spread rows over shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
-//! | to give every key to one split | [`Splits`], [`key_hashes`] |
-//! | to stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
-//! | to add rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
-//! | shards in `key=value` directories, or in splits | [`ShardGroup`] |
-//! | to know whether a directory is a whole set | [`check`], [`Manifest::read`] |
-//! | to know all that is wrong with files and sets | [`verify`](fn@verify) |
-//! | the sound records of damaged ones in a new set | [`salvage`] |
-//! | other shards of the same records, which are not decoded | [`reshard`] |
-//! | files beside the shards that are of the set | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
-//! | an index that tells where each record is | [`index`](fn@index) |
-//! | to write a table in another format so that it appears whole | [`TableCommit`] |
-//! | to see what killed runs have left, and to remove it | [`leftovers`], [`remove_leftovers`] |
+//! | write record batches as a shard set | [`ShardedWriter`] |
+//! | write one shard from framed records | [`ShardWriter`] |
+//! | assign rows to shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
+//! | assign every key to one split | [`Splits`], [`key_hashes`] |
+//! | stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
+//! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
+//! | group shards in `key=value` directories or splits | [`ShardGroup`] |
+//! | check whether a directory is a complete set | [`check`], [`Manifest::read`] |
+//! | report every defect of files and sets | [`verify`](fn@verify) |
+//! | copy the intact records of damaged files to a new set | [`salvage`] |
+//! | distribute records over other shards without decoding them | [`reshard`] |
+//! | publish sidecar files with the shards | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
+//! | write an index of record offsets | [`index`](fn@index) |
+//! | write a table in another format, all or nothing | [`TableCommit`] |
+//! | list and remove the files that killed runs left behind | [`leftovers`], [`remove_leftovers`] |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,8 +45,8 @@
 //! # }
 //! ```
 //!
-//! The crate is synchronous and writes to the local file system only. [`objects`] holds the decisions of a commit to an
-//! object store, for who does the input and output.
+//! The crate is synchronous and writes to the local file system only. [`objects`] makes the decisions of a commit to an
+//! object store; the caller does the input and output.
 
 pub mod commit;
 mod error;

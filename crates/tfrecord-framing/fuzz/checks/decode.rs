@@ -1,5 +1,5 @@
-//! What holds of decoding any bytes: the records, errors and positions are the same however the bytes come, and
-//! whichever way they are read.
+//! Checks that decoding any bytes gives the same records, errors and positions for all divisions into pieces and all
+//! readers.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use tfrecord_framing::{
     CrcPolicy, FOOTER_LEN, HEADER_LEN, Position, RecordDecoder, RecordReader, Records, seal_record,
 };
 
-/// The longest record taken. A few bytes of deflate can hold a long one.
+/// The record length limit. A few bytes of deflate can expand to a long record.
 const MAX_RECORD_LEN: usize = 1 << 20;
 
 pub fn check(file: &[u8]) {
@@ -21,7 +21,7 @@ pub fn check(file: &[u8]) {
     }
 }
 
-/// The file with the checksums made right of all frames that fit, so that changed bytes come further than to them.
+/// Repairs the checksums of all frames that fit, so that mutated bytes get past the checksum checks.
 fn sealed(file: &[u8]) -> Vec<u8> {
     let mut sealed = file.to_vec();
     let mut rest = sealed.as_mut_slice();
@@ -53,7 +53,7 @@ fn check_pieces(file: &[u8], policy: CrcPolicy) -> Decoded {
     whole
 }
 
-/// Records with where they were found, errors in order, and where the next record would start.
+/// Records with their positions, errors in order, and the position of the next record.
 type Decoded = (Vec<(Position, Vec<u8>)>, Vec<String>, Position);
 
 fn decode(mut decoder: RecordDecoder, file: &[u8], piece: usize, limit: usize) -> Decoded {
@@ -109,7 +109,7 @@ fn read(mut reader: RecordReader<Slow<'_>>) -> Decoded {
     }
 }
 
-/// Gives at most so many bytes at once.
+/// Returns at most this many bytes per read.
 struct Slow<'a>(&'a [u8], usize);
 
 impl Read for Slow<'_> {

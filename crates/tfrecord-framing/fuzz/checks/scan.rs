@@ -1,5 +1,5 @@
-//! What holds of scanning any bytes: sound records and damage cover the file, each byte once; they are the same however
-//! the bytes come; and all that a decoder reads before the first damage is found.
+//! Checks the scan of any bytes. Intact records and damage cover every byte of the file exactly once. The result does
+//! not depend on the division into pieces. It includes all records that a decoder reads before the first damage.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use tfrecord_framing::{
     Compression, Damage, FOOTER_LEN, HEADER_LEN, Position, RecordDecoder, RecordScanner, Records, masked_crc32c,
 };
 
-/// The longest record taken. A few bytes of deflate can hold a long one.
+/// The record length limit. A few bytes of deflate can expand to a long record.
 const MAX_RECORD_LEN: usize = 1 << 20;
 
 pub fn check(file: &[u8]) {
@@ -55,7 +55,7 @@ pub fn check(file: &[u8]) {
     assert_eq!(pairs(&decoded, decoded.len()), pairs(&records, decoded.len()));
 }
 
-/// The compression, the sound records and the damage; none if the compression is refused.
+/// The compression, the intact records and the damage; `None` if the compression is rejected.
 type Scanned = Option<(Option<Compression>, Records, Vec<Damage>)>;
 
 fn scan(file: &[u8], piece: usize, limit: usize) -> Scanned {

@@ -46,7 +46,7 @@ fn detects_no_compression_where_it_cannot_be() {
     assert_eq!(Compression::detect(&file(Compression::None, Level::default())[..11]), None);
 }
 
-/// A record of 40,056 bytes begins as a zlib stream does.
+/// A record of 40,056 bytes starts like a zlib stream.
 #[test]
 fn an_intact_header_outranks_magic_bytes() {
     let len = u64::from(u16::from_le_bytes([0x78, 0x9c])).to_le_bytes();

@@ -1,27 +1,28 @@
-//! The CRC-32C of records: runs too short for the vectors of the `crc-fast` crate, and mostly at addresses that it does not
-//! like.
+//! CRC-32C of records: byte runs too short for the vector code of the `crc-fast` crate, and mostly at unaligned
+//! addresses, which that crate handles slowly.
 //!
-//! The processor's instruction takes a word a cycle and has its result three cycles later, so three sums are made side by
-//! side, each of a third of the words, and put together by a carry-less multiplication. Source: Gopal, Ozturk, Guilford,
-//! Wolrich, Feghali, Dixon, Karakoyunlu: "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction" (Intel, 2011).
+//! The processor's instruction accepts a word per cycle and has a latency of three cycles. So three checksums are
+//! computed in parallel, each of a third of the words, and combined by a carry-less multiplication. Source: Gopal,
+//! Ozturk, Guilford, Wolrich, Feghali, Dixon, Karakoyunlu: "Fast CRC Computation for iSCSI Polynomial Using CRC32
+//! Instruction" (Intel, 2011).
 
 use crc_fast::crc32_iscsi;
 
 use super::behind_bits;
 
-/// Words in the longest lane.
+/// Number of words in the longest lane.
 const LONGEST_LANE: usize = 18;
 
 /// Bytes in one word.
 const WORD: usize = 8;
 
-/// Runs below so many bytes are summed in lanes: from here on the other is faster at any address, with AVX-512.
+/// Byte runs below this length are summed in lanes. From here on `crc-fast` is faster at any address, with AVX-512.
 const LONGEST: usize = 3 * LONGEST_LANE * WORD;
 
-/// For each number of words, what to multiply a state by to have it behind so many words of zeros.
+/// For each number of words, the factor that advances a state over that many words of zeros.
 ///
-/// The product of two reversed 32-bit polynomials comes out shifted by one bit, and reducing it by the instruction
-/// multiplies by x^32, so of the 64 bits of a word 33 are left out: x^(64 n - 33).
+/// The product of two reversed 32-bit polynomials is shifted by one bit, and reducing it by the instruction multiplies
+/// by x^32. So the exponent omits 33 of the bits: x^(64 n - 33).
 static BEHIND_WORDS: [u32; 2 * LONGEST_LANE + 1] = {
     /// The polynomial 1.
     const ONE: u32 = 1 << 31;
@@ -36,7 +37,7 @@ static BEHIND_WORDS: [u32; 2 * LONGEST_LANE + 1] = {
     factors
 };
 
-/// The CRC-32C of `bytes`.
+/// Computes the CRC-32C of `bytes`.
 #[inline]
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     if (2 * WORD..LONGEST).contains(&bytes.len()) { short(bytes) } else { crc32_iscsi(bytes) }
@@ -51,8 +52,8 @@ fn short(bytes: &[u8]) -> u32 {
             };
 
             let Some(start) = bytes.first_chunk::<{ 2 * WORD }>() else { return crc32_iscsi(bytes) };
-            // Zeros in front do not change a sum that starts with zero, and with the first bits inverted it does. So the
-            // bytes that make no whole word come first, at the end of one, and all others are whole words.
+            // Leading zeros do not change a checksum whose initial state is zero, but they would with the first bits
+            // inverted. So the bytes that do not fill a word come first, at the end of one, and whole words follow.
             let odd = bytes.len() % WORD;
             let start = u128::from_le_bytes(*start) ^ u128::from(u32::MAX);
             let odd_word = (start << (8 * (WORD - odd))) as u64;

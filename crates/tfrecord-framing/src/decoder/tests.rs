@@ -9,7 +9,7 @@ fn file(records: &[&[u8]], compression: Compression) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Decodes all of a file, and returns its records and the first error.
+/// Decodes a whole file and returns its records and the first error.
 fn decode(mut decoder: RecordDecoder, mut file: &[u8]) -> (Records, Result<()>) {
     let mut records = Records::new();
     loop {
@@ -97,7 +97,7 @@ fn checksums_are_skipped_on_demand() {
     }
 }
 
-/// Whatever the lengths say: nothing is allocated for bytes that are not there.
+/// No memory is allocated for bytes that a length claims but the file does not contain.
 #[test]
 fn a_length_without_checksum_gets_no_memory() {
     let mut decoder = RecordDecoder::new().with_crc_policy(CrcPolicy::Skip);
@@ -149,7 +149,7 @@ fn nothing_comes_after_a_damaged_length() {
     decoder.finish().unwrap();
 }
 
-/// A range of a file, whose first record is known.
+/// A range of a file, starting at a known record.
 #[test]
 fn decoding_can_start_at_any_record() {
     let file = file(&RECORDS, Compression::None);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// `record` framed in the most direct way.
+/// Frames `record` in the most direct way.
 fn frame(record: &[u8]) -> Vec<u8> {
     let len = (record.len() as u64).to_le_bytes();
     let crc = |bytes| masked_crc32c(bytes).to_le_bytes();

@@ -17,7 +17,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// All of the input at once, and in pieces of every small length.
+/// Reads all of the input at once, and in pieces of every small length.
 fn read(new: fn() -> Inflate, file: &[u8]) -> Result<Vec<u8>, InflateError> {
     let whole = read_in_pieces(new(), file, file.len().max(1));
     for len in 1..8 {
@@ -44,7 +44,7 @@ fn read_in_pieces(mut inflate: Inflate, file: &[u8], len: usize) -> Result<Vec<u
     inflate.finish().map(|()| out)
 }
 
-/// Bytes that compress to more than a few, in every kind of deflate block.
+/// Bytes that use every kind of deflate block and compress to more than a few.
 fn sample() -> Vec<u8> {
     (0..3000_u32).flat_map(|i| (i * i).to_le_bytes()).collect()
 }
@@ -70,7 +70,7 @@ fn nothing_but_members_may_follow_a_gzip_member() {
     assert!(matches!(followed_by(b"\x1f is not enough"), Err(InflateError::Damaged(_))));
 }
 
-/// Inside the header, the data and the trailer alike.
+/// In the header, the data and the trailer.
 #[test]
 fn every_cut_is_noticed() {
     let (gzip, zlib) = (gzip(&sample()), zlib(&sample()));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{HEADER_LEN, Level, MAX_RECORD_LEN, RecordWriter, masked_crc32c};
 
-/// More than this is not allocated for bytes that are not there.
+/// Limit of the memory allocated for bytes that are not present.
 const SMALL_LEN: usize = 1 << 20;
 
 fn file(records: &[&[u8]], compression: Compression) -> Vec<u8> {
@@ -18,7 +18,7 @@ fn header(len: u64) -> Vec<u8> {
     [&len[..], &masked_crc32c(&len).to_le_bytes()].concat()
 }
 
-/// Gives one byte at a time, each after an interruption, and fails at the end.
+/// Returns one byte at a time, each after an interruption, and fails at the end.
 struct Slow<'a> {
     bytes: &'a [u8],
     interrupt: bool,

@@ -17,7 +17,7 @@ fn header(len: u64) -> Vec<u8> {
     [&len[..], &masked_crc32c(&len).to_le_bytes()].concat()
 }
 
-/// The sound records of a file, and its damage; together they cover it.
+/// Returns the intact records and the damage of a file, which together cover it.
 fn scan(mut scanner: RecordScanner, mut file: &[u8]) -> (Records, Vec<Damage>) {
     let (first, len) = (scanner.position.byte, file.len() as u64);
     let (mut records, mut damage) = (Records::new(), Vec::new());
@@ -77,7 +77,7 @@ fn records_are_found_from_any_byte_on() {
     }
 }
 
-/// Bytes lost, doubled or put in between, not only changed.
+/// Bytes removed, duplicated or inserted, not only changed.
 #[test]
 fn records_are_found_behind_a_hole() {
     let whole = file(&RECORDS);
@@ -103,7 +103,7 @@ fn a_payload_that_holds_records_is_one_record() {
     assert_eq!(found.iter().collect::<Vec<_>>(), [b"before", inner.as_slice(), b"after"]);
     assert_eq!(damage, []);
 
-    // A flip in the payload or in its checksum leaves its length to be trusted; one in the header does not.
+    // A flip in the payload or its checksum leaves the length trustworthy; one in the header does not.
     for at in 22..22 + OVERHEAD + inner.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 4;
@@ -129,7 +129,7 @@ fn records_longer_than_allowed_are_damage() {
     );
 }
 
-/// Intact headers close together, whose payloads reach far and fail. Quadratic time would be hours.
+/// Intact headers close together, whose long payloads fail their checksums. Quadratic time would be hours.
 #[test]
 fn hostile_headers_cost_linear_time() {
     let len = 3_000_000;
@@ -138,15 +138,15 @@ fn hostile_headers_cost_linear_time() {
     assert_eq!(found.iter().collect::<Vec<_>>(), RECORDS);
     assert_eq!(damage, [Damage { kind: DamageKind::DataCrc, record: 0, range: 0..len, passed_over: None }]);
 
-    // Each followed by a sound record, so that every one of them is met where a record should start.
-    // (The length leads to no header, or the walk would go on there.)
+    // An intact record follows each header, so the scanner meets every header where a record should start. (The
+    // length must not lead to a header, or the scan would continue there.)
     let one = [header(len / 2 + 1), file(&[b""])].concat();
     let hostile: Vec<u8> = one.iter().copied().cycle().take(one.len() * (len as usize / one.len())).collect();
     let (found, damage) = scan(RecordScanner::new(), &hostile);
     assert_eq!((found.len(), damage.len()), (len as usize / one.len(), len as usize / one.len()));
 }
 
-/// A file that is mapped into memory, for one, comes in one piece.
+/// A memory-mapped file, for example, is a single piece.
 #[test]
 fn a_long_piece_is_not_copied_whole() {
     let whole = file(&[&[7; 1000][..]; 4000]);
@@ -164,7 +164,7 @@ fn a_long_piece_is_not_copied_whole() {
     assert_eq!((found, damage.len()), (4000, 0));
 }
 
-/// A hole of zeros, as a crashed writer leaves it.
+/// A range of zeros, as a crashed writer leaves it.
 #[test]
 fn zeros_are_told_from_other_damage() {
     let (before, after) = (file(&[b"before"]), file(&[b"after"]));
@@ -174,7 +174,7 @@ fn zeros_are_told_from_other_damage() {
     assert_eq!(damage, [Damage { kind: DamageKind::ZeroPadding, record: 1, range: 22..22 + 4096, passed_over: None }]);
 }
 
-/// Records of about 100 bytes in members of 1 MiB each, and the records of each member.
+/// Returns records of about 100 bytes in members of 1 MiB each, and the records of each member.
 fn gzip_file() -> (Vec<u8>, Vec<Vec<u8>>) {
     let records: Vec<_> = (0..40_000_u32).map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes().repeat(25)).collect();
     let mut writer = RecordWriter::with_compression(Vec::new(), Compression::Gzip, Level::default());
@@ -204,13 +204,13 @@ fn behind_a_damaged_gzip_member_the_next_one_is_read() {
         damaged[at] ^= 0x54;
         let hit = members.iter().rposition(|&start| start <= at).unwrap();
         let (found, damage) = scan_gzip(&damaged, 10_000);
-        // Every record before and behind the member that was hit, and some of those in it.
+        // Every record before and after the damaged member, and some of those in it.
         let (before, behind) = (hit * per_member, (hit + 1) * per_member);
         assert!(found.len() < records.len() || at == members[2] - 6, "byte {at}");
         assert!(found[..before] == records[..before], "byte {at}");
         assert!(found[found.len() - (records.len() - behind)..] == records[behind..], "byte {at}: {damage:?}");
         assert!(found.iter().all(|record| known.contains(record)));
-        // What was inflated before the stream turned out to be damaged may be damage of its own.
+        // Bytes inflated before the damage was detected may be reported as damage of their own.
         let Some(Damage { passed_over: Some(passed_over), .. }) = damage.last() else {
             panic!("byte {at}: {damage:?}")
         };
@@ -224,7 +224,7 @@ fn behind_a_damaged_gzip_member_the_next_one_is_read() {
 fn two_damaged_gzip_members_are_two_damages() {
     let (mut file, records) = gzip_file();
     let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
-    // In the second, and by a hole over the end of the fourth.
+    // In the second member, and with a hole over the end of the fourth.
     file[members[1] + 500] ^= 1;
     file[members[4] - 2_000..members[4]].fill(0);
     let (found, damage) = scan_gzip(&file, 4096);
@@ -240,7 +240,7 @@ fn two_damaged_gzip_members_are_two_damages() {
 fn what_looks_like_a_gzip_member_is_not_taken_for_one() {
     let (mut file, records) = gzip_file();
     let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
-    // Many beginnings, whole and cut.
+    // Many starts of members, whole and truncated.
     let mut rubbish = [&[0x1f, 0x8b, 8, 0][..], b"0123456789", &[0x1f, 0x1f, 0x8b, 7]].concat().repeat(500);
     rubbish.push(0x1f);
     file.splice(members[1]..members[1], rubbish);
@@ -273,7 +273,7 @@ fn a_byte_of_a_gzip_member_costs_no_record_of_another() {
             damaged[at] ^= change;
             let hit = members.iter().rposition(|&start| start <= at).unwrap();
             let (found, damage) = scan_gzip(&damaged, 50);
-            // Time, system and flags of a header are not checked.
+            // The time, system and flags of a header are not checked.
             assert!(found == records || !damage.is_empty(), "byte {at}");
             let mut others = records.clone();
             others.drain(hit * 4..hit * 4 + 4);

@@ -1,17 +1,17 @@
-//! [`Window`]: the bytes a scanner has in hand, and checksums of any payload in them at a bounded cost.
+//! [`Window`]: the scanner's buffer, which computes the checksum of any payload in it at a bounded cost.
 //!
-//! A hostile file can hold an intact header every [`HEADER_LEN`](crate::HEADER_LEN) bytes, each for a payload that
-//! reaches far ahead and fails its checksum. Were all those payloads summed, time would be quadratic. It is not:
+//! A hostile file can contain an intact header every [`HEADER_LEN`](crate::HEADER_LEN) bytes, each for a long payload
+//! that fails its checksum. Summing all those payloads would take quadratic time. Three rules avoid that:
 //!
-//! * A payload of at most [`SHORT_LEN`] bytes is summed: a constant for each byte the scanner moves on.
-//! * A longer one that starts behind all payloads that failed is summed too. Such payloads do not overlap, since one
-//!   that holds is walked over whole and one that fails moves that border to its end: a second pass over the file.
-//! * Any other is not summed. Its checksum follows from those of two prefixes of the window,
-//!   CRC(b) from CRC(a) and CRC(ab), which takes steps for the digits of a length only. Prefixes are summed once for each
-//!   [`STEP`] bytes: a third pass.
+//! * A payload of at most [`SHORT_LEN`] bytes is summed: a constant cost for each byte the scanner advances.
+//! * A longer payload is summed if it starts after all payloads that failed. Such payloads do not overlap: an intact
+//!   one is skipped as a whole, and a failed one moves that limit to its end. This costs a second pass over the file.
+//! * Any other payload is not summed. Its checksum follows from those of two prefixes of the window, CRC(b) from CRC(a)
+//!   and CRC(ab), in steps proportional to the digits of a length. Prefixes are summed once per [`STEP`] bytes: a third
+//!   pass.
 //!
-//! The window forgets its beginning only when that is more than half of it, so moving what is left, and summing its
-//! prefixes again, costs no more than what was walked over has paid for.
+//! The window drops its start only when that is more than half of it. So moving the rest and summing its prefixes again
+//! costs no more than the scan of the dropped bytes.
 
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, checksum_combine};
 
@@ -24,17 +24,17 @@ use crate::{
 /// The longest payload that is always summed, in bytes.
 const SHORT_LEN: usize = 4 << 10;
 
-/// Bytes from one prefix that is summed to the next.
+/// Distance in bytes between summed prefixes.
 const STEP: usize = 1 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Window {
     buffer: Vec<u8>,
-    /// Where the window begins in the buffer.
+    /// Offset of the window in the buffer.
     start: usize,
-    /// Where in the buffer the furthest payload that failed ends.
+    /// The furthest end in the buffer of a payload that failed.
     failed: usize,
-    /// The checksum of each prefix of the buffer whose length is a multiple of [`STEP`], as far as they were needed.
+    /// The checksum of each prefix of the buffer whose length is a multiple of [`STEP`]; computed on demand.
     prefixes: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Window {
         self.buffer.len() - self.start
     }
 
-    /// The end of the window, to append to.
+    /// Returns the buffer that ends the window, to append to.
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         if self.start > self.buffer.len() / 2 {
             self.buffer.drain(..self.start);
@@ -58,31 +58,31 @@ impl Window {
         &mut self.buffer
     }
 
-    /// Takes all bytes off.
+    /// Removes all bytes.
     pub(super) fn clear(&mut self) {
         *self = Self { buffer: std::mem::take(&mut self.buffer), ..Self::default() };
         self.buffer.clear();
     }
 
-    /// Takes bytes off the beginning.
+    /// Removes bytes from the start.
     pub(super) fn advance(&mut self, len: usize) {
         self.start += len;
     }
 
-    /// Bytes before the first intact header of a record of at most `max` bytes, or before what may be the beginning of
+    /// Returns the offset of the first intact header of a record of at most `max` bytes, or of the possible start of
     /// one.
     pub(super) fn next_header(&self, max: usize) -> usize {
         let headers = self.bytes().windows(crate::HEADER_LEN);
         let none = headers.len();
         let is_header = |bytes: &[u8]| {
-            // Most are told by their length, which is cheaper than its checksum.
+            // Most candidates fail the length check, which is cheaper than the checksum.
             bytes.first_chunk().is_some_and(|len| u64::from_le_bytes(*len) <= max as u64)
                 && bytes.first_chunk().is_some_and(|header| Header::parse(header).is_intact())
         };
         headers.enumerate().find_map(|(at, bytes)| is_header(bytes).then_some(at)).unwrap_or(none)
     }
 
-    /// Whether the payload of the whole frame that the window begins with holds its checksum.
+    /// Whether the payload of the frame at the start of the window matches its checksum. The frame must be whole.
     pub(super) fn is_sound(&mut self, frame_len: usize) -> bool {
         let end = self.start + frame_len;
         let (payload, found) = body(&self.buffer[self.start..end]);
@@ -99,7 +99,7 @@ impl Window {
         sound
     }
 
-    /// The checksum of the first `len` bytes of the buffer.
+    /// Returns the checksum of the first `len` bytes of the buffer.
     fn prefix_crc(&mut self, len: usize) -> u32 {
         while self.prefixes.len() <= len / STEP {
             let crc = match self.prefixes.last() {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::append_record;
 
-    /// Payloads that are told from prefixes, beside the same ones that are summed.
+    /// Compares payload checksums derived from prefixes with those summed directly.
     #[test]
     fn prefixes_tell_the_checksum_of_any_payload() {
         for (before, len) in [(0, 5000), (1, 4097), (1023, 9000), (1024, 8192), (3000, 100_000)] {

@@ -7,7 +7,7 @@ fn writer<W: Write>(inner: W, compression: Compression) -> RecordWriter<W> {
     RecordWriter::with_compression(inner, compression, Level::default())
 }
 
-/// Takes `left` bytes, then fails as a full disk does.
+/// Accepts `left` bytes, then fails like a full disk.
 struct Full {
     left: usize,
 }

@@ -1,4 +1,4 @@
-//! [`Survey`]: what is in a directory, sorted into ours and that of others.
+//! [`DirectoryScan`]: the entries of a directory, divided into ours and those written by other tools.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use crate::commit::staging_names;
 use crate::error::{AtPath, Result};
-use crate::set::names::{RunId, run_told};
+use crate::set::names::{RunId, run_id_in};
 
-/// What is ours in a directory.
+/// The criteria for files of ours in a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Ours {
-    /// The paths that manifests list.
+    /// The paths listed in manifests.
     pub(crate) listed: BTreeSet<String>,
-    /// Whether there are manifests. Then files whose names tell a run are ours, too: a run that was killed while it
-    /// appended has left them.
+    /// Whether there are manifests. If so, files with a run id in their names are ours too: a run killed during an
+    /// append left them.
     pub(crate) has_manifest: bool,
-    /// Runs that are known by their staging directories, whatever their ids look like.
+    /// Runs known by their staging directories, whatever the form of their ids.
     pub(crate) runs: Vec<String>,
 }
 
 impl Ours {
-    /// What manifests list, and nothing else.
+    /// Creates criteria that match only the paths listed in manifests.
     pub(crate) fn listed(listed: BTreeSet<String>) -> Self {
         Self { listed, ..Self::default() }
     }
@@ -30,18 +30,19 @@ impl Ours {
         self.listed.contains(path) || (self.has_manifest && self.orphan(path).is_some())
     }
 
-    /// The run that a file of ours tells which no manifest lists: a shard, or what a run was about to put in a file's place.
+    /// Returns the run id in the name of a file of ours that no manifest lists: a shard, or a file that was about to
+    /// replace another.
     pub(crate) fn orphan<'a>(&self, path: &'a str) -> Option<&'a str> {
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         if let Some(run) = staging_names::hidden_run(name) {
             return Some(run);
         }
-        let run = run_told(path)?;
+        let run = run_id_in(path)?;
         let is_known = RunId::is_generated(run) || self.runs.iter().any(|known| known == run);
         (is_known && !self.listed.contains(path)).then_some(run)
     }
 
-    /// Whether a directory may hold something of ours.
+    /// Whether a directory may contain files of ours.
     fn may_hold(&self, directory: &str, name: &str) -> bool {
         let inside = format!("{directory}/");
         let holds_listed = self.listed.range(inside.clone()..).next().is_some_and(|path| path.starts_with(&inside));
@@ -49,33 +50,33 @@ impl Ours {
     }
 }
 
-/// What is in a directory, staging directories aside. All by path from the directory, with `/`.
+/// The entries of a directory except staging directories, by path relative to it, with `/`.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct DirectoryScan {
     /// Files of ours.
     pub(crate) ours: Vec<String>,
-    /// Everything else. Paths of directories end with `/`.
+    /// All other entries. Paths of directories end with `/`.
     pub(crate) foreign: Vec<String>,
-    /// Directories that may hold something of ours, outer ones first.
+    /// Directories that may contain files of ours, parents first.
     pub(crate) directories: Vec<String>,
 }
 
-impl Survey {
-    /// Sorts what is in `dir`. Links are not followed.
+impl DirectoryScan {
+    /// Scans `dir`. Links are not followed.
     pub(crate) fn of(dir: &Path, ours: &Ours) -> Result<Self> {
-        let mut survey = Self::default();
-        survey.add(dir, "", ours)?;
-        survey.ours.sort();
-        survey.foreign.sort();
-        survey.directories.sort();
-        Ok(survey)
+        let mut scan = Self::default();
+        scan.add(dir, "", ours)?;
+        scan.ours.sort();
+        scan.foreign.sort();
+        scan.directories.sort();
+        Ok(scan)
     }
 
     fn add(&mut self, dir: &Path, below: &str, ours: &Ours) -> Result<()> {
         for entry in fs::read_dir(dir).at("list", dir)? {
             let entry = entry.at("list", dir)?;
             let is_dir = entry.file_type().at("inspect", &entry.path())?.is_dir();
-            // A name that is not UTF-8 becomes one that no manifest of ours lists.
+            // A name that is not UTF-8 is converted to one that none of our manifests lists.
             let name = entry.file_name().to_string_lossy().into_owned();
             if is_dir && below.is_empty() && staging_names::run_inside(&entry.file_name()).is_some() {
                 continue;

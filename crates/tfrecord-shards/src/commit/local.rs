@@ -1,4 +1,4 @@
-//! [`LocalCommit`]: a set on its way to a local directory.
+//! [`LocalCommit`]: commits a set to a local directory.
 
 mod store;
 
@@ -25,11 +25,11 @@ use crate::set::sidecar::Sidecar;
 use crate::write::index_writer::IndexFile;
 use crate::write::shard_writer::ShardStats;
 
-/// A set on its way to a local directory: shards are created in a staging directory, by any number of tasks, and
+/// Commits a set to a local directory. Any number of tasks create shards in a staging directory, which are then
 /// published together.
 ///
-/// Clones are the same commit. When the last of them and the last open [`ShardFile`] are gone and nothing has been
-/// published, the staging directory is removed; so an error, a panic or a cancelled task leaves nothing behind.
+/// Clones share the commit. If the last clone and the last open [`ShardFile`] are dropped and nothing was published,
+/// the staging directory is removed. So an error, a panic or a cancelled task leaves nothing behind.
 ///
 /// ```
 /// use std::io::Write;
@@ -62,22 +62,22 @@ pub struct LocalCommit {
     set: Arc<StagedSet>,
 }
 
-/// What the file system is taken to offer. Tests take some of it away.
+/// The operations that the file system is assumed to support. Tests disable some.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
     /// The target can be renamed.
     pub beside: bool,
-    /// Two directories can change places at once.
+    /// Two directories can be exchanged atomically.
     pub exchange: bool,
 }
 
 impl Capabilities {
-    /// Everything, to be tried.
+    /// All operations, which are tried in turn.
     pub const ALL: Self = Self { beside: true, exchange: true };
 }
 
-/// The one staging directory that commits and shards share. Dropping it removes the directory.
+/// The staging directory shared by commits and shards. Dropping it removes the directory.
 #[derive(Debug)]
 struct StagedSet {
     /// The target.
@@ -90,13 +90,13 @@ struct StagedSet {
     /// The staging directory.
     dir: PathBuf,
     replaced: PathBuf,
-    /// Directories made on the way to the staging directory, outermost first.
+    /// Parents created for the staging directory, outermost first.
     made: Vec<PathBuf>,
-    /// The set that was there when the run began.
+    /// The set that existed when the run began.
     standing: Option<Box<Manifest>>,
-    /// The lock that keeps others from publishing at the same time.
+    /// The lock that prevents concurrent publications.
     claim: Mutex<Option<File>>,
-    /// The lock that says that this run lives.
+    /// The lock that marks this run as live.
     _lock: File,
     phase: Mutex<Phase>,
     uncached: Arc<UncachedStreams>,
@@ -105,32 +105,32 @@ struct StagedSet {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Shards can be created; this many are open.
+    /// Shards can be created; `open` of them are open.
     Staging { open: usize },
-    /// A publication is under way, or was given up halfway: what is there now is not to be removed blindly.
+    /// A publication is in progress or was abandoned, so the staging directory must not simply be removed.
     Publishing,
-    /// Readers see the set.
+    /// The set is visible to readers.
     Published,
-    /// What is staged is not wanted.
+    /// The staged files are discarded.
     Aborted,
 }
 
 impl LocalCommit {
-    /// Checks that the target may be written to, and makes the staging directory.
+    /// Checks that the target may be written to, and creates the staging directory.
     ///
-    /// `inputs` are the files and directories that the rows come from, so that they are not overwritten and the next
-    /// run does not read what this one has written.
+    /// `inputs` are the source files and directories of the rows. They must not be overwritten, and the next run must
+    /// not read what this one wrote.
     ///
     /// # Errors
-    /// When the target is not for sets ([`ErrorKind::Protected`], [`ErrorKind::NotADirectory`]), overlaps an input,
-    /// holds what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]) or add to
-    /// ([`ErrorKind::NotAppendable`]), or when nothing can be written there. In [`SaveMode::Ignore`] too it is an error that
-    /// something is there; [`preflight`](crate::preflight) tells it before.
+    /// If the target must not hold a set ([`ErrorKind::Protected`], [`ErrorKind::NotADirectory`]), overlaps an input,
+    /// contains what `mode` does not replace ([`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`]) or append to
+    /// ([`ErrorKind::NotAppendable`]), or cannot be written to. A non-empty target is an error in [`SaveMode::Ignore`]
+    /// too; use [`preflight`](crate::preflight) to detect it first.
     pub fn begin(out: impl AsRef<Path>, mode: SaveMode, run: RunId, inputs: &[PathBuf]) -> Result<Self> {
         Self::begin_with(out.as_ref(), mode, run, inputs, Capabilities::ALL)
     }
 
-    /// [`begin`](Self::begin) on a file system that can do less.
+    /// Same as [`begin`](Self::begin), for a file system with fewer capabilities.
     #[doc(hidden)]
     pub fn begin_with(
         out: &Path,
@@ -148,7 +148,7 @@ impl LocalCommit {
         for parent in missing {
             made.create(&parent)?;
         }
-        // Leftovers stay unless they are overwritten, and a target that holds some is not empty enough to be renamed onto.
+        // Leftovers are retained except in an overwrite, and a target that contains some cannot be renamed onto.
         let keeps_leftovers = mode != SaveMode::Overwrite && leftovers.iter().any(|left| left.path.starts_with(&out));
         let may_be_beside = capabilities.beside && !keeps_leftovers && target::can_be_renamed(&out);
         let StagingDirectory { staging, dir, replaced, lock } =
@@ -170,7 +170,8 @@ impl LocalCommit {
             uncached: Arc::default(),
             removal: Removal::default(),
         };
-        // Again, now that others can see this run: of two that write inside the same target, at least one sees the other.
+        // Inspect again, now that other runs can detect this one. Of two runs that write inside the same target, at
+        // least one then detects the other.
         set.standing = match target::inspect(&set.out, mode, Some(&set.run))? {
             Target::Vacant => None,
             Target::Occupied { manifest, .. } => manifest,
@@ -185,40 +186,40 @@ impl LocalCommit {
         Ok(Self { set: Arc::new(set) })
     }
 
-    /// The set that shards are added to, in [`SaveMode::Append`], if there is one. Whether they can be,
-    /// [`Manifest::check_append`] tells before a row is written.
+    /// Returns the existing set that shards are appended to, in [`SaveMode::Append`]. Check with
+    /// [`Manifest::check_append`] that its record format matches before writing a row.
     pub fn standing(&self) -> Option<&Manifest> {
         self.set.appends_to()
     }
 
-    /// What earlier runs have left behind, and others are at, as it was when this one began.
+    /// Returns what earlier runs left behind, and what other runs were working on, when this run began.
     pub fn leftovers(&self) -> &[Leftover] {
         &self.set.leftovers
     }
 
-    /// The run that writes the set.
+    /// Returns the run that writes the set.
     pub fn run(&self) -> &RunId {
         &self.set.run
     }
 
-    /// The target, without links.
+    /// Returns the target's path with links resolved.
     pub fn out(&self) -> &Path {
         &self.set.out
     }
 
-    /// Opens a new shard in the staging directory: number `sequence` of write partition `partition`. In this order
-    /// they are numbered in the set.
+    /// Creates shard `sequence` of write partition `partition` in the staging directory. Shards of the set are numbered
+    /// in this order.
     ///
     /// # Errors
-    /// When the shard exists already, cannot be created, or the set is published or aborted.
+    /// If the shard exists or cannot be created, or the set is published or aborted.
     pub fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
         self.create_shard_in(partition, sequence, ShardGroup::default())
     }
 
-    /// Opens a new shard of a group. In each group shards are numbered by write partition and sequence.
+    /// Creates a shard of a group. Shards of each group are numbered by write partition and sequence.
     ///
     /// # Errors
-    /// As [`create_shard`](Self::create_shard), and as [`ShardGroup::check`].
+    /// As [`create_shard`](Self::create_shard) and [`ShardGroup::check`].
     pub fn create_shard_in(&self, partition: u32, sequence: u32, group: ShardGroup) -> Result<ShardFile> {
         group.check()?;
         let name = staging_names::shard_name(partition, sequence);
@@ -232,27 +233,28 @@ impl LocalCommit {
         Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
     }
 
-    /// Where the index of a shard is to be written, to be published with the shard.
+    /// Returns the destination of a shard's index, which is published with the shard.
     pub fn index_file(&self, partition: u32, sequence: u32) -> IndexFile {
         let path = self.set.dir.join(staging_names::index_name(partition, sequence));
         IndexFile::uncached(path, Arc::clone(&self.set.uncached))
     }
 
-    /// Publishes a set of these shards, or adds them to the set that is there; every [`ShardFile`] sealed or dropped before.
-    /// The manifest is that of the whole set.
+    /// Publishes a set of these shards, or appends them to the existing set. Every [`ShardFile`] must be sealed or
+    /// dropped first. Returns the manifest of the whole set.
     ///
     /// # Errors
-    /// When a shard is still open, is not as long as its writer said, or claims the same place as another; when the shards
-    /// have not the form of the set that they are added to ([`ErrorKind::OtherForm`]); when the target has come to hold what
-    /// must not be replaced, or another run has changed it meanwhile ([`ErrorKind::Superseded`]); or when the file system
-    /// fails. The target is as before then.
-    /// Only [`ErrorKind::AfterCommit`] tells of a set that is there although something failed.
+    /// If a shard is still open, has another length than its writer recorded, or has the same number as another; if the
+    /// record format differs from that of the existing set ([`ErrorKind::OtherForm`]); if the target now contains what
+    /// must not be replaced, or another run has changed it ([`ErrorKind::Superseded`]); or if the file system fails.
+    /// The target is then unchanged. Only after [`ErrorKind::AfterCommit`] is the set published although something
+    /// failed.
     pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         self.publish_observed(shards, description, &mut |_| {})
     }
 
-    /// The same with files beside the shards, made when it is known how these are called and what they hold. A set that rows
-    /// are added to gets none, and those that told of it as it was are removed.
+    /// Same as [`publish`](Self::publish), with sidecars, which `sidecars` produces once the names and contents of the
+    /// shards are known. If rows are appended to a set, no sidecars are added, and those that describe the old set are
+    /// removed.
     ///
     /// # Errors
     /// As [`publish`](Self::publish), and those of `sidecars` ([`ErrorKind::Sidecars`]).
@@ -265,7 +267,7 @@ impl LocalCommit {
         self.publish_steps(shards, description, sidecars, &mut |_| {})
     }
 
-    /// [`publish`](Self::publish), telling every step before it is taken.
+    /// Same as [`publish`](Self::publish), calling `observe` before every step.
     #[doc(hidden)]
     pub fn publish_observed(
         self,
@@ -311,7 +313,8 @@ impl LocalCommit {
         published
     }
 
-    /// Gives up. No more shards can be created, and what is staged is removed once the last open one is gone.
+    /// Aborts the commit. No more shards can be created, and the staged files are removed once the last open shard is
+    /// gone.
     pub fn abort(self) -> Removal {
         let mut phase = self.set.phase();
         if matches!(*phase, Phase::Staging { .. }) {
@@ -321,15 +324,15 @@ impl LocalCommit {
         self.removal()
     }
 
-    /// To wait until the staging directory is gone, whatever becomes of the commit.
+    /// Returns a handle that waits for the removal of the staging directory, whatever the outcome of the commit.
     pub fn removal(&self) -> Removal {
         self.set.removal.clone()
     }
 }
 
-/// A shard being written to the staging directory. As long as it is open, the directory stays.
+/// A shard being written to the staging directory. The directory is retained as long as the shard is open.
 ///
-/// Its bytes go past the page cache, some MiB at a time, where the file system lets them.
+/// Its bytes bypass the page cache, a few MiB at a time, if the file system supports that.
 #[derive(Debug)]
 pub struct ShardFile {
     file: UncachedFile,
@@ -341,12 +344,12 @@ pub struct ShardFile {
 }
 
 impl ShardFile {
-    /// Its name in the staging directory.
+    /// Returns its name in the staging directory.
     pub fn staged(&self) -> &str {
         &self.name
     }
 
-    /// Its path, as long as it is staged.
+    /// Returns its path while it is staged.
     pub fn path(&self) -> PathBuf {
         self.set.dir.join(&self.name)
     }
@@ -354,7 +357,7 @@ impl ShardFile {
     /// Syncs the file to disk, which may take a while, and closes it.
     ///
     /// # Errors
-    /// When that fails, or the file is not as long as its writer has counted.
+    /// If that fails, or the file has another length than its writer recorded.
     pub fn seal(mut self, stats: ShardStats) -> Result<StagedShard> {
         let path = self.path();
         self.file.sync_all().at("sync", &path)?;
@@ -384,16 +387,16 @@ impl Drop for ShardFile {
     }
 }
 
-/// Tells when a staging directory is gone.
+/// Waits for the removal of a staging directory.
 #[derive(Debug, Clone, Default)]
 pub struct Removal {
     gone: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Removal {
-    /// Blocks until the staging directory is gone, at most for `timeout`, and tells whether it is.
+    /// Blocks until the staging directory is gone, for at most `timeout`. Returns whether it is gone.
     ///
-    /// While this waits, somebody else must drop the last commit or shard.
+    /// Meanwhile, another thread must drop the last commit or shard.
     pub fn wait(&self, timeout: Duration) -> bool {
         let (gone, changed) = &*self.gone;
         let guard = gone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -446,12 +449,12 @@ impl StagedSet {
         Ok(())
     }
 
-    /// Undoes a publication, if it has not come so far that readers see it.
+    /// Undoes a publication unless readers can already see it.
     fn phase_after_failure(&self, publication: Publication) -> Phase {
         if publication.is_committed() {
             return Phase::Published;
         }
-        // If this fails too, the staging directory stays: it may hold what was to be replaced.
+        // If this fails too, the staging directory is retained, because it may contain what was to be replaced.
         if publication.undo().iter().all(|step| self.perform(step).is_ok()) {
             Phase::Aborted
         } else {
@@ -463,8 +466,8 @@ impl StagedSet {
 impl Drop for StagedSet {
     fn drop(&mut self) {
         if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
-            // Nobody is left to tell; the next run reports what could not be removed.
-            // An empty one goes without being listed, so also where no more files can be opened.
+            // An error cannot be reported here; the next run reports what was not removed. An empty directory is
+            // removed without listing it, which works even if no more files can be opened.
             let _unremoved = fs::remove_dir(&self.dir).or_else(|_| fs::remove_dir_all(&self.dir));
             remove_if_empty(&self.made);
         }
@@ -472,14 +475,14 @@ impl Drop for StagedSet {
     }
 }
 
-/// Whether a directory cannot be made in one place, but perhaps in another.
+/// Whether the error means that a directory cannot be created here, but perhaps elsewhere.
 fn is_no_place(error: &io::Error) -> bool {
     const NO_PLACE: [Errno; 6] =
         [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::XDEV, Errno::BUSY, Errno::NAMETOOLONG];
     error.raw_os_error().is_some_and(|code| NO_PLACE.contains(&Errno::from_raw_os_error(code)))
 }
 
-/// A new staging directory, and the lock on it.
+/// A new staging directory and its lock.
 struct StagingDirectory {
     staging: Staging,
     dir: PathBuf,
@@ -488,7 +491,7 @@ struct StagingDirectory {
 }
 
 impl StagingDirectory {
-    /// Makes it beside the target, or else inside.
+    /// Creates it next to the target, or else inside.
     fn create(out: &Path, run: &RunId, may_be_beside: bool, made: &mut MadeDirectories) -> Result<Self> {
         const ACTION: &str = "make staging directory";
         if may_be_beside && let (Some(parent), Some(name)) = (out.parent(), out.file_name()) {

@@ -1,5 +1,6 @@
-//! Publishes a shard set or a table so that readers find all of it or nothing: the decisions ([`Publication`] for
-//! directories, [`objects`] for object stores), the local file system, staging directories, and what killed runs leave.
+//! Publishes a shard set or a table atomically: readers find all of it or nothing. Contains the decisions
+//! ([`Publication`] for directories, [`objects`] for object stores), the local file system, staging directories, and
+//! leftovers of killed runs.
 
 pub(crate) mod directory_scan;
 pub(crate) mod leftovers;

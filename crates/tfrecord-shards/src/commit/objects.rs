@@ -1,35 +1,35 @@
-//! The decisions of a commit to an object store, where nothing is renamed and a file appears whole, under its final
-//! name: what is completed, in which order, and how it is undone.
+//! The decisions of a commit to an object store: what is completed, in which order, and how it is undone. An object
+//! store does not rename, and a file appears as a whole, under its final name.
 //!
-//! Shards are multipart uploads to their final keys. A key is not there until its upload is completed, so nothing is
-//! staged elsewhere and nothing is copied. [`ObjectPublication`] is a state machine without I/O: it hands out one
-//! [`ObjectStep`] at a time and is told how it went.
+//! Shards are multipart uploads to their final keys. A key does not exist until its upload is completed, so nothing is
+//! staged elsewhere and nothing is copied. [`ObjectPublication`] is a state machine without I/O: it returns one
+//! [`ObjectStep`] at a time and receives its outcome.
 //!
-//! | what is under the prefix | steps | dies in between |
+//! | under the prefix | steps | after a crash in between |
 //! |---|---|---|
-//! | nothing | `_manifest.json`, if there is still none; the uploads; the files beside them; `_SUCCESS` | nothing, incomplete or new |
-//! | a set of ours | the uploads, under names that tell the run; `_SUCCESS`, if it is missing; `_manifest.json`, in the place of the very one that was inspected; the files beside the shards, whose names do not tell the run. Then the old files go | old or new |
-//! | a set of ours without a manifest | as with nothing, under names that tell the run. Then the old files go | incomplete or new |
-//! | a set that is added to | the uploads, under names that tell the run; `_manifest.json`, in the place of the very one that the run began with | old or new |
+//! | nothing | `_manifest.json`, if there is still none; the uploads; the sidecars; `_SUCCESS` | nothing, incomplete or new |
+//! | a set of ours | the uploads, with the run id in their names; `_SUCCESS`, if it is missing; `_manifest.json`, replacing exactly the one that was inspected; the sidecars, whose names do not contain the run id. Then the old files are removed | old or new |
+//! | a set of ours without a manifest | as with nothing, with the run id in the names. Then the old files are removed | incomplete or new |
+//! | a set that is appended to | the uploads, with the run id in their names; `_manifest.json`, replacing exactly the one that the run began with | old or new |
 //!
-//! Where there is no manifest, it comes first. It tells readers that what appears now is not whole before `_SUCCESS` is
-//! there, and the next run which files are ours. And it is the claim: of two runs that put one where there is none, the
-//! store refuses the second, which has completed nothing yet. So plain names have one owner. Names that tell the run are
-//! nobody else's anyway, and there the exchange of the manifest decides: of two runs that replace the same one, or add to
-//! it, the store refuses the second, which then removes what it has completed.
+//! If there is no manifest, it is put first. It shows readers that the set is incomplete until `_SUCCESS` exists, and
+//! shows the next run which files are ours. It is also a claim: of two runs that put the first manifest, the store
+//! rejects the second, which has completed nothing yet. So plain names have one owner. Names with a run id are unique
+//! anyway. For them the exchange of the manifest decides: of two runs that replace or append to the same one, the store
+//! rejects the second, which then removes what it has completed.
 //!
-//! A store without conditional requests keeps nobody apart but by what [`ObjectStep::Inspect`] and
-//! [`ObjectStep::Confirm`] see.
+//! In a store without conditional requests, only the checks of [`ObjectStep::Inspect`] and [`ObjectStep::Confirm`]
+//! separate concurrent runs.
 //!
-//! # What a run leaves that is killed
-//! | killed | is left | our reader | the next run |
+//! # What a killed run leaves behind
+//! | killed | left behind | our reader | the next run |
 //! |---|---|---|---|
-//! | before the first step | open uploads, which nobody sees and a lifecycle rule of the bucket ends | sees what was there | finds what was there |
-//! | where there was no manifest, before `_SUCCESS` | a manifest and some of its shards | refuses the set as not whole | refuses it, or, overwriting, replaces it |
-//! | where there was one, before it is exchanged | shards that no manifest lists, beside the old set | sees the old set | overwriting, removes them |
-//! | after that | old shards, which the manifest tells as [`replaced`](Manifest::replaced) | sees the new set | overwriting, removes them |
+//! | before the first step | open uploads, which are invisible and expire by a lifecycle rule of the bucket | sees the previous contents | finds the previous contents |
+//! | without a previous manifest, before `_SUCCESS` | a manifest and some of its shards | rejects the set as incomplete | rejects it, or replaces it in an overwrite |
+//! | with a previous manifest, before it is exchanged | shards that no manifest lists, next to the old set | sees the old set | removes them in an overwrite |
+//! | after that | old shards, which the manifest lists as [`replaced`](Manifest::replaced) | sees the new set | removes them in an overwrite |
 //!
-//! Who reads by patterns of names, and not by the manifest, sees shards as their uploads are completed.
+//! A reader that matches names by patterns and ignores the manifest sees shards as their uploads are completed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -39,36 +39,36 @@ use crate::commit::publication::{SaveMode, StagedShard, check_names, in_order};
 use crate::commit::target::NAMES_SHOWN;
 use crate::error::{ErrorKind, Result, SidecarsError};
 use crate::set::manifest::{Manifest, SetDescription, ShardEntry};
-use crate::set::names::{ObjectNames, RunId, run_told};
+use crate::set::names::{ObjectNames, RunId, run_id_in};
 use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex, index_path};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
-/// Which of its versions a file in a store is, as the store tells it.
+/// The version of a file in a store, as reported by the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ObjectVersion {
     /// Its entity tag.
     pub e_tag: Option<String>,
-    /// Its version, in stores that number them.
+    /// Its version number, in stores with versioning.
     pub version: Option<String>,
 }
 
-/// A manifest as it lies in a store.
+/// A manifest read from a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredManifest {
-    /// What it says.
+    /// Its content.
     pub manifest: Manifest,
-    /// Which it is.
+    /// Its version.
     pub version: ObjectVersion,
 }
 
-/// What is under the prefix where a set goes.
+/// The contents of the target prefix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Occupant {
     /// Nothing.
     Vacant,
-    /// A whole set, which is appended to.
+    /// A complete set, to be appended to.
     Standing(Box<StoredManifest>),
-    /// Something, so that there is nothing to do, as [`SaveMode::Ignore`] has it.
+    /// Some files, so that nothing is written: the mode is [`SaveMode::Ignore`].
     Ignored {
         /// Up to three files.
         found: Vec<String>,
@@ -77,32 +77,32 @@ pub enum Occupant {
     Ours {
         /// The manifest that lists them, if there is one.
         manifest: Option<ObjectVersion>,
-        /// Whether there is a [`SUCCESS_NAME`].
+        /// Whether [`SUCCESS_NAME`] exists.
         success: bool,
-        /// The paths from the prefix of everything but these two; of what the manifest lists also if it is not there.
+        /// The paths relative to the prefix of all other files, including missing ones that the manifest lists.
         files: BTreeSet<String>,
     },
 }
 
-/// Sorts what is under a prefix, path by path, and refuses what the mode does not replace or add to.
+/// Scans the files under a prefix, path by path, and rejects those that the mode does not replace or append to.
 ///
-/// Ours is what the manifest lists, what it says was replaced, and what has a name that tells a run: a run that was
-/// killed, or failed, or has just been superseded, may have completed that without a manifest.
+/// Files of ours are those that the manifest lists, those that it records as replaced, and those with a run id in their
+/// names. A run that was killed, failed or was superseded may have completed the latter without a manifest.
 #[derive(Debug)]
 pub struct PrefixSurvey {
     mode: SaveMode,
     manifest: Option<StoredManifest>,
-    /// What the manifest lists, and what it says was replaced.
+    /// The files that the manifest lists or records as replaced.
     listed: BTreeSet<String>,
     replaced: BTreeSet<String>,
     success: bool,
-    /// Files of ours, and how long they are.
+    /// Files of ours, with their lengths.
     ours: BTreeMap<String, u64>,
     foreign: Vec<String>,
 }
 
 impl PrefixSurvey {
-    /// Of a prefix with this manifest, which was read before anything is listed.
+    /// Starts a scan. The manifest under the prefix must be read before the files are listed.
     pub fn new(mode: SaveMode, manifest: Option<&StoredManifest>) -> Self {
         Self {
             mode,
@@ -115,18 +115,18 @@ impl PrefixSurvey {
         }
     }
 
-    /// Whether a file is replaced or added to. Beside a set that is added to, others may have what they like.
+    /// Whether a file is replaced or appended to. Next to a set that is appended to, files of other tools are allowed.
     fn is_ours(&self, path: &str) -> bool {
         match self.mode {
             SaveMode::Error | SaveMode::Ignore => false,
             SaveMode::Append => self.listed.contains(path),
             SaveMode::Overwrite => {
-                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::tells_run(path)
+                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::has_run_id(path)
             }
         }
     }
 
-    /// Takes note of a file, by its path from the prefix and its length. Breaks if nothing more needs to be known.
+    /// Adds a file, by its path relative to the prefix and its length. Breaks if the result is decided.
     pub fn add(&mut self, path: String, bytes: u64) -> ControlFlow<()> {
         if !self.is_ours(&path) {
             if self.mode != SaveMode::Append || self.manifest.is_none() {
@@ -140,7 +140,7 @@ impl PrefixSurvey {
         if self.foreign.len() < NAMES_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// What is there, under the prefix `out`, which is named in errors.
+    /// Returns the contents of the prefix `out`, which errors name.
     ///
     /// # Errors
     /// [`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`] or [`ErrorKind::NotAppendable`].
@@ -170,8 +170,8 @@ impl PrefixSurvey {
             }
             _ if self.manifest.is_none() && self.ours.is_empty() => Ok(Occupant::Vacant),
             _ => {
-                // Listed files that are not there, too: one that is being completed at this moment, for a manifest that is
-                // about to be replaced, would be nobody's.
+                // Includes listed files that are missing. Otherwise, a file being completed right now for a manifest
+                // about to be replaced would have no owner.
                 let listed = self.listed.into_iter().filter(|path| path != SUCCESS_NAME && path != MANIFEST_NAME);
                 let files = listed.chain(self.ours.into_keys()).collect();
                 let manifest = self.manifest.map(|stored| stored.version);
@@ -181,50 +181,50 @@ impl PrefixSurvey {
     }
 }
 
-/// What must be so for a manifest to be put.
+/// The condition for putting a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// There is none.
+    /// There is no manifest.
     Absent,
-    /// It is still this one.
+    /// The manifest is still this one.
     Unchanged(ObjectVersion),
 }
 
-/// One step of publishing.
+/// One step of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectStep {
-    /// See what is under the prefix now, and refuse what must not be replaced.
+    /// Inspect what is under the prefix now, and fail on what must not be replaced.
     Inspect,
-    /// Put the manifest, on a condition. If it does not hold, that is an [`ErrorKind::Superseded`], unless the manifest
-    /// that is there is this very one: then only the answer to an earlier request had got lost.
+    /// Put the manifest, on a condition. If the condition fails, the error is [`ErrorKind::Superseded`], unless the
+    /// existing manifest is this very one: then only the response to an earlier request was lost.
     PutManifest {
-        /// What it holds.
+        /// Its content.
         content: Vec<u8>,
         /// The condition.
         condition: Condition,
     },
-    /// Complete the uploads of all shards, in whatever order.
+    /// Complete the uploads of all shards, in any order.
     Complete,
-    /// Put files beside the shards.
+    /// Put sidecars.
     PutSidecars {
-        /// Of shards, their indexes: which file holds each, and its path from the prefix.
+        /// The indexes of shards: the file that contains each, and its path relative to the prefix.
         indexes: Vec<(StagedIndex, String)>,
-        /// The others.
+        /// The other sidecars.
         sidecars: Vec<Sidecar>,
     },
-    /// See that the manifest is still the one that was put; if not, that is an [`ErrorKind::Superseded`].
+    /// Check that the manifest is still the one that was put. If not, the error is [`ErrorKind::Superseded`].
     Confirm,
     /// Put an empty [`SUCCESS_NAME`].
     PutSuccess,
-    /// Remove these files, as far as they are there.
+    /// Remove these files, if they exist.
     Remove {
-        /// Their paths from the prefix.
+        /// Their paths relative to the prefix.
         files: Vec<String>,
     },
 }
 
-/// How a step went, when it did not fail.
+/// The outcome of a step that did not fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectOutcome {
     /// It is done.
@@ -233,7 +233,7 @@ pub enum ObjectOutcome {
     Found(Occupant),
 }
 
-/// A set on its way from uploads to files that readers see.
+/// The publication of a set from uploads to visible files.
 ///
 /// ```
 /// use std::path::Path;
@@ -264,20 +264,20 @@ pub enum ObjectOutcome {
 /// ```
 #[derive(Debug)]
 pub struct ObjectPublication {
-    /// Whether names tell the run, and are nobody else's.
+    /// Whether names contain the run id and so are unique.
     own_names: bool,
-    /// The set that is added to.
+    /// The set that is appended to.
     standing: Option<Box<StoredManifest>>,
     /// The shards of this run.
     shards: Vec<String>,
     indexes: Indexes,
-    /// What else lies beside them.
+    /// The other sidecars.
     sidecars: Vec<Sidecar>,
-    /// Files beside the shards that do not tell of a set that has grown.
+    /// Sidecars that an append makes outdated.
     stale: Vec<String>,
     manifest: Manifest,
     ahead: VecDeque<ObjectStep>,
-    /// Steps that have been begun: to put the first manifest, to complete uploads, to put the mark of success.
+    /// The steps that were started: put the first manifest, complete uploads, put [`SUCCESS_NAME`].
     claims: bool,
     completes: bool,
     marks: bool,
@@ -285,21 +285,22 @@ pub struct ObjectPublication {
 }
 
 impl ObjectPublication {
-    /// Publishes the shards in the order of their groups, partition and sequence. `own_names` is whether their names tell
-    /// the run.
+    /// Publishes the shards in the order of their groups, partition and sequence. `own_names` is whether their names
+    /// contain the run id.
     ///
     /// # Errors
-    /// When two shards claim the same place, do not stand where their groups tell, or the prefix cannot start a file name.
+    /// If two shards have the same number, are not in the directories of their groups, or the prefix is not a valid
+    /// prefix of file names.
     pub fn new(own_names: bool, shards: Vec<StagedShard>, description: SetDescription, run: &RunId) -> Result<Self> {
         let (entries, indexes) = entries(shards, &description)?;
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();
         Self::of(own_names, None, shards, indexes, Manifest::new(description, entries, run))
     }
 
-    /// Adds the shards, whose names must tell the run, to the set that stood at `out` when the run began.
+    /// Appends the shards, whose names must contain the run id, to the set that existed at `out` when the run began.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and when the shards cannot be added: see [`Manifest::check_append`].
+    /// As [`new`](Self::new), and if the shards cannot be appended: see [`Manifest::check_append`].
     pub fn append(
         out: &Path,
         standing: StoredManifest,
@@ -309,8 +310,8 @@ impl ObjectPublication {
     ) -> Result<Self> {
         standing.manifest.check_append(&description, out)?;
         let (entries, indexes) = entries(shards, &description)?;
-        // They must not be written over those that are there.
-        if let Some(shard) = entries.iter().find(|shard| run_told(&shard.path) != Some(run.as_str())) {
+        // They must not overwrite existing shards.
+        if let Some(shard) = entries.iter().find(|shard| run_id_in(&shard.path) != Some(run.as_str())) {
             let why = format!("shard {} does not tell run {run}", shard.path);
             return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
         }
@@ -349,11 +350,11 @@ impl ObjectPublication {
         })
     }
 
-    /// Adds files beside the shards, made when it is known how the shards are called. A set that is added to gets none: what
-    /// told of it as it was is removed.
+    /// Adds sidecars, which `sidecars` produces once the names of the shards are known. A set that is appended to gets
+    /// none, and the sidecars that describe the old set are removed.
     ///
     /// # Errors
-    /// Those of `sidecars`; a file that is of the set already.
+    /// Those of `sidecars`, or if a file is already part of the set.
     pub fn with_sidecars(
         mut self,
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
@@ -366,15 +367,15 @@ impl ObjectPublication {
         Ok(self)
     }
 
-    /// What is published; all of it is known once [`ObjectStep::Inspect`] has been performed.
+    /// Returns the manifest to publish. It is complete once [`ObjectStep::Inspect`] was performed.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// What to do now; `None` when the set is published.
+    /// Returns the next step; `None` when the set is published.
     pub fn next_step(&mut self) -> Option<ObjectStep> {
         let step = self.ahead.pop_front();
-        // From here on: a step that fails may have been done, in whole or in part.
+        // From here on, a failed step may have been performed completely or in part.
         match &step {
             Some(ObjectStep::PutManifest { condition: Condition::Absent, .. }) => self.claims = true,
             Some(ObjectStep::Complete) => self.completes = true,
@@ -384,11 +385,11 @@ impl ObjectPublication {
         step
     }
 
-    /// Takes note of how a step went, of a target that is named `out` in errors.
+    /// Records the outcome of a step. `out` is the target, for error messages.
     ///
     /// # Errors
-    /// When something has come to be where there was nothing: plain names may not be used beside it; or when the set that
-    /// is added to has changed ([`ErrorKind::Superseded`]).
+    /// If files have appeared under an empty prefix, so that plain names cannot be used, or if the set that is appended
+    /// to has changed ([`ErrorKind::Superseded`]).
     pub fn performed(&mut self, step: &ObjectStep, outcome: ObjectOutcome, out: &Path) -> Result<()> {
         let superseded = || Err(ErrorKind::Superseded { path: out.to_owned() }.into());
         match (outcome, self.standing.take()) {
@@ -423,8 +424,8 @@ impl ObjectPublication {
         }
     }
 
-    /// The steps that take back what has been done, when one has failed before the set was committed; the first of them
-    /// that fails is the last. `standing` is the manifest that is there now: where that is not known, nothing may be undone.
+    /// Returns the steps that undo what was done, after a step failed before the commit. They end at the first one that
+    /// fails. `standing` is the current manifest. If that is unknown, nothing may be undone.
     pub fn undo(self, standing: Option<&Manifest>) -> Vec<ObjectStep> {
         let is_ours = standing.is_some_and(|standing| standing.last_run() == self.manifest.last_run());
         if self.committed || (is_ours && !self.claims) {
@@ -434,25 +435,25 @@ impl ObjectPublication {
         if self.completes {
             files = self.shards;
             files.extend(self.indexes.into_iter().map(|(_, path)| path));
-            // Beside a set that is replaced they come when it is.
+            // In an overwrite, they come after the set is replaced.
             files.extend(self.sidecars.into_iter().filter(|_| self.claims).map(|sidecar| sidecar.path));
         }
         match standing {
             Some(_) if is_ours => files.extend(self.marks.then(|| SUCCESS_NAME.to_owned())),
-            // Another run that had the same names, in a store that does not refuse the second manifest.
+            // Another run used the same names, in a store that does not reject the second manifest.
             Some(manifest) => {
                 let listed = manifest.file_names();
                 files.retain(|file| !listed.contains(file));
             }
             None => {}
         }
-        // The manifest last: until then it tells what is not whole, and whose it is.
+        // The manifest last: until then it shows that the set is incomplete, and whose it is.
         let files = (!files.is_empty()).then_some(ObjectStep::Remove { files });
         let manifest = is_ours.then(|| ObjectStep::Remove { files: vec![MANIFEST_NAME.to_owned()] });
         files.into_iter().chain(manifest).collect()
     }
 
-    /// Plans the rest of adding to the set with this version of the manifest.
+    /// Plans the remaining steps of an append to the set with this manifest version.
     fn plan_to_append(&mut self, version: ObjectVersion) -> Result<()> {
         let content = self.manifest.to_json()?;
         let condition = Condition::Unchanged(version);
@@ -464,7 +465,7 @@ impl ObjectPublication {
         Ok(())
     }
 
-    /// Plans to put the indexes of the shards, the other files beside them, or both, as far as there are any.
+    /// Plans to put the indexes of the shards, the other sidecars, or both, if there are any.
     fn plan_to_put(&mut self, indexes: bool, sidecars: bool) {
         let indexes = if indexes { self.indexes.clone() } else { Vec::new() };
         let sidecars = if sidecars { self.sidecars.clone() } else { Vec::new() };
@@ -473,7 +474,7 @@ impl ObjectPublication {
         }
     }
 
-    /// Plans the rest, once it is known what is there.
+    /// Plans the remaining steps once the contents of the prefix are known.
     fn plan_for(&mut self, standing: Option<ObjectVersion>, success: bool, mut old: BTreeSet<String>) -> Result<()> {
         for file in self.manifest.file_names() {
             old.remove(&file);
@@ -486,14 +487,14 @@ impl ObjectPublication {
                 self.plan_to_put(true, false);
                 self.ahead.extend((!success).then_some(ObjectStep::PutSuccess));
                 self.ahead.push_back(ObjectStep::PutManifest { content, condition: Condition::Unchanged(version) });
-                // Their names do not tell the run: until here they are those of the set that is replaced.
+                // Their names do not contain the run id: until here they belong to the replaced set.
                 self.plan_to_put(false, true);
             }
             None => {
                 self.ahead.extend([
                     ObjectStep::PutManifest { content, condition: Condition::Absent },
-                    // Before anything of another run could be written over: some stores look first and write then, so that
-                    // both of two runs may be told that there was no manifest.
+                    // Before any file of another run could be overwritten: some stores do not check and write
+                    // atomically, so that both of two runs may find no manifest.
                     ObjectStep::Confirm,
                     ObjectStep::Complete,
                 ]);
@@ -508,10 +509,10 @@ impl ObjectPublication {
     }
 }
 
-/// The indexes of shards, each with its path from the prefix.
+/// The indexes of shards, each with its path relative to the prefix.
 type Indexes = Vec<(StagedIndex, String)>;
 
-/// What the manifest says of uploads, in order.
+/// Returns the manifest entries of uploads, in order.
 fn entries(shards: Vec<StagedShard>, description: &SetDescription) -> Result<(Vec<ShardEntry>, Indexes)> {
     check_names(description)?;
     let mut indexes = Vec::new();

@@ -1,24 +1,25 @@
-//! The decisions of the commit: what is published, in which order, and how it is undone.
+//! The decisions of a commit: what is published, in which order, and how it is undone.
 //!
-//! [`Publication`] is a state machine without I/O. It hands out one [`Step`] at a time and is told how it went; a
-//! [`Store`] carries the steps out: the local file system. Where nothing can be renamed, [`crate::objects`] decides.
+//! [`Publication`] is a state machine without I/O. It returns one [`Step`] at a time and receives its outcome. A
+//! [`Store`] performs the steps; it is the local file system. For stores without renames, see [`crate::objects`].
 //!
-//! The order is what makes a set whole or invisible. Everything is prepared in the staging directory, and synced. Then:
+//! The order of steps makes a set either complete or invisible. Everything is prepared and synced in the staging
+//! directory. Then:
 //!
-//! | target | steps | dies in between |
+//! | target | steps | after a crash in between |
 //! |---|---|---|
 //! | absent or empty | the staging directory is renamed onto it | old or new |
-//! | a set of ours | staging directory and target change places | old or new |
-//! | the same, without such an exchange | the target is renamed aside, the staging directory takes its place | old, absent or new |
-//! | cannot be renamed itself | `_SUCCESS` and the old files are moved aside, then the shards come in, `_manifest.json`, and `_SUCCESS` last | old, incomplete or new |
-//! | a set of ours that is added to | shards whose names tell the run come in, then the new manifest takes the place of the old one | old or new |
+//! | a set of ours | staging directory and target are exchanged | old or new |
+//! | the same, without exchange | the target is renamed aside, the staging directory is renamed to the target | old, absent or new |
+//! | cannot be renamed itself | `_SUCCESS` and the old files are moved aside, then the shards are moved in, then `_manifest.json`, and `_SUCCESS` last | old, incomplete or new |
+//! | a set of ours that is appended to | shards with the run id in their names are moved in, then the new manifest replaces the old one | old or new |
 //!
-//! # Two runs at once
-//! The first step on the target is a lock, which lasts until the publication ends and which the system releases when a
-//! run dies; then the target is inspected. An append goes on only if the manifest is the one that it began with, an
-//! overwrite unless that set has grown: so of two appends, or of an append and an overwrite, that begin with the same set
-//! one is [superseded](ErrorKind::Superseded). Of two that overwrite the later one stays. Where nothing is, there is
-//! nothing to lock: one directory can be renamed there, and no second one.
+//! # Concurrent runs
+//! The first step on the target is a lock. It lasts until the publication ends, and the system releases it if the run
+//! dies. Then the target is inspected. An append continues only if the manifest is the one that it began with, and an
+//! overwrite only if that set has not grown. So of two appends, or of an append and an overwrite, that begin with the
+//! same set, one is [superseded](ErrorKind::Superseded). Of two overwrites the later one wins. An absent target cannot
+//! be locked, but only one directory can be renamed onto it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -34,60 +35,61 @@ use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::write::shard_writer::ShardStats;
 
-/// What to do when the target is there already.
+/// How to proceed if the target exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SaveMode {
-    /// Refuse, unless it is an empty directory.
+    /// Fail, unless the target is an empty directory.
     #[default]
     Error,
-    /// Replace the set that is there, once the new one is complete.
+    /// Replace the existing set once the new one is complete.
     Overwrite,
-    /// Add to the set that is there, which must be whole and of the same form. Where nothing is, write as usual.
+    /// Append to the existing set, which must be complete and have the same record format. Write a new set if the
+    /// target is empty.
     Append,
-    /// Do nothing, if it is there and not an empty directory.
+    /// Do nothing, unless the target is absent or an empty directory.
     Ignore,
 }
 
 /// A shard that is written and synced, but not yet published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedShard {
-    /// Its name in the staging directory, or, of an upload, the one that it will have in the set.
+    /// Its name in the staging directory; for an upload, its final name in the set.
     pub staged: String,
-    /// The upload that it is, if it is one to an object store.
+    /// The upload, if the shard is uploaded to an object store.
     pub upload: Option<StagedUpload>,
-    /// The write partition that made it.
+    /// The write partition that wrote it.
     pub partition: u32,
-    /// Its place among the partition's shards.
+    /// Its number within the partition.
     pub sequence: u32,
-    /// What its records have in common.
+    /// The partition values and the split that its records share.
     pub group: ShardGroup,
-    /// Records in it.
+    /// Number of records.
     pub rows: u64,
-    /// Bytes of its records with their frames, before compression.
+    /// Length in bytes of its records with their frames, before compression.
     pub framed_bytes: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked.
     pub crc32c: u32,
-    /// Places where a reader can begin.
+    /// Positions where a reader can start.
     pub offsets: Vec<RecordOffset>,
     /// Its index, if there is one.
     pub index: Option<StagedIndex>,
 }
 
-/// A multipart upload of which all parts are sent, but which is not completed: nobody sees it yet.
+/// A multipart upload whose parts are all sent but which is not completed, so it is not visible yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedUpload {
-    /// What the store calls the upload.
+    /// The store's id of the upload.
     pub id: String,
-    /// What the store calls its parts, in order. None of an empty shard.
+    /// The store's ids of its parts, in order. Empty for an empty shard.
     pub parts: Vec<String>,
 }
 
 impl StagedShard {
-    /// The shard, in a file, with what its writer counted.
+    /// Describes a shard in a file, with the figures that its writer counted.
     pub fn new(staged: impl Into<String>, partition: u32, sequence: u32, stats: ShardStats) -> Self {
         let ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index } = stats;
         let (staged, group) = (staged.into(), ShardGroup::default());
@@ -106,14 +108,14 @@ impl StagedShard {
         }
     }
 
-    /// The same, of a group.
+    /// Sets the group.
     #[must_use]
     pub fn with_group(mut self, group: ShardGroup) -> Self {
         self.group = group;
         self
     }
 
-    /// What the manifest says of the shard under its final path.
+    /// Returns the manifest entry of the shard, given its final path.
     pub(crate) fn into_entry(self, path: String) -> ShardEntry {
         let (partition_values, split) = (self.group.values(), self.group.split);
         ShardEntry {
@@ -129,10 +131,10 @@ impl StagedShard {
     }
 }
 
-/// Shards in the order that they have in the set: by directory, split, partition and sequence.
+/// Sorts shards by their order in the set: directory, split, partition and sequence.
 ///
 /// # Errors
-/// When two claim the same place, or no directory can be named after a group.
+/// If two have the same partition and sequence, or a group cannot be a directory name.
 pub(crate) fn in_order(mut shards: Vec<StagedShard>, splits: &[SplitDescription]) -> Result<Vec<StagedShard>> {
     shards.sort_by_key(|shard| (shard.partition, shard.sequence));
     for pair in shards.windows(2) {
@@ -148,18 +150,18 @@ pub(crate) fn in_order(mut shards: Vec<StagedShard>, splits: &[SplitDescription]
     Ok(shards)
 }
 
-/// Files of a set that are staged.
+/// The staged files of a set.
 #[derive(Default)]
 struct StagedFiles {
-    /// What the manifest says of the shards.
+    /// The manifest entries of the shards.
     entries: Vec<ShardEntry>,
-    /// And of their indexes.
+    /// The manifest entries of their indexes.
     indexes: Vec<SidecarEntry>,
     /// The staged name of each file, and its path in the set.
     names: Vec<(String, String)>,
 }
 
-/// Shards that are in order, numbered in their groups.
+/// Numbers sorted shards within their groups.
 fn numbered(shards: Vec<StagedShard>, names: &ObjectNames, layout: SetLayout) -> StagedFiles {
     let same = |one: &StagedShard, next: &StagedShard| {
         one.group.split == next.group.split && one.group.directory() == next.group.directory()
@@ -182,101 +184,101 @@ fn numbered(shards: Vec<StagedShard>, names: &ObjectNames, layout: SetLayout) ->
     files
 }
 
-/// The directories on the way to these files, outer ones first.
+/// Returns the parent directories of these files, parents first.
 pub(crate) fn directories<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let outer = |file: &'a String| file.match_indices('/').filter_map(move |(at, _)| file.get(..at));
     let directories: BTreeSet<_> = files.into_iter().flat_map(outer).collect();
     directories.into_iter().map(str::to_owned).collect()
 }
 
-/// What a run that was killed, or is still going on, has beside or in a target.
+/// A file or directory of a killed or running run, next to a target or in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its staging directory, or the set that it was about to replace.
+    /// Its staging directory, or the set it was about to replace.
     pub path: PathBuf,
     /// The run.
     pub run: String,
-    /// Whether that run is still going on, or may be: not every file system can tell.
+    /// Whether that run is still going on, or may be: some file systems cannot tell.
     pub live: bool,
 }
 
-/// What a directory is, as far as shard sets go.
+/// The state of a directory as a shard set.
 #[derive(Debug, Clone)]
 pub enum SetState {
-    /// There is no such directory, or nothing in it.
+    /// The directory does not exist or is empty.
     Absent,
-    /// Something else is there.
+    /// It contains something else.
     Foreign,
-    /// A set of ours of which something is missing. Nothing should read it.
+    /// An incomplete set of ours. It must not be read.
     Incomplete {
         /// What is missing.
         why: String,
     },
-    /// A whole set.
+    /// A complete set.
     Whole(Box<Manifest>),
 }
 
-/// Where the staging directory is.
+/// The location of the staging directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Staging {
-    /// Beside the target, to be renamed onto it.
+    /// Next to the target, to be renamed onto it.
     Beside,
-    /// In the target, which cannot be renamed itself: a mount point, or in a directory that is not ours to write to.
+    /// In the target, which cannot be renamed: it is a mount point, or its parent directory is not writable.
     Inside,
 }
 
-/// Carries out what a [`Publication`] decides.
+/// Performs the steps of a [`Publication`].
 pub trait Store {
-    /// Does one step, all or nothing.
+    /// Performs one step, completely or not at all.
     ///
     /// # Errors
-    /// When it could not be done. The publication is undone then.
+    /// If it failed. The publication is then undone.
     fn perform(&self, step: &Step) -> Result<Outcome>;
 }
 
-/// Who publishes, and where.
+/// The run and the target of a publication.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
-    /// The target, which errors name.
+    /// The target, for error messages.
     pub out: &'a Path,
-    /// Where the staging directory is.
+    /// The location of the staging directory.
     pub staging: Staging,
-    /// What to do with what is there.
+    /// How to proceed if the target exists.
     pub mode: SaveMode,
-    /// The set that was there when the run began.
+    /// The set that existed when the run began.
     pub standing: Option<&'a Manifest>,
     /// The run.
     pub run: &'a RunId,
 }
 
-/// A set on its way from the staging directory to where readers look.
+/// The publication of a set from the staging directory to the target.
 #[derive(Debug)]
 pub struct Publication {
     out: PathBuf,
     staging: Staging,
     mode: SaveMode,
-    /// The set that was there when the run began.
+    /// The set that existed when the run began.
     standing: Option<Box<Manifest>>,
-    /// The shards of the new set, or those that are added, and the files beside them.
+    /// The shards of the new set, or the appended shards, and the sidecars.
     files: Vec<String>,
-    /// Files beside the shards that do not tell of a set that has grown.
+    /// Sidecars that an append makes outdated.
     stale: Vec<String>,
-    /// The files of the old one.
+    /// The files of the old set.
     replaced: Vec<String>,
     ahead: VecDeque<Step>,
-    /// How to take back what is done outside the staging directory, the last first.
+    /// Steps that undo what was done outside the staging directory, in reverse order.
     undo: Vec<Step>,
     committed: bool,
-    /// Whether shards are added to a set, so that nothing is replaced but the manifest.
+    /// Whether shards are appended, so that only the manifest is replaced.
     appends: bool,
 }
 
 impl Publication {
-    /// Publishes the shards in the order of their groups, partition and sequence, and gives the manifest that will say so.
+    /// Publishes the shards in the order of their groups, partition and sequence, and returns the resulting manifest.
     ///
     /// # Errors
-    /// When two shards claim the same place, names cannot be made of the prefix, the splits or the partition values, or
-    /// the shards cannot be added to the set that is there.
+    /// If two shards have the same partition and sequence, the prefix, the splits or the partition values do not give
+    /// valid names, or the shards cannot be appended to the existing set.
     pub fn new(
         setting: Setting<'_>,
         shards: Vec<StagedShard>,
@@ -285,8 +287,8 @@ impl Publication {
         Self::with_sidecars(setting, shards, description, |_| Ok(Vec::new()))
     }
 
-    /// The same with files beside the shards, which are made when it is known how the shards are called. A set that is added
-    /// to gets none: what told of it as it was is removed.
+    /// Same as [`new`](Self::new), with sidecars, which `sidecars` produces once the names of the shards are known. A
+    /// set that is appended to gets none, and the sidecars that describe the old set are removed.
     ///
     /// # Errors
     /// As [`new`](Self::new), and those of `sidecars`.
@@ -324,7 +326,7 @@ impl Publication {
 
         let mut ahead = VecDeque::with_capacity(names.len() + 10);
         ahead.push_back(Step::Discard { except: names.iter().map(|(staged, _)| staged.clone()).collect() });
-        // Then the manifest: from here on it tells which files of a staging directory are ours.
+        // Then the manifest, which from here on specifies which files of a staging directory are ours.
         ahead.push_back(Step::Write { name: MANIFEST_NAME.to_owned(), content: manifest.to_json()? });
         let made = directories(names.iter().map(|(_, path)| path));
         ahead.extend(make(Place::Staging, made.clone()));
@@ -358,16 +360,16 @@ impl Publication {
         Ok((publication, manifest))
     }
 
-    /// What to do now; `None` when the set is published.
+    /// Returns the next step; `None` when the set is published.
     pub fn next_step(&mut self) -> Option<Step> {
         self.ahead.pop_front()
     }
 
-    /// Takes note of how a step went.
+    /// Records the outcome of a step.
     ///
     /// # Errors
-    /// When another run has changed the target since this one began ([`ErrorKind::Superseded`]). The publication is to be
-    /// undone then.
+    /// If another run changed the target since this one began ([`ErrorKind::Superseded`]). The publication must then be
+    /// undone.
     pub fn performed(&mut self, step: &Step, outcome: Outcome) -> Result<()> {
         match (step, outcome) {
             (_, Outcome::Unsupported) => {
@@ -392,21 +394,21 @@ impl Publication {
         self.committed
     }
 
-    /// Takes note of a step that has failed after readers saw the new set. What was replaced stays then, since what is in its
-    /// place may not be on disk. Where shards were added there is nothing of the kind: files that tell of the set as it was go.
+    /// Records that a step failed after the commit. What was replaced is then retained, because the new set may not be
+    /// on disk. After an append nothing was replaced, so outdated sidecars are still removed.
     pub fn failed_after_commit(&mut self) {
         if !self.appends {
             self.ahead.clear();
         }
     }
 
-    /// The steps that take back what has been done outside the staging directory, to be carried out when a step has
-    /// failed before the set was committed.
+    /// Returns the steps that undo what was done outside the staging directory. To be performed if a step failed before
+    /// the commit.
     pub fn undo(self) -> Vec<Step> {
         self.undo.into_iter().rev().collect()
     }
 
-    /// Plans the rest, once it is known what the target holds.
+    /// Plans the remaining steps once the target's contents are known.
     fn plan_for(&mut self, target: Target) -> Result<()> {
         let appends_to = if self.mode == SaveMode::Append { self.standing.take() } else { None };
         match (self.staging, target) {
@@ -422,7 +424,7 @@ impl Publication {
                     return Err(self.superseded());
                 }
                 match staging {
-                    // After the exchange the staging directory holds what was replaced.
+                    // After the exchange, the staging directory contains the replaced set.
                     Staging::Beside => {
                         self.replaced.clone_from(&files);
                         let remove = Step::RemoveFiles { place: Place::Staging, files };
@@ -442,8 +444,8 @@ impl Publication {
 
     fn plan_file_by_file(&mut self, mut old: Vec<String>, old_directories: Vec<String>) {
         self.ahead.extend(make(Place::Replaced, directories(&old)));
-        // `_SUCCESS` first: without it nobody takes what follows for a set. Then the manifest, which goes on telling,
-        // from where it is kept, which files are ours.
+        // `_SUCCESS` first: without it, readers do not accept the rest as a set. Then the manifest, which specifies
+        // from its new place which files are ours.
         old.sort_by_key(|name| (name != SUCCESS_NAME, name != MANIFEST_NAME));
         let touched = directories(old.iter().chain(&self.files));
         for name in old {
@@ -463,7 +465,7 @@ impl Publication {
         }
     }
 
-    /// Names that tell the run are nobody else's, so that nobody sees the shards before the manifest lists them.
+    /// Names with the run id are unique, and no reader opens the shards before the manifest lists them.
     fn plan_to_append(&mut self) {
         self.appends = true;
         let touched = directories(&self.files);
@@ -474,7 +476,7 @@ impl Publication {
         self.ahead.push_back(Step::RemoveStaging);
     }
 
-    /// Brings the files of the set into the target, and makes durable what these directories there hold.
+    /// Moves the files of the set to the target, and syncs these directories there.
     fn plan_to_bring_files(&mut self, touched: Vec<String>) {
         self.ahead.extend(make(Place::Target, directories(&self.files)));
         for name in std::mem::take(&mut self.files) {
@@ -483,7 +485,7 @@ impl Publication {
         self.ahead.push_back(Step::Sync { place: Place::Target, directories: touched });
     }
 
-    /// The way around an exchange that the store does not have.
+    /// Replaces an exchange that the store does not support.
     fn replace_by_two_renames(&mut self) {
         let aside = Step::Move { from: Spot::directory(Place::Target), to: Spot::directory(Place::Replaced) };
         let files = std::mem::take(&mut self.replaced);
@@ -498,7 +500,7 @@ impl Publication {
     }
 }
 
-/// Whether a step, once it is done, lets readers see the new set.
+/// Whether a step makes the new set visible to readers.
 fn commits(step: &Step) -> bool {
     match step {
         Step::Exchange | Step::ReplaceManifest => true,
@@ -509,7 +511,8 @@ fn commits(step: &Step) -> bool {
     }
 }
 
-/// Whether rows were added to a set since it was looked at. Who asked for it to be replaced did not know of them.
+/// Whether rows were appended to a set since it was inspected. The user who requested the overwrite did not know of
+/// them.
 fn has_grown(before: Option<&Manifest>, now: Option<&Manifest>) -> bool {
     before.zip(now).is_some_and(|(before, now)| before.run == now.run && before.appended.len() < now.appended.len())
 }
@@ -526,25 +529,25 @@ fn sync_target() -> Step {
     Step::Sync { place: Place::Target, directories: Vec::new() }
 }
 
-/// The staging directory becomes the target.
+/// Renames the staging directory to the target.
 fn install() -> Step {
     Step::Move { from: Spot::directory(Place::Staging), to: Spot::directory(Place::Target) }
 }
 
-/// Refuses a description whose prefix or splits cannot start the name of a shard.
+/// Rejects a description whose prefix or splits are not valid prefixes of shard names.
 pub(crate) fn check_names(description: &SetDescription) -> Result<()> {
     check_prefix(&description.prefix)?;
     description.splits.iter().try_for_each(|split| check_prefix(&split.name))
 }
 
-/// Refuses a prefix that would make names hidden from readers, too long for a file system, or lead out of the
+/// Rejects a prefix that would hide files from readers, exceed the name length of file systems, or escape the
 /// directory.
 ///
 /// # Errors
 /// [`ErrorKind::Prefix`].
 pub fn check_prefix(prefix: &str) -> Result<()> {
-    /// File systems take names of 255 bytes. Behind the prefix a name has up to 104: a run's id, two numbers of ten digits,
-    /// and what stands between and behind them.
+    /// File systems allow names of 255 bytes. The part after the prefix has up to 104: a run id, two numbers of ten
+    /// digits, and the text between and after them.
     const LONGEST: usize = 150;
 
     let hidden = prefix.starts_with(['.', '_']);

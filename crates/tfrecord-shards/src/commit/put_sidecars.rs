@@ -1,4 +1,4 @@
-//! [`put_sidecars`]: files next to the shards of a set that is published already.
+//! [`put_sidecars`]: adds sidecars to a published set.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,14 +14,14 @@ use crate::set::manifest::Manifest;
 use crate::set::names::RunId;
 use crate::set::sidecar::{Sidecar, SidecarEntry};
 
-/// Writes files beside the shards in `dir`, each in the place of one of its name, and lists them in the `manifest`, if
-/// the directory has one: together with `indexes`, which are there already. What else the manifest lists stays.
+/// Writes sidecars to `dir`, replacing those of the same names, and lists them in the `manifest`, if the directory has
+/// one, together with `indexes`, which exist already. Other sidecars remain listed.
 ///
-/// All are written under hidden names before the first gets its own, the manifest last. The directory is made if it is
+/// All are written under hidden names before the first is renamed, the manifest last. Creates the directory if it is
 /// missing.
 ///
 /// # Errors
-/// When the manifest is not the one that was read ([`ErrorKind::Superseded`]), or a file cannot be written.
+/// If the manifest is not the one that was read ([`ErrorKind::Superseded`]), or a file cannot be written.
 pub fn put_sidecars(
     dir: &Path,
     manifest: Option<&Manifest>,
@@ -43,7 +43,7 @@ pub fn put_sidecars(
         manifest.refuse_contradiction(dir)?;
         all.push((MANIFEST_NAME.to_owned(), manifest.to_json()?));
     }
-    // Removed again, unless something is put there.
+    // Removed again if nothing is written to them.
     let mut made = MadeDirectories::default();
     for missing in resolve(dir)?.1 {
         made.create(&missing)?;
@@ -72,13 +72,13 @@ pub fn put_sidecars(
     File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)
 }
 
-/// Files under hidden names, removed unless they have got their own.
+/// Files under hidden names, removed unless they were renamed to their final ones.
 struct Hidden(Vec<PathBuf>);
 
 impl Drop for Hidden {
     fn drop(&mut self) {
         for path in &self.0 {
-            // What has its name by now is not there; of the rest nobody is left to tell.
+            // Renamed files no longer exist under this path. Other errors cannot be reported here.
             let _unremoved = fs::remove_file(path);
         }
     }

@@ -1,12 +1,12 @@
-//! Staging directories: what they are called, whose they are, and how they are removed.
+//! Staging directories: their names, their runs, and their removal.
 //!
-//! | directory | holds |
+//! | directory | contents |
 //! |---|---|
-//! | `.tfr-<run>-<name>` beside target `<name>` | what the run has written; after an exchange, what it has replaced |
+//! | `.tfr-<run>-<name>` next to target `<name>` | the files of the run; after an exchange, the files it replaced |
 //! | `.tfr-<run>.replaced-<name>` | what the run is about to replace, where directories cannot be exchanged |
-//! | `.tfr-<run>` in the target | what the run has written, and in `replaced` what it is about to replace |
+//! | `.tfr-<run>` in the target | the files of the run, and in `replaced` what it is about to replace |
 //!
-//! A run holds a lock on its staging directory as long as it lives, and the system releases it when it dies.
+//! A run holds a lock on its staging directory as long as it lives, and the system releases the lock when it dies.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,9 +15,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::commit::directory_scan::{Ours, Survey};
 use rustix::io::Errno;
 
+use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::Leftover;
 use crate::commit::staging_names::{
     PREFIX, REPLACED_NAME, is_shard_name, path_beside, path_inside, run_beside, run_inside,
@@ -27,20 +27,20 @@ use crate::set::manifest::Manifest;
 use crate::set::names::{RunId, is_table_part};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
-/// Makes a staging directory and locks it. The parent is locked meanwhile, so that nobody takes the directory for that of a
-/// dead run before it has its own lock.
+/// Creates a staging directory and locks it. Meanwhile the parent is locked, so that no other run mistakes the unlocked
+/// directory for that of a dead run.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let _parent = lock_parent(path);
     loop {
         fs::create_dir(path)?;
         let directory = File::open(path).inspect_err(|_| {
-            // Nobody has put anything in it.
+            // The directory is still empty.
             let _unremoved = fs::remove_dir(path);
         })?;
-        // Another run may hold the lock for a moment, to see whether somebody does. Where the file system has no locks
-        // this fails at once: others will take the run for a live one, which errs on the safe side.
+        // Another run may hold the lock for a moment to test it. On file systems without locks this fails at once, and
+        // other runs assume that this run is live, which is the safe side.
         let _ = directory.lock();
-        // The other run may also have found the directory before it was locked, and have removed it as a leftover.
+        // The other run may have found the directory before it was locked, and removed it as a leftover.
         let is_there = fs::metadata(path).is_ok_and(|found| {
             directory.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
         });
@@ -50,21 +50,21 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A lock on the directory that something is made in. Where that cannot be opened, has no locks, or is locked by the user's own
-/// scripts, things are made without.
+/// Locks the parent of a new directory or file. Continues without a lock if the parent cannot be opened, has no locks,
+/// or is locked by the user's own scripts.
 fn lock_parent(path: &Path) -> Option<File> {
     File::open(path.parent()?).ok().filter(|parent| parent.try_lock_shared().is_ok())
 }
 
-/// The lock on a staging directory or a hidden file, if nobody holds it.
+/// Locks a staging directory or a hidden file; `None` if another process holds the lock.
 fn lock(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     Some(file)
 }
 
-/// Whether the run of a staging directory or a hidden file lives, or may live: of an empty one nobody knows, as long as
-/// somebody is making one in the same directory.
+/// Whether the run of a staging directory or a hidden file is or may be live. An empty directory may be live while
+/// another process creates one in the same parent.
 pub(crate) fn is_live(path: &Path) -> bool {
     if lock(path).is_none() {
         return path.exists();
@@ -81,16 +81,17 @@ pub(crate) fn is_live(path: &Path) -> bool {
     is_empty && after_parent().unwrap_or(true)
 }
 
-/// Makes a file under a hidden name that [`hidden_run`] tells, and locks it: so it is known whether its run lives.
+/// Creates and locks a file under a hidden name that [`hidden_run`] recognizes, so that other runs can test whether its
+/// run is live.
 pub(crate) fn create_hidden(path: &Path) -> io::Result<File> {
     let _parent = lock_parent(path);
     let file = File::create_new(path)?;
-    // As with directories, where there are no locks it is taken for that of a live run.
+    // As for directories: without locks, its run is assumed to be live.
     let _ = file.try_lock();
     Ok(file)
 }
 
-/// What runs have beside `out`, a resolved path.
+/// Returns the leftovers of runs next to `out`, a resolved path.
 pub(crate) fn beside(out: &Path) -> Result<Vec<Leftover>> {
     let (Some(parent), Some(target)) = (out.parent(), out.file_name()) else { return Ok(Vec::new()) };
     find(parent, |name| {
@@ -100,7 +101,7 @@ pub(crate) fn beside(out: &Path) -> Result<Vec<Leftover>> {
     })
 }
 
-/// Staging directories in `out`.
+/// Returns the staging directories in `out`.
 pub(crate) fn inside(out: &Path) -> Result<Vec<Leftover>> {
     find(out, |name| {
         let run = run_inside(name)?;
@@ -109,10 +110,10 @@ pub(crate) fn inside(out: &Path) -> Result<Vec<Leftover>> {
     })
 }
 
-/// What runs have in `dir` beside their targets, whatever these are.
+/// Returns the leftovers in `dir` that are next to targets of any name.
 pub(crate) fn beside_any(dir: &Path) -> Result<Vec<Leftover>> {
     find(dir, |name| {
-        // The name of the target may hold whatever a name may hold; that of a run does not.
+        // The target's name may contain any characters, but a run id may not.
         let after_prefix = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
         let dash = after_prefix.iter().position(|&byte| byte == b'-')?;
         let target = OsStr::from_bytes(after_prefix.get(dash + 1..)?);
@@ -122,11 +123,12 @@ pub(crate) fn beside_any(dir: &Path) -> Result<Vec<Leftover>> {
     })
 }
 
-/// The directories in `dir` whose names tell a run, and the staging directory of that run, which it has locked.
+/// Finds the directories in `dir` that `run_of` assigns to a run. It also returns the run's staging directory, which
+/// the run has locked.
 fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Result<Vec<Leftover>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        // Where nothing can be seen, nothing of ours has been written.
+        // An unreadable directory contains nothing of ours.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             return Ok(Vec::new());
         }
@@ -137,9 +139,9 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
         let entry = entry.at("list", dir)?;
         let Some((run, staging)) = run_of(&entry.file_name()) else { continue };
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
-            // What is replaced has no lock of its own.
+            // The replaced set has no lock of its own.
             let live = is_live(&staging);
-            // Its run has just published it, or given it up.
+            // Its run has just published or abandoned it.
             if !entry.path().exists() {
                 continue;
             }
@@ -150,31 +152,31 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
     Ok(found)
 }
 
-/// What killed runs have beside and in `out`.
+/// Returns what killed runs left behind next to and in `out`.
 pub(crate) fn dead(out: &Path) -> Result<Vec<Leftover>> {
     let mut dead = all(out)?;
     dead.retain(|leftover| !leftover.live);
     Ok(dead)
 }
 
-/// What runs have beside and in `out`.
+/// Returns the leftovers of all runs next to and in `out`.
 pub(crate) fn all(out: &Path) -> Result<Vec<Leftover>> {
     let mut found = beside(out)?;
-    // Tables are files.
+    // A table may be a single file.
     if !out.is_file() {
         found.extend(inside(out)?);
     }
     Ok(found)
 }
 
-/// Whether a directory that a run has left, or one in it, keeps a set that the run was to replace: one of another run.
+/// Whether a leftover directory, or one in it, contains a set of another run that was to be replaced.
 pub(crate) fn keeps_replaced(leftover: &Leftover) -> bool {
     let Leftover { path, run, .. } = leftover;
     let manifests = [Manifest::read(path), Manifest::read(path.join(REPLACED_NAME))];
     manifests.into_iter().flatten().any(|manifest| manifest.last_run() != run)
 }
 
-/// Whether a directory that a run has left is a table that the run was to replace, moved aside.
+/// Whether a leftover directory is a table that was moved aside to be replaced.
 pub(crate) fn keeps_replaced_table(leftover: &Leftover) -> bool {
     let Leftover { path, run, .. } = leftover;
     let aside = format!("{PREFIX}{run}.{REPLACED_NAME}-");
@@ -185,7 +187,7 @@ fn has_manifest(dir: &Path) -> bool {
     dir.join(MANIFEST_NAME).symlink_metadata().is_ok()
 }
 
-/// Removes what killed runs have left of `out`, after `run` has replaced it.
+/// Removes the leftovers of killed runs of `out`, after `run` has replaced it.
 pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
     dead(out)?
         .iter()
@@ -193,43 +195,43 @@ pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
         .try_for_each(|leftover| remove(out, leftover).map(drop))
 }
 
-/// Removes what a killed run has left beside or in `out`, and tells whether it is gone.
+/// Removes a killed run's leftover next to or in `out`. Returns whether it is gone.
 pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
     let path = &leftover.path;
     let Some(_lock) = lock(path) else { return Ok(false) };
     if path.starts_with(out) {
-        // Runs put there nothing but what is ours.
+        // Runs put only files of ours there.
         fs::remove_dir_all(path).at("remove", path)?;
     } else {
-        // After an exchange this is what was replaced: of that, only what it lists is ours.
+        // After an exchange this is the replaced set. Only the files that it lists are ours.
         match Manifest::read(path) {
             Ok(manifest) => remove_files(path, manifest.file_names())?,
-            // A table that is one file is staged by its own name.
+            // A table of a single file is staged under its own name.
             Err(_) => remove_files(path, out.file_name().and_then(OsStr::to_str).map(str::to_owned))?,
         }
     }
     Ok(!path.exists())
 }
 
-/// Removes from a staging directory the shards that are not to be kept.
+/// Removes all shards but these from a staging directory.
 pub(crate) fn discard(dir: &Path, except: &[String]) -> Result<()> {
     let except = Ours::listed(except.iter().cloned().collect());
-    let given_up = Survey::of(dir, &except)?.foreign;
+    let given_up = DirectoryScan::of(dir, &except)?.foreign;
     given_up.iter().try_for_each(|name| remove_file(&dir.join(name)))
 }
 
-/// Removes these files of a directory, shards and files of tables that were staged there, what killed runs have left in it,
-/// and the directories of partitions. If anything else is there, it stays, and the directories that it is in.
+/// Removes these files from a directory, together with staged shards and table files, leftovers of killed runs, and the
+/// directories of partitions. Other files and the directories that contain them are retained.
 pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) -> Result<()> {
     let listed = files.into_iter().chain([MANIFEST_NAME, SUCCESS_NAME].map(str::to_owned)).collect();
     let ours = Ours { listed, has_manifest: true, runs: Vec::new() };
-    let Survey { ours, foreign, directories } = Survey::of(dir, &ours)?;
+    let DirectoryScan { ours, foreign, directories } = DirectoryScan::of(dir, &ours)?;
     let is_table = !has_manifest(dir);
     let staged = foreign.iter().filter(|name| is_shard_name(name) || is_table && is_table_part(name));
     let files = ours.iter().chain(staged).filter(|name| *name != MANIFEST_NAME);
     files.map(|name| dir.join(name)).try_for_each(|path| remove_file(&path))?;
     remove_empty(dir, &directories);
-    // The manifest last: whoever finds a half-removed directory still knows what is ours.
+    // The manifest last, so that a half-removed directory still specifies which files are ours.
     remove_file(&dir.join(MANIFEST_NAME))?;
     for Leftover { path, .. } in inside(dir)? {
         if let Some(_lock) = lock(&path) {
@@ -249,7 +251,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes directories, innermost first, as far as nobody has put anything in them.
+/// Removes directories that are still empty, innermost first.
 pub(crate) fn remove_if_empty(made: &[PathBuf]) {
     for dir in made.iter().rev() {
         if fs::remove_dir(dir).is_err() {
@@ -258,7 +260,7 @@ pub(crate) fn remove_if_empty(made: &[PathBuf]) {
     }
 }
 
-/// Directories made for a run, removed again if the run does not begin.
+/// Directories created for a run, removed again if the run does not begin.
 #[derive(Debug, Default)]
 pub(crate) struct MadeDirectories(Vec<PathBuf>);
 
@@ -266,7 +268,7 @@ impl MadeDirectories {
     pub(crate) fn create(&mut self, dir: &Path) -> Result<()> {
         match fs::create_dir(dir) {
             Ok(()) => self.0.push(dir.to_owned()),
-            // Another run was quicker.
+            // Another run created it first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).at("make directory", dir),
         }
@@ -288,10 +290,10 @@ impl Drop for MadeDirectories {
     }
 }
 
-/// Locks the set in `out` against other runs that publish there, once the one that does now has ended. `None` if there
-/// is no set, or the file system has no locks.
+/// Waits until no other run publishes at `out`, and locks the set there. `None` if there is no set, or the file system
+/// has no locks.
 ///
-/// The manifest is locked, not the directory: NFS lets nobody lock what cannot be opened to be written.
+/// The manifest is locked, not the directory: NFS locks only files that can be opened for writing.
 pub(crate) fn lock_set(out: &Path) -> Option<File> {
     let path = out.join(MANIFEST_NAME);
     loop {
@@ -302,7 +304,7 @@ pub(crate) fn lock_set(out: &Path) -> Option<File> {
                 return None;
             }
         }
-        // The run that held the lock may have put another in its place.
+        // The run that held the lock may have replaced the manifest.
         let (locked, found) = (manifest.metadata().ok()?, fs::metadata(&path).ok()?);
         if (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
             return Some(manifest);
@@ -310,10 +312,10 @@ pub(crate) fn lock_set(out: &Path) -> Option<File> {
     }
 }
 
-/// Removes directories below `dir`, inner ones first, as far as they are empty.
+/// Removes empty directories below `dir`, innermost first.
 pub(crate) fn remove_empty(dir: &Path, directories: &[String]) {
     for directory in directories.iter().rev() {
-        // Something else is in it, or somebody was quicker.
+        // It is not empty, or another process removed it.
         let _unremoved = fs::remove_dir(dir.join(directory));
     }
 }

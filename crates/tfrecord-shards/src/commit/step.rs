@@ -1,17 +1,17 @@
-//! The steps of a publication, and what they answer.
+//! The steps of a publication and their outcomes.
 
 use std::fmt;
 
 use crate::set::manifest::Manifest;
 
-/// A directory that a publication deals with.
+/// A directory used by a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// Where shards are written.
+    /// The directory in which shards are written.
     Staging,
-    /// Where what the set replaces is kept until the set is there.
+    /// The directory that holds the replaced set until the new set is published.
     Replaced,
-    /// Where readers look.
+    /// The directory that readers open.
     Target,
 }
 
@@ -34,7 +34,7 @@ impl Spot {
     }
 }
 
-/// One step of publishing. Directories in a place are told by their paths from it, outer ones before inner ones.
+/// One step of a publication. Directories in a place are given by their relative paths, parents first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -42,71 +42,71 @@ pub enum Step {
     Write {
         /// Its name.
         name: String,
-        /// What it holds.
+        /// Its content.
         content: Vec<u8>,
     },
-    /// Make these directories, as far as they are not there, and tell which were not.
+    /// Create missing directories and return them.
     MakeDirectories {
-        /// Where.
+        /// The place.
         place: Place,
         /// Their paths.
         directories: Vec<String>,
     },
     /// Rename.
     Move {
-        /// What is there.
+        /// The source.
         from: Spot,
-        /// Where it goes. Nothing is there but, maybe, an empty directory.
+        /// The destination, which is absent or an empty directory.
         to: Spot,
     },
-    /// Let staging directory and target change places at once.
+    /// Exchange staging directory and target atomically.
     Exchange,
-    /// Make durable the names in a directory and in these below it.
+    /// Sync a directory and these subdirectories.
     Sync {
         /// The directory.
         place: Place,
-        /// The ones below it.
+        /// The subdirectories.
         directories: Vec<String>,
     },
-    /// Make the target's own name durable.
+    /// Sync the target's own name.
     SyncName,
-    /// Wait until no other run publishes at the target, if there is a set, and keep others out until this publication ends.
+    /// Wait until no other run publishes at the target, if it holds a set, and lock it until this publication ends.
     Lock,
-    /// See what the target holds now, and refuse what must not be replaced.
+    /// Inspect the target's contents, and fail on what must not be replaced.
     Inspect,
-    /// See that the target's manifest is still the one that [`Inspect`](Self::Inspect) found, where a file system has no
-    /// locks.
+    /// Check that the target's manifest is still the one that [`Inspect`](Self::Inspect) found, for file systems
+    /// without locks.
     Confirm,
-    /// Put the manifest from the staging directory in the place of the target's, at once.
+    /// Replace the target's manifest by that of the staging directory, atomically.
     ReplaceManifest,
-    /// Remove from the staging directory what is not of the set: shards that were given up.
+    /// Remove abandoned shards from the staging directory.
     Discard {
         /// The shards of the set, by their staged names.
         except: Vec<String>,
     },
-    /// Remove these files of a directory, what killed runs have left in it, the directories of partitions, and the
-    /// directory, unless something else is there.
+    /// Remove these files of a directory, leftovers of killed runs in it, the directories of partitions, and the
+    /// directory itself, unless it contains other files.
     RemoveFiles {
         /// The directory.
         place: Place,
         /// The files.
         files: Vec<String>,
     },
-    /// Remove these files of the target, which its manifest does not list any more.
+    /// Remove these files of the target, which its manifest no longer lists.
     RemoveStale {
         /// Their paths.
         files: Vec<String>,
     },
-    /// Remove these directories, inner ones first, as far as they are empty.
+    /// Remove these directories if they are empty, innermost first.
     RemoveDirectories {
-        /// Where.
+        /// The place.
         place: Place,
         /// Their paths.
         directories: Vec<String>,
     },
     /// Remove the staging directory and everything in it.
     RemoveStaging,
-    /// Remove what killed runs have left.
+    /// Remove the leftovers of killed runs.
     RemoveLeftovers,
 }
 
@@ -153,20 +153,20 @@ impl fmt::Display for Step {
     }
 }
 
-/// How a step went, when it did not fail.
+/// The outcome of a step that did not fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// It is done.
     Done,
-    /// The store cannot do it, and nothing has changed. Only [`Step::Exchange`] may be answered so.
+    /// The store does not support it, and nothing changed. Valid for [`Step::Exchange`] only.
     Unsupported,
-    /// The directories that [`Step::MakeDirectories`] has made.
+    /// The directories that [`Step::MakeDirectories`] created.
     Made(Vec<String>),
-    /// What [`Step::Inspect`] found, if it may be replaced or added to.
+    /// The target that [`Step::Inspect`] found, if it may be replaced or appended to.
     Found(Target),
 }
 
-/// What is where the set goes.
+/// The contents of the target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// Nothing, or an empty directory.
@@ -175,11 +175,11 @@ pub enum Target {
     Occupied {
         /// The manifest of the set, if there is one.
         manifest: Option<Box<Manifest>>,
-        /// Their paths from the directory.
+        /// Their paths relative to the directory.
         files: Vec<String>,
         /// Directories of partitions.
         directories: Vec<String>,
     },
-    /// A whole set, which may be added to.
+    /// A complete set, which may be appended to.
     Standing(Box<Manifest>),
 }

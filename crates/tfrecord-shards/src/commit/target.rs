@@ -1,4 +1,4 @@
-//! What is where a set goes, whether it may be replaced, and whether it is whole.
+//! Inspects the target directory: its contents, whether it may be replaced, and whether it holds a complete shard set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::commit::directory_scan::{Ours, Survey};
+use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::{Leftover, SaveMode, SetState};
 use crate::commit::staging;
 use crate::commit::staging_names;
@@ -16,10 +16,10 @@ use crate::set::manifest::{Disagreement, Manifest, ShardEntry};
 use crate::set::names::RunId;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
-/// How many names a message lists.
+/// Maximum number of names listed in a message.
 pub(crate) const NAMES_SHOWN: usize = 3;
 
-/// The target's path without links, and those of its parent directories that do not exist yet, outermost first.
+/// Returns the target's path with links resolved, and its missing parent directories, outermost first.
 ///
 /// A link to a directory is followed: renaming onto it would replace the link.
 pub(crate) fn resolve(out: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
@@ -41,25 +41,24 @@ pub(crate) fn resolve(out: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     Ok((resolved, missing_parents))
 }
 
-/// What a run would do with its target.
+/// The action of a run on its target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Preflight {
-    /// Write a set, in the place of what is there or where nothing is.
+    /// Write a set, replacing an existing one if any.
     Write,
-    /// Add to this set.
+    /// Append to this set.
     Append(Box<Manifest>),
-    /// Nothing, as [`SaveMode::Ignore`] has it, for something is there.
+    /// Do nothing, because the target is not empty and the mode is [`SaveMode::Ignore`].
     Ignore {
-        /// Up to three things in the target.
+        /// Up to three entries of the target.
         found: Vec<String>,
     },
 }
 
-/// Tells what [`LocalCommit::begin`](crate::LocalCommit::begin) would refuse, without making anything, and what would
-/// become of the target.
+/// Returns what [`LocalCommit::begin`](crate::LocalCommit::begin) would do with the target, without creating anything.
 ///
 /// # Errors
-/// As `begin`, as far as it can be told beforehand. Only that something is there is none in [`SaveMode::Ignore`].
+/// As `begin`, as far as errors can be detected in advance. In [`SaveMode::Ignore`] a non-empty target is not an error.
 pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<Preflight> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
@@ -73,18 +72,19 @@ pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> R
     }
 }
 
-/// Refuses a target that nothing of ours may be written to, whatever it holds, and gives its path without links: the root
-/// of the file system, a home directory, and what overlaps one of `inputs`. What is there already is not looked at.
+/// Rejects targets that must never be written to, whatever they contain: the root of the file system, a home directory,
+/// and a target that overlaps one of `inputs`. Returns the target's path with links resolved. Does not inspect its
+/// contents.
 ///
 /// # Errors
-/// [`ErrorKind::Protected`], [`ErrorKind::Overlap`], and when a path cannot be resolved.
+/// [`ErrorKind::Protected`], [`ErrorKind::Overlap`], or if a path cannot be resolved.
 pub(crate) fn guarded(out: impl AsRef<Path>, inputs: &[PathBuf]) -> Result<PathBuf> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
     Ok(out)
 }
 
-/// Refuses targets that are not for sets, whatever they hold.
+/// Rejects targets that must not hold sets, whatever they contain.
 pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
     let protected = |what| Err(ErrorKind::Protected { path: out.to_owned(), what }.into());
     if out.parent().is_none() {
@@ -94,12 +94,12 @@ pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
     if home.is_some_and(|home| home.starts_with(out)) {
         return protected("a home directory, or one that holds it,");
     }
-    // The homes of other users, on Linux and on macOS.
+    // Home directories of other users, on Linux and macOS.
     if [Path::new("/home"), Path::new("/Users")].iter().any(|homes| out.parent() == Some(homes)) {
         return protected("a home directory");
     }
     for input in inputs {
-        // An input that is not there will be missed by whoever opens it.
+        // A missing input is reported when it is opened.
         let resolved = fs::canonicalize(input).or_else(|_| std::path::absolute(input)).at("resolve", input)?;
         if out.starts_with(&resolved) || resolved.starts_with(out) {
             return Err(ErrorKind::Overlap { path: out.to_owned(), input: input.clone() }.into());
@@ -108,8 +108,8 @@ pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a directory can be put in the place of `out`. It cannot where another file system begins, and must not where
-/// somebody works: their shell would find itself in a directory that is no longer there.
+/// Whether another directory can be renamed onto `out`. That is impossible for a mount point. It is not done to a
+/// current directory, because a shell in it would be left in a deleted directory.
 pub(crate) fn can_be_renamed(out: &Path) -> bool {
     let is_occupied = env::current_dir().is_ok_and(|current| current.starts_with(out));
     !is_occupied && !is_mount_point(out)
@@ -118,7 +118,7 @@ pub(crate) fn can_be_renamed(out: &Path) -> bool {
 #[cfg(target_os = "linux")]
 fn is_mount_point(dir: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    // Device numbers would not tell bind mounts. Since Linux 5.8; before, the rename fails and says so.
+    // Device numbers do not reveal bind mounts. Since Linux 5.8; before, the rename fails and is reported.
     statx(CWD, dir, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
@@ -130,14 +130,14 @@ fn is_mount_point(dir: &Path) -> bool {
     dir.parent().is_some_and(|parent| dir.exists() && device(dir) != device(parent))
 }
 
-/// Some names in a directory, for a message.
+/// Returns some names in a directory, for a message.
 pub(crate) fn some_names(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Survey::of(dir, &Ours::default())?.foreign;
+    let mut names = DirectoryScan::of(dir, &Ours::default())?.foreign;
     names.truncate(NAMES_SHOWN);
     Ok(names)
 }
 
-/// What the target holds, if it may be replaced or added to. The staging directory of `run` itself does not count.
+/// Returns the target's contents if they may be replaced or appended to. Ignores the staging directory of `run`.
 pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result<Target> {
     match fs::metadata(out) {
         Ok(metadata) if metadata.is_dir() => {}
@@ -166,13 +166,13 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
     }
 }
 
-/// What [`SaveMode::Overwrite`] replaces.
+/// Returns what [`SaveMode::Overwrite`] replaces.
 fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let manifest = Manifest::read_if_any(out)?;
     let mut ours = Ours { listed: BTreeSet::new(), has_manifest: manifest.is_some(), runs: Vec::new() };
     ours.listed.extend(manifest.iter().flat_map(Manifest::file_names));
     for Leftover { path, .. } in others {
-        // A run that was killed while it wrote its manifest has published nothing yet.
+        // A run killed while it wrote its manifest has published nothing.
         for manifest in
             [Manifest::read(path), Manifest::read(path.join(staging_names::REPLACED_NAME))].into_iter().flatten()
         {
@@ -181,7 +181,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
         }
     }
     ours.runs.extend(staging::dead(out)?.into_iter().map(|leftover| leftover.run));
-    let Survey { ours: files, mut foreign, directories } = Survey::of(out, &ours)?;
+    let DirectoryScan { ours: files, mut foreign, directories } = DirectoryScan::of(out, &ours)?;
     foreign.truncate(NAMES_SHOWN);
     if !foreign.is_empty() {
         return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into());
@@ -192,7 +192,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
     Ok(Target::Occupied { manifest: manifest.map(Box::new), files, directories })
 }
 
-/// What [`SaveMode::Append`] adds to.
+/// Returns what [`SaveMode::Append`] appends to.
 fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let not = |why| Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
     let Some(manifest) = Manifest::read_if_any(out)? else {
@@ -211,8 +211,8 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     }
 }
 
-/// Refuses to take a target for vacant whose set a run has moved aside to replace it: one that is still at it, or, in
-/// [`SaveMode::Append`], one that was killed.
+/// Rejects an empty target whose set a run has moved aside to replace it, if that run is live or, in
+/// [`SaveMode::Append`], was killed.
 fn refuse_moved_aside(out: &Path, mode: SaveMode) -> Result<()> {
     let mut moved = staging::all(out)?.into_iter().filter(staging::keeps_replaced);
     match moved.find(|leftover| leftover.live || mode == SaveMode::Append) {
@@ -226,7 +226,7 @@ fn refuse_moved_aside(out: &Path, mode: SaveMode) -> Result<()> {
     }
 }
 
-/// What is missing for the set in `dir` to be whole.
+/// Returns what is missing for a complete set in `dir`.
 fn missing(dir: &Path, manifest: &Manifest) -> Result<Option<Disagreement>> {
     let mut sizes = BTreeMap::new();
     for ShardEntry { path, .. } in &manifest.shards {
@@ -240,12 +240,13 @@ fn missing(dir: &Path, manifest: &Manifest) -> Result<Option<Disagreement>> {
     Ok(manifest.disagreement(|path| sizes.get(path).copied(), success))
 }
 
-/// Tells whether a directory is a whole set: a `_SUCCESS`, a manifest, and every file that it lists, as long as it says.
+/// Checks whether a directory is a complete set: it contains a `_SUCCESS`, a manifest, and every listed file with the
+/// listed length.
 ///
-/// What the files hold is not looked at.
+/// File contents are not read.
 ///
 /// # Errors
-/// When the directory or the manifest cannot be read.
+/// If the directory or the manifest cannot be read.
 pub fn check(dir: impl AsRef<Path>) -> Result<SetState> {
     let dir = dir.as_ref();
     match fs::metadata(dir) {

@@ -1,9 +1,9 @@
-//! [`UncachedFile`]: a new file whose bytes go to the disk past the page cache.
+//! [`UncachedFile`]: a new file whose bytes bypass the page cache.
 //!
-//! A shard is synced before it is staged, so its bytes reach the disk while the run waits, and a set is as a rule larger
-//! than what its reader wants kept in memory. Written the usual way each byte is copied into a page of the cache, which has
-//! to be found and cleared first; that was a seventh of a conversion's CPU time, and half where fresh memory is dear. It
-//! pushed other files out of the cache, and counted against the memory limit of a container.
+//! A shard is synced before it is staged, so the run waits for its bytes to reach the disk anyway. And a set is usually
+//! larger than its readers want cached. Ordinary writes copy every byte to a cache page that must be found and cleared
+//! first. That took a seventh of a conversion's CPU time, and half on a machine where fresh memory is expensive. It
+//! also evicted other files from the cache and counted against a container's memory limit.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,37 +14,36 @@ use std::thread;
 
 use rustix::io::Errno;
 
-/// What addresses, places and lengths of direct writes are multiples of: the largest logical block of usual disks, and a
-/// page (open(2), "`O_DIRECT`").
+/// Required alignment of the addresses, offsets and lengths of direct writes: the largest logical block size of common
+/// disks, and a page (open(2), "`O_DIRECT`").
 const ALIGNMENT: usize = 4096;
 
-/// How files are written so, and how many at a time.
+/// The sizes and number of buffers of a class of files.
 #[derive(Debug, Clone, Copy)]
 struct Class {
-    /// Bytes of a write.
+    /// Length of a write in bytes.
     buffer_len: usize,
-    /// Buffers of a file, at most: one that is filled, one that is written, and maybe one that waits for that.
+    /// Maximum number of buffers per file: one being filled, one being written, and possibly one waiting.
     buffers: usize,
 }
 
-/// Of a few files, which are filled one after the other. Longer writes were not faster on the disks tried.
+/// For a few files that are filled one after another. Longer writes were not faster on the disks tried.
 const LARGE: Class = Class { buffer_len: 2 << 20, buffers: 3 };
 
-/// Of files beyond these, which are filled side by side.
+/// For further files, which are filled in parallel.
 const SMALL: Class = Class { buffer_len: 512 << 10, buffers: 2 };
 
-/// Files that are written in large buffers at a time, for each processor and at most: a shard, its index, and those that are
-/// being finished.
+/// Maximum number of files with large buffers at a time, per processor: a shard, its index, and those being finished.
 const LARGE_PER_PROCESSOR: usize = 4;
 const MAX_LARGE: usize = 32;
 
-/// Files beside them that are written in small ones: their buffers take 64 MiB.
+/// Maximum number of further files with small buffers, which take 64 MiB.
 const MAX_SMALL: usize = 64;
 
-/// Bytes of a file that go past the cache, at least: a write to the disk takes its time.
+/// Minimum number of bytes of an uncached write, because a disk write has a fixed cost.
 const LEAST_UNCACHED: usize = 256 << 10;
 
-/// What the files of a set that go past the cache share: their number is bounded, and their buffers go on to the next.
+/// State shared by the uncached files of a set. Limits their number and passes their buffers on to the next files.
 #[derive(Debug)]
 pub(crate) struct UncachedStreams(Mutex<Shared>);
 
@@ -52,29 +51,29 @@ pub(crate) struct UncachedStreams(Mutex<Shared>);
 struct Shared {
     large: Pool,
     small: Pool,
-    /// Threads that no stream has. They end with what is shared.
+    /// Threads without a stream. They end when this is dropped.
     idle: Vec<Writer>,
-    /// The one that was given something last.
+    /// The thread that received a buffer last.
     latest: Option<Writer>,
 }
 
-/// The streams of a class, and their buffers.
+/// The streams of a class and their buffers.
 #[derive(Debug)]
 struct Pool {
     class: Class,
-    /// How many there may be at a time, and how many of these may still be begun.
+    /// Maximum number of streams, and how many of these may still be started.
     most: usize,
     left: usize,
     spare: SpareBuffers,
 }
 
-/// Buffers that no stream has. What is written comes back here at once, so of files that are filled more slowly than the
-/// disk takes it hardly any has two.
+/// Buffers without a stream. A written buffer is returned here at once, so files that are filled more slowly than the
+/// disk writes rarely have two.
 #[derive(Debug, Clone, Default)]
 struct SpareBuffers(Arc<Mutex<Vec<Buffer>>>);
 
 impl SpareBuffers {
-    /// The one that came last, which the cache may still hold.
+    /// Takes the buffer returned last, which may still be in the cache.
     fn take(&self) -> Option<Buffer> {
         self.buffers().pop()
     }
@@ -106,14 +105,15 @@ impl UncachedStreams {
         }))
     }
 
-    /// A stream to a new file, if there may be one more.
+    /// Starts a stream to a new file, unless the limit is reached.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UncachedStream> {
         self.begin_in(false, |Shared { large, small, .. }| [large, small])
     }
 
-    /// The same to a file that is filled slowly, beside another one, and is written by the thread of that: it is awake, as one
-    /// of its own would not be. Large buffers are written with less work: an index costs 1 % of the CPU time of a conversion
-    /// with two threads, and in small ones 2 %. The last quarter of them is left to files that are filled fast.
+    /// Starts a stream to a file that is filled slowly along with another one, and uses the thread of that file, which
+    /// is awake anyway. Large buffers take less work: an index costs 1 % of the CPU time of a conversion with two
+    /// threads, and 2 % in small buffers. The last quarter of the large buffers is reserved for files that are filled
+    /// quickly.
     pub(crate) fn begin_beside(self: &Arc<Self>) -> Option<UncachedStream> {
         self.begin_in(
             true,
@@ -148,34 +148,34 @@ impl Shared {
     }
 }
 
-/// A new file. Where the file system lets it, another thread writes past the page cache what fills a buffer, and what is over
-/// follows; less than a block at the end, little files, and every byte elsewhere are written as usual.
+/// A new file. If the file system supports it, another thread writes full buffers past the page cache. The last partial
+/// block, small files, and all bytes on other file systems are written normally.
 #[derive(Debug)]
 pub(crate) struct UncachedFile {
     file: Arc<File>,
-    /// Nothing where bytes are written as they come.
+    /// `None` if bytes are written as they arrive.
     stream: Option<UncachedStream>,
 }
 
 impl UncachedFile {
-    /// A file that is empty.
+    /// Wraps an empty file.
     pub(crate) fn new(file: File, stream: Option<UncachedStream>) -> Self {
         Self { file: Arc::new(file), stream }
     }
 
-    /// Writes what has been collected, and syncs the file.
+    /// Writes the buffered bytes and syncs the file.
     pub(crate) fn sync_all(&mut self) -> io::Result<()> {
         self.flush()?;
         self.file.sync_all()
     }
 
-    /// Room for bytes that come next, where they are collected, if there is so much of it: what is made there is not copied
-    /// to it. [`advance`](Self::advance) takes them.
+    /// Returns room for at least `least` further bytes in the buffer, if available, so that the caller can write there
+    /// without a copy. [`advance`](Self::advance) then adds them to the file.
     pub(crate) fn room(&mut self, least: usize) -> Option<&mut [u8]> {
         self.stream.as_mut().map(|stream| stream.buffer.room_mut()).filter(|room| room.len() >= least)
     }
 
-    /// Takes so many bytes that have been put in the [`room`](Self::room), as if they had been written.
+    /// Adds `len` bytes that the caller put in the [`room`](Self::room), as if they were written.
     pub(crate) fn advance(&mut self, len: usize) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         stream.buffer.advance(len);
@@ -185,7 +185,7 @@ impl UncachedFile {
         Ok(())
     }
 
-    /// The bytes that the file has, without those that are collected.
+    /// Returns the length of the file, without buffered bytes.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -202,31 +202,31 @@ impl Write for UncachedFile {
         Ok(taken)
     }
 
-    /// Hands everything to the system. What comes after is written as usual, for its place is not aligned.
+    /// Passes everything to the system. Later bytes are written normally, because their offset is not aligned.
     fn flush(&mut self) -> io::Result<()> {
         self.stream.take().map_or(Ok(()), |stream| stream.finish(&self.file))
     }
 }
 
-/// Buffers on their way to a file.
+/// Buffers to be written to a file.
 #[derive(Debug)]
 pub(crate) struct UncachedStream {
     class: Class,
     buffer: Buffer,
     spare: SpareBuffers,
-    /// Whether the thread is that of another file.
+    /// Whether it uses the thread of another file.
     is_beside: bool,
     writer: Option<Writer>,
-    /// For each buffer whether it could be written, as far as that has not been asked for.
+    /// The pending result of writing each buffer.
     handed_on: VecDeque<Receiver<io::Result<()>>>,
     streams: Arc<UncachedStreams>,
 }
 
-/// A thread that writes buffers in the order in which they come, whatever the file.
+/// A thread that writes buffers of any files in the order of arrival.
 #[derive(Debug, Clone)]
 struct Writer(Sender<Full>);
 
-/// A buffer to be written, where it goes then, and who is told.
+/// A buffer to write, its destination, and the channel for the result.
 #[derive(Debug)]
 struct Full {
     file: Arc<File>,
@@ -236,7 +236,7 @@ struct Full {
 }
 
 impl UncachedStream {
-    /// Hands the buffer to the thread and takes another one, or returns false: nothing can be written past the cache here.
+    /// Passes the buffer to the thread and takes another one. Returns false if uncached writes are not supported.
     fn hand_on(&mut self, file: &Arc<File>) -> io::Result<bool> {
         if self.writer.is_none() {
             self.writer = self.begin_writer(file);
@@ -254,7 +254,7 @@ impl UncachedStream {
         Ok(true)
     }
 
-    /// None where a file cannot be written so, or a thread cannot be had.
+    /// Returns `None` if the file does not support uncached writes, or no thread can be started.
     fn begin_writer(&self, file: &File) -> Option<Writer> {
         set_uncached(file, true).ok()?;
         let shared = &mut *self.streams.shared();
@@ -266,13 +266,14 @@ impl UncachedStream {
         writer.ok()
     }
 
-    /// Waits until the buffer that was handed on first is written.
+    /// Waits until the oldest buffer is written.
     fn wait_for_one(&mut self) -> io::Result<()> {
         let written = self.handed_on.pop_front().and_then(|written| written.recv().ok());
         written.unwrap_or_else(|| Err(writer_has_ended()))
     }
 
-    /// Writes what no buffer was filled with: whole blocks past the cache, too, if there is a buffer before or it is much.
+    /// Writes the last, partial buffer. Its whole blocks are also written uncached if a buffer preceded or they are
+    /// long.
     fn finish(mut self, mut file: &File) -> io::Result<()> {
         let had_writer = self.writer.is_some();
         self.end_writer()?;
@@ -285,7 +286,7 @@ impl UncachedStream {
         file.write_all(self.buffer.filled())
     }
 
-    /// Waits until everything that was handed on is written, and gives the first error.
+    /// Waits until all buffers are written, and returns the first error.
     fn end_writer(&mut self) -> io::Result<()> {
         let mut all_written = Ok(());
         while !self.handed_on.is_empty() {
@@ -300,7 +301,7 @@ impl UncachedStream {
 
 impl Drop for UncachedStream {
     fn drop(&mut self) {
-        // Whoever gives a file up does not ask whether the rest of it could be written.
+        // The result is not needed when the file is abandoned.
         let _unwanted = self.end_writer();
         self.spare.put(std::mem::replace(&mut self.buffer, Buffer::new(0)));
         self.streams.shared().pool(self.class).left += 1;
@@ -314,9 +315,9 @@ impl Writer {
             for Full { file, buffer, spare, result } in to_write {
                 let written = write_blocks(&file, buffer.filled());
                 spare.put(buffer);
-                // It is closed by whoever waits for this.
+                // The receiver of the result closes the file.
                 drop(file);
-                // Who has given the file up does not.
+                // There is no receiver if the file was abandoned.
                 let _unwanted = result.send(written);
             }
         };
@@ -329,7 +330,7 @@ fn writer_has_ended() -> io::Error {
     io::Error::other("the thread that writes the file has ended")
 }
 
-/// Writes whole blocks, past the cache as long as the file system does not mind.
+/// Writes whole blocks, uncached as long as the file system accepts that.
 fn write_blocks(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -348,7 +349,7 @@ fn write_blocks(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// From now on the cache is passed, or not. Tells whether that is a change.
+/// Turns uncached writes on or off. Returns whether that is a change.
 #[cfg(target_os = "linux")]
 fn set_uncached(file: &File, uncached: bool) -> io::Result<bool> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -365,13 +366,13 @@ fn set_uncached(_: &File, uncached: bool) -> io::Result<bool> {
     if uncached { Err(io::ErrorKind::Unsupported.into()) } else { Ok(false) }
 }
 
-/// Bytes of which the first has an aligned address.
+/// A buffer whose first byte has an aligned address.
 #[derive(Debug)]
 struct Buffer {
-    /// Never grows, which would move it.
+    /// Never grows, because that would move it.
     bytes: Vec<u8>,
     start: usize,
-    /// Room behind the start, and how much of it is filled.
+    /// Length of the filled part after the start.
     len: usize,
     filled: usize,
 }
@@ -379,7 +380,7 @@ struct Buffer {
 impl Buffer {
     fn new(len: usize) -> Self {
         let bytes = vec![0; ALIGNMENT + len];
-        // Should it not be told, the system refuses the write, which is then done as usual.
+        // If the offset is unavailable, the system rejects the write, which is then repeated normally.
         let start = Some(bytes.as_ptr().align_offset(ALIGNMENT)).filter(|start| *start < ALIGNMENT).unwrap_or(0);
         Self { bytes, start, len, filled: 0 }
     }
@@ -396,7 +397,7 @@ impl Buffer {
         self.bytes.get(self.start..self.start + self.filled).unwrap_or_default()
     }
 
-    /// Whole blocks, and the rest.
+    /// Returns the whole blocks, and the rest.
     fn blocks(&self) -> (&[u8], &[u8]) {
         let filled = self.filled();
         filled.split_at_checked(filled.len() / ALIGNMENT * ALIGNMENT).unwrap_or((&[], filled))
@@ -425,7 +426,7 @@ mod tests {
         Arc::new(UncachedStreams::new(large, 0))
     }
 
-    /// Bytes that repeat nowhere where blocks or buffers do.
+    /// Bytes that do not repeat at multiples of blocks or buffers.
     fn bytes(len: usize) -> Vec<u8> {
         let mut state = 1_u32;
         let next = repeat_with(|| {
@@ -452,7 +453,7 @@ mod tests {
                 assert_eq!(file.len().unwrap(), len as u64);
                 assert!(fs::read(&path).unwrap() == expected, "{len} bytes");
             }
-            // Each used what the one before had left.
+            // Each file reused the buffers of the one before.
             let spare = streams.shared().pool(class).spare.buffers().len();
             assert!((2..=class.buffers).contains(&spare), "{spare}");
             assert_eq!(streams.shared().idle.len(), 1);
@@ -505,7 +506,7 @@ mod tests {
         first.sync_all().unwrap();
         beside.write_all(&bytes).unwrap();
         beside.sync_all().unwrap();
-        // It is given back once, by the file that took it.
+        // The file that took it returns it once.
         assert_eq!(streams.shared().idle.len(), 1);
         for (name, times) in [("first", 9), ("beside", 10)] {
             let written = fs::read(dir.path().join(name)).unwrap();
@@ -524,7 +525,7 @@ mod tests {
         first.stream.as_mut().unwrap().wait_for_one().unwrap();
         second.write_all(&bytes).unwrap();
         second.stream.as_mut().unwrap().wait_for_one().unwrap();
-        // Each holds one, and they take turns with a third.
+        // Each holds one buffer, and they alternate in using a third.
         assert_eq!(streams.shared().small.spare.buffers().len(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Whether rows may be added to a set.
+//! Checks whether rows may be appended to a set.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription
 use crate::set::schema::SchemaDescription;
 
 impl Manifest {
-    /// Whether rows of this description may be added to this set, which lies at `out`: their records must have the form
-    /// that those of the set have, and be compressed, split and partitioned alike. How many shards they fill, and in what
-    /// order, does not matter.
+    /// Checks whether rows of this description may be appended to this set, whose path is `out`. The records must have
+    /// the same record format, and be compressed, split and partitioned in the same way. The number of shards and the
+    /// order of rows do not matter.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherForm`] tells the first difference, [`ErrorKind::NotAppendable`] what else is in the way.
+    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::NotAppendable`] for any other obstacle.
     pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
         let path = || out.to_owned();
         if self.format_version > FORMAT_VERSION {
@@ -27,7 +27,7 @@ impl Manifest {
         let differs = |part: &str, expected, found| {
             Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
         };
-        // It takes columns out of the records, so it is looked at first.
+        // Partition columns are removed from the records, so they are compared first.
         let (expected, found) =
             (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
         if expected != found {
@@ -51,7 +51,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether a row has the same split here and there. JSON may have lost the last bit of a fraction.
+    /// Whether a row gets the same split in both sets. JSON may have changed the last bit of a fraction.
     fn is_split_alike(&self, description: &SetDescription) -> bool {
         let same = |(one, other): (&SplitDescription, &SplitDescription)| {
             one.name == other.name && (one.fraction - other.fraction).abs() <= f64::EPSILON
@@ -62,7 +62,7 @@ impl Manifest {
     }
 }
 
-/// How partition columns read in a message.
+/// Formats partition columns for a message.
 fn columns(columns: Option<&SchemaDescription>) -> String {
     let fields = columns.map(|columns| columns.fields.as_slice()).unwrap_or_default();
     match fields {
@@ -74,7 +74,7 @@ fn columns(columns: Option<&SchemaDescription>) -> String {
     }
 }
 
-/// How splits read in a message.
+/// Formats splits for a message.
 fn splitting(splits: &[SplitDescription], split_by: &[String]) -> String {
     if splits.is_empty() {
         return "none".to_owned();

@@ -1,25 +1,25 @@
-//! How a file or the records of a set differ from what a manifest records.
+//! Differences between a file, or the records of a set, and what a manifest records.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::set::MANIFEST_NAME;
 
-/// What a manifest tells of a shard and a look at the file too.
+/// The figures of a shard that a manifest records and that can be measured from the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardFigures {
-    /// Number of records; of those found, of sound ones.
+    /// Number of records; if measured, of intact ones.
     pub rows: u64,
-    /// Bytes of these records with their frames, before compression.
+    /// Length in bytes of these records with their frames, before compression.
     pub framed_bytes: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked.
     pub crc32c: u32,
 }
 
 impl ShardFigures {
-    /// Says what of these figures, of the manifest, is not as found.
+    /// Writes how these recorded figures differ from the figures found.
     pub(crate) fn compare(&self, found: &Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.rows != found.rows || self.file_bytes != found.file_bytes {
             let Self { rows, file_bytes, .. } = self;
@@ -34,18 +34,18 @@ impl ShardFigures {
     }
 }
 
-/// What the manifests of two sets tell differently of their records: the schema, the mapping or the record type. In one
-/// set the records of both would look alike and mean something else.
+/// A difference between the record formats of two sets, by their manifests: the schema, the mapping or the record type.
+/// In one set, the records of both would look alike but mean different things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FormDifference {
-    /// The other set; a file, if no manifest lists it.
+    /// The other set, or a file that no manifest lists.
     pub other: PathBuf,
-    /// What differs: `column "ts"`.
+    /// The part that differs: `column "ts"`.
     pub part: String,
-    /// What it is there.
+    /// Its value in the other set.
     pub expected: String,
-    /// What it is here.
+    /// Its value in this set.
     pub found: String,
 }
 

@@ -1,4 +1,4 @@
-//! [`FormDifference`]: why the records of two sets cannot stand in one.
+//! [`FormDifference`]: why the records of two sets cannot be combined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,17 +14,18 @@ use crate::set::manifest::{MAPPING_OPTION, Manifest, SetDescription};
 use crate::set::schema::{FieldDescription, SchemaDescription};
 
 impl FormDifference {
-    /// The first difference of the manifest here from that of `other`. No manifest tells as much as one without types.
+    /// Returns the first difference between the manifest `here` and that of `other`. A missing manifest counts as one
+    /// without types.
     pub(crate) fn find(here: Option<&Manifest>, other: &Path, there: Option<&Manifest>) -> Option<Self> {
         let parts =
             |manifest: Option<&Manifest>| manifest.map(|manifest| Form::of(manifest).parts()).unwrap_or_default();
         Self::between(parts(here), other, parts(there))
     }
 
-    /// The first difference of rows on their way to a set from what the set at `out` has.
+    /// Returns the first difference between rows to append and the set at `out`.
     ///
-    /// A column that holds no nulls fits where there may be some, and how Arrow lays out texts, bytes and lists in memory
-    /// does not matter. Nulls must become the same.
+    /// A column without nulls fits a nullable one, and Arrow's memory layout of strings, bytes and lists does not
+    /// matter. Nulls must map to the same encoding.
     pub(crate) fn on_append(rows: &SetDescription, out: &Path, set: &Manifest) -> Option<Self> {
         let (mut rows, mut set) = (Form::described(rows), Form::of(set));
         let nulls: BTreeSet<_> =
@@ -33,8 +34,8 @@ impl FormDifference {
             let Some(there) = set.columns.iter_mut().find(|there| there.name == column.name) else { continue };
             column.nullable |= there.nullable;
             if column.arrow != there.arrow {
-                // A dictionary has no more values than its keys tell apart: it fits where there is none, but not the
-                // other way around.
+                // A dictionary has no more values than its keys can distinguish. So a dictionary column fits a plain
+                // one, but not the other way around.
                 column.forget_layout(true);
                 there.forget_layout(false);
             }
@@ -46,16 +47,16 @@ impl FormDifference {
         Self::between(parts(&rows), out, parts(&set))
     }
 
-    fn between(here: Vec<Part>, other: &Path, there: Vec<Part>) -> Option<Self> {
+    fn between(here: Vec<FormatPart>, other: &Path, there: Vec<FormatPart>) -> Option<Self> {
         let new = |part: &str, expected: String, found: String| {
             Some(Self { other: other.to_owned(), part: part.to_owned(), expected, found })
         };
-        let told = |parts: &[Part]| match parts {
+        let source = |parts: &[FormatPart]| match parts {
             [] => "not known".to_owned(),
             _ => format!("told by {MANIFEST_NAME}"),
         };
         if here.is_empty() != there.is_empty() {
-            return new("the form of the records", told(&there), told(&here));
+            return new("the form of the records", source(&there), source(&here));
         }
         (0..here.len().max(there.len())).find_map(|at| match (there.get(at), here.get(at)) {
             (Some((part, expected)), Some((same, found))) if part == same => {
@@ -75,23 +76,23 @@ impl FormDifference {
     }
 }
 
-/// Whether a part of this name is among `parts`.
-fn has(parts: &[Part], name: &str) -> bool {
+/// Whether `parts` contains a part of this name.
+fn has(parts: &[FormatPart], name: &str) -> bool {
     parts.iter().any(|(part, _)| part == name)
 }
 
-/// The columns among `parts`, in order.
-fn names(parts: &[Part]) -> String {
+/// Returns the columns among `parts`, in order.
+fn names(parts: &[FormatPart]) -> String {
     parts.iter().filter_map(|(part, _)| part.strip_prefix(COLUMN)).collect::<Vec<_>>().join(", ")
 }
 
-/// What the part that is a column begins with; its name in quotes follows.
+/// Prefix of the name of a part that is a column; the column's name in quotes follows.
 const COLUMN: &str = "column ";
 
-/// A part of the form of records, and what it is.
-type Part = (String, String);
+/// A part of the record format, and its value.
+type FormatPart = (String, String);
 
-/// What is told of the form of records, by a manifest or beforehand.
+/// The record format as a manifest, or the description of rows to write, specifies it.
 struct Form<'a> {
     record_type: Option<RecordType>,
     columns: Vec<Column>,
@@ -102,7 +103,7 @@ struct Form<'a> {
 /// A column of the rows.
 struct Column {
     name: String,
-    /// As Arrow prints it.
+    /// The type as Arrow prints it.
     data_type: String,
     nullable: bool,
     /// The type itself, where it is needed and can be read.
@@ -120,9 +121,9 @@ impl<'a> Form<'a> {
         Self { record_type: *record_type, columns: columns(schema.as_ref()), mapping: mapping.as_ref(), options }
     }
 
-    /// The parts of the form, in order; none, if it is of a set that was made of files of which nothing was known. Notes
-    /// beside the columns do not count.
-    fn parts(&self) -> Vec<Part> {
+    /// Returns the parts of the record format, in order; none for a set made of files without a manifest. Metadata of
+    /// the columns is ignored.
+    fn parts(&self) -> Vec<FormatPart> {
         let record_type = self.record_type.map(|record_type| ("the record type".to_owned(), record_type.to_string()));
         let columns = self.columns.iter().map(|Column { name, data_type, nullable, .. }| {
             let nullable = if *nullable { "" } else { ", not null" };
@@ -137,8 +138,8 @@ impl<'a> Form<'a> {
         record_type.into_iter().chain(columns).chain(mapped).chain(choices).collect()
     }
 
-    /// What must also be alike where records are added to those that are there, some with nulls in these columns.
-    fn parts_of_appending(&self, nulls: &BTreeSet<String>) -> Vec<Part> {
+    /// Returns further parts that must match for an append, given the columns that have nulls in either set.
+    fn parts_of_appending(&self, nulls: &BTreeSet<String>) -> Vec<FormatPart> {
         let columns = self.mapping.and_then(mapped_columns).unwrap_or_default();
         let columns = columns.iter().filter(|column| nulls.contains(&text(column, "column")));
         let nulls = columns.map(|column| {
@@ -172,7 +173,7 @@ impl Column {
         self.nullable || self.arrow.as_ref().is_none_or(DataType::is_nested)
     }
 
-    /// Takes one type for all that hold the same values.
+    /// Replaces a type by the common type of all that have the same values.
     fn forget_layout(&mut self, dictionaries: bool) {
         if let Some(data_type) = &self.arrow {
             self.data_type = plain(data_type, dictionaries).to_string();
@@ -182,7 +183,7 @@ impl Column {
 
 fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
     let plain_field = |field: &FieldRef| {
-        // Elements of lists have whatever name a writer gave them.
+        // Writers name the elements of lists differently.
         Arc::new(Field::new("item", plain(field.data_type(), dictionaries), field.is_nullable()))
     };
     match data_type {
@@ -207,8 +208,8 @@ fn mapped_columns(mapping: &Value) -> Option<&[Value]> {
     mapping.get("columns").and_then(Value::as_array).map(Vec::as_slice)
 }
 
-/// A column of the mapping as the manifest has it: how its values stand in which features.
-fn mapped_column(column: &Value) -> Part {
+/// Formats a column of the manifest's mapping: the features that encode its values, and how.
+fn mapped_column(column: &Value) -> FormatPart {
     let name = format!("the mapping of column {:?}", text(column, "column"));
     let features = column.get("features").and_then(Value::as_array).into_iter().flatten();
     let features = features.map(|feature| {
@@ -218,7 +219,7 @@ fn mapped_column(column: &Value) -> Part {
     (name, form.into_iter().chain(features).collect::<Vec<_>>().join(", "))
 }
 
-/// A member of an object, as text.
+/// Returns a member of an object, as text.
 fn text(object: &Value, key: &str) -> String {
     match object.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -227,9 +228,9 @@ fn text(object: &Value, key: &str) -> String {
     }
 }
 
-/// Two texts, or of long ones the place where they begin to differ.
+/// Returns both texts, or for long texts the parts around their first difference.
 fn around_difference(one: &str, other: &str) -> (String, String) {
-    /// What is still read at a glance.
+    /// Length that is still easy to read.
     const LONGEST: usize = 200;
     const BEFORE: usize = 20;
 

@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that is written.
+/// The format version that this release writes.
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 5 };
 
 /// Version of the manifest's format: `1.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FormatVersion {
-    /// Changes when an older reader would misunderstand.
+    /// Changes when an older reader would misread the manifest.
     pub major: u32,
     /// Changes when fields are added.
     pub minor: u32,

@@ -1,4 +1,4 @@
-//! [`ShardGroup`]: what the records of a shard have in common, and the directory that tells it.
+//! [`ShardGroup`]: the partition values and split shared by a shard's records, and the directory named after them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,18 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Result};
 
-/// What Hive calls the partition of a null, or of an empty text: `ConfVars.DEFAULTPARTITIONNAME` in its `HiveConf`.
+/// Hive's partition name for null or an empty string: `ConfVars.DEFAULTPARTITIONNAME` in its `HiveConf`.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Bytes of a file's name, at most, in the file systems of Linux, macOS and HDFS.
+/// Maximum length of a file name in bytes on Linux, macOS and HDFS.
 pub(crate) const LONGEST_NAME: usize = 255;
 
-/// Bytes of the directories of a partition, at most. Hive's metastore has room for so many characters of a partition's
-/// name (`PARTITIONS.PART_NAME`), and an object's key of 1,024 bytes holds them beside the rest.
+/// Maximum length of a partition's directories in bytes: the limit, in characters, of Hive's metastore for a partition
+/// name (`PARTITIONS.PART_NAME`). An object key of 1,024 bytes has room for them and the rest of the path.
 const LONGEST_DIRECTORY: usize = 767;
 
-/// What the records of a shard have in common: the values of the partition columns, and the split. Shards are numbered
-/// in their group.
+/// The partition values and the split that all records of a shard share. Shards are numbered within their group.
 ///
 /// ```
 /// use tfrecord_shards::ShardGroup;
@@ -33,27 +32,27 @@ const LONGEST_DIRECTORY: usize = 767;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ShardGroup {
-    /// The partition columns, in the order of their directories, and the value of each as text. `None` is null; so are,
-    /// as with Hive, an empty text and [`NULL_PARTITION`] itself.
+    /// The partition columns with their values as text, in the order of the directories. `None` is null. As in Hive, an
+    /// empty string and [`NULL_PARTITION`] itself are null too.
     pub partition_values: Vec<(String, Option<String>)>,
     /// The split.
     pub split: Option<String>,
 }
 
-/// Which of the shards of its group a shard is, where that is known before the shard is made.
+/// A shard's position within its group, for writers that know it before they create the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardPlace<'a> {
     /// The group.
     pub group: &'a ShardGroup,
     /// Its number in the group, from 0.
     pub index: usize,
-    /// How many shards the group has.
+    /// Number of shards in the group.
     pub total: usize,
 }
 
 impl ShardGroup {
-    /// Where its shards lie, from the set's directory: `key=value` directories with `/` between, escaped as Hive does.
-    /// Empty without partition columns.
+    /// Returns the directory of the group's shards, relative to the set's directory: `key=value` directories separated
+    /// by `/`, escaped as in Hive. Empty without partition columns.
     pub fn directory(&self) -> String {
         let mut directory = String::new();
         for (column, value) in &self.partition_values {
@@ -70,7 +69,7 @@ impl ShardGroup {
         directory
     }
 
-    /// Refuses what makes no directory: no name of a column, one that is hidden, or values that are too long.
+    /// Rejects column names that cannot be directory names, hidden ones, and values that are too long.
     ///
     /// # Errors
     /// [`ErrorKind::PartitionName`] and [`ErrorKind::LongName`].
@@ -88,7 +87,7 @@ impl ShardGroup {
         }
     }
 
-    /// The values by column, as a manifest has them.
+    /// Returns the values by column, as a manifest records them.
     pub(crate) fn values(&self) -> BTreeMap<String, Option<String>> {
         let value = |(column, value): &(String, Option<String>)| {
             (column.clone(), partition_value(value.as_deref()).map(str::to_owned))
@@ -96,39 +95,39 @@ impl ShardGroup {
         self.partition_values.iter().map(value).collect()
     }
 
-    /// The path of a file of the group, from the set's directory.
+    /// Returns the path of a file of the group, relative to the set's directory.
     pub(crate) fn path(&self, name: &str) -> String {
         let directory = self.directory();
         if directory.is_empty() { name.to_owned() } else { directory + "/" + name }
     }
 
-    /// What the names of its shards start with.
+    /// Returns the prefix of its shards' names.
     pub(crate) fn prefix<'a>(&'a self, prefix: &'a str) -> &'a str {
         self.split.as_deref().unwrap_or(prefix)
     }
 }
 
-/// A partition value, if it is not what stands for null.
+/// Returns a partition value, or `None` if it represents null.
 pub(crate) fn partition_value(value: Option<&str>) -> Option<&str> {
     value.filter(|value| !value.is_empty() && *value != NULL_PARTITION)
 }
 
-/// Whether directories can be named after a column. Hidden ones would be read by nobody.
+/// Whether directories can be named after a column. Readers ignore hidden directories.
 pub(crate) fn names_directories(column: &str) -> bool {
     !column.is_empty() && !column.starts_with('.')
 }
 
-/// The beginning of a name that is too long to be shown.
+/// Shortens a name for a message.
 pub(crate) fn shortened(name: &str) -> String {
     const SHOWN: usize = 40;
     name.chars().take(SHOWN).chain("...".chars()).collect()
 }
 
-/// Appends a name as `FileUtils.escapePathName` of Hive writes it (apache/hive, `common`, since 0.14).
+/// Appends a name, escaped like `FileUtils.escapePathName` of Hive (apache/hive, `common`, since 0.14).
 fn escape(name: &str, escaped: &mut String) {
     for character in name.chars() {
         match character {
-            // A closing brace is not among them.
+            // A closing brace is not escaped.
             '\0'..='\x1f'
             | '\x7f'
             | '"'
@@ -145,7 +144,7 @@ fn escape(name: &str, escaped: &mut String) {
             | '['
             | ']'
             | '^' => {
-                // Texts take everything.
+                // Writing to a `String` cannot fail.
                 let _infallible = write!(escaped, "%{:02X}", u32::from(character));
             }
             _ => escaped.push(character),

@@ -1,4 +1,4 @@
-//! What a shard set is: its manifest, names, groups and schema.
+//! The parts of a shard set: its manifest, names, groups and schema.
 
 pub(crate) mod append;
 pub(crate) mod difference;
@@ -11,8 +11,8 @@ pub(crate) mod scalar;
 pub(crate) mod schema;
 pub(crate) mod sidecar;
 
-/// The file that tells what a set holds.
+/// Name of the file that describes a set.
 pub const MANIFEST_NAME: &str = "_manifest.json";
 
-/// The empty file that a whole set has, by the custom of Hadoop and Spark.
+/// Name of the empty file that marks a complete set, a convention of Hadoop and Spark.
 pub const SUCCESS_NAME: &str = "_SUCCESS";

@@ -1,4 +1,4 @@
-//! The names of a set's files: [`ShardName`], [`ObjectNames`], [`RunId`], and the fixed ones.
+//! Names of a set's files: [`ShardName`], [`ObjectNames`], [`RunId`], and the fixed names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::set::SUCCESS_NAME;
 use crate::set::group::ShardPlace;
 
-/// Digits of the numbers in a name, by the convention of TensorFlow's own data sets; larger numbers have more.
+/// Minimum number of digits in a shard name, as in TensorFlow's own data sets. Larger numbers have more.
 const DIGITS: usize = 5;
 
 /// The name of a shard: `part-00003-of-00016.tfrecord.gz`.
@@ -27,31 +27,31 @@ const DIGITS: usize = 5;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ShardName {
-    /// What it starts with: `part`, or the name of a split.
+    /// The prefix: `part`, or the name of a split.
     pub prefix: String,
-    /// Which shard it is, from 0.
+    /// The shard's number, from 0.
     pub index: usize,
-    /// How many the set has.
+    /// Number of shards in the set.
     pub total: usize,
-    /// How it is compressed.
+    /// The compression, which determines the suffix.
     pub compression: Compression,
 }
 
 impl fmt::Display for ShardName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prefix, index, total, compression } = self;
-        // As many digits for the index as for the total, so that names sort in the order of the shards.
+        // The index has as many digits as the total, so that names sort in the order of the shards.
         let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
         write!(f, "{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord{}", compression.suffix())
     }
 }
 
-/// The names of shards where a name is final before the number of shards is known: in an object store, which renames
-/// nothing.
+/// Names of shards whose number is not known when they are named. Object stores need final names from the start,
+/// because they cannot rename.
 ///
-/// Shards of a number that was asked for have their usual names. Others are called after the write partition that makes
-/// them and their place among its shards; the manifest tells how many there are. In the place of another set, the run is
-/// part of the prefix, so that old and new can lie beside each other. Names of a set sort in the order of the shards.
+/// If the number of shards was requested, they have their usual names. Otherwise a name contains the write partition
+/// and the shard's number within it; the manifest records the total. When another set is replaced, the prefix includes
+/// the run, so that old and new files can coexist. Names of a set sort in the order of the shards.
 ///
 /// ```
 /// use tfrecord_framing::Compression;
@@ -65,18 +65,18 @@ impl fmt::Display for ShardName {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectNames {
-    /// What they start with: `part`, or the name of a split.
+    /// The prefix: `part`, or the name of a split.
     pub prefix: String,
-    /// How many shards there are, if that is known. Their sequence numbers count over all write partitions then.
+    /// Number of shards, if known. Their sequence numbers then count over all write partitions.
     pub total: Option<usize>,
-    /// How they are compressed.
+    /// The compression, which determines the suffix.
     pub compression: Compression,
-    /// The run, if it is to be told.
+    /// The run, if names must include it.
     pub run: Option<RunId>,
 }
 
 impl ObjectNames {
-    /// The name of shard `sequence` of write partition `partition`.
+    /// Returns the name of shard `sequence` of write partition `partition`.
     pub fn name(&self, partition: u32, sequence: u32) -> String {
         let prefix = self.tagged(&self.prefix);
         match self.total {
@@ -87,7 +87,7 @@ impl ObjectNames {
         }
     }
 
-    /// The path of a shard, of which it is known where it stands in the set, from the set's directory.
+    /// Returns the path of a shard whose position in the set is known, relative to the set's directory.
     ///
     /// ```
     /// use tfrecord_framing::Compression;
@@ -112,14 +112,14 @@ impl ObjectNames {
         }
     }
 
-    /// Whether a file, by its path, has a name of ours that tells a run.
-    pub(crate) fn tells_run(path: &str) -> bool {
-        run_told(path).is_some_and(RunId::is_generated)
+    /// Whether the file at this path has a name of ours that includes a run.
+    pub(crate) fn has_run_id(path: &str) -> bool {
+        run_id_in(path).is_some_and(RunId::is_generated)
     }
 }
 
-/// What stands where the name of a shard, or of its index, by its path, would tell a run.
-pub(crate) fn run_told(path: &str) -> Option<&str> {
+/// Returns the run id in the name of a shard or its index, given the path; the result may not be a run id of ours.
+pub(crate) fn run_id_in(path: &str) -> Option<&str> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let name = name.strip_suffix(".idx").unwrap_or(name);
     let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
@@ -130,7 +130,7 @@ pub(crate) fn run_told(path: &str) -> Option<&str> {
     are_numbers.then_some(run)
 }
 
-/// A file name that is not a shard's.
+/// A file name that is not a valid shard name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the name of a shard: expected something like part-00003-of-00016.tfrecord")]
 pub struct ParseShardNameError(String);
@@ -147,14 +147,14 @@ impl FromStr for ShardName {
             let (prefix, index) = rest.rsplit_once('-')?;
             let shard =
                 Self { prefix: prefix.to_owned(), index: index.parse().ok()?, total: total.parse().ok()?, compression };
-            // What prints otherwise was not written by us: "part-3-of-16", or "part-+0003-of-00016".
+            // Rejects names that we do not write, such as "part-3-of-16" or "part-+0003-of-00016".
             (shard.index < shard.total && shard.to_string() == name).then_some(shard)
         };
         parse().ok_or_else(|| ParseShardNameError(name.to_owned()))
     }
 }
 
-/// Names one run of a writer, in its staging directory and in the manifest.
+/// Identifies one run of a writer, in its staging directory's name and in the manifest.
 ///
 /// ```
 /// use tfrecord_shards::RunId;
@@ -168,23 +168,22 @@ impl FromStr for ShardName {
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
-/// Longest run id that fits a file name beside the target's own name; ours have 32 characters.
+/// Longest run id that fits in a file name with the target's own name. Generated ids have 32 characters.
 const MAX_RUN_ID_LEN: usize = 64;
 
 impl RunId {
-    /// A new one. Ids sort by the time they were made (UUID version 7, RFC 9562).
+    /// Generates an id. Ids sort by creation time (UUID version 7, RFC 9562).
     #[expect(clippy::new_without_default, reason = "no two are equal, so none is the default")]
     pub fn new() -> Self {
         Self(Uuid::now_v7().simple().to_string())
     }
 
-    /// Whether an id is one of those that [`new`](Self::new) makes: of version 7 and without dashes, as nobody else's
-    /// would be.
+    /// Whether [`new`](Self::new) could have generated an id: version 7 without dashes, which other tools do not use.
     pub(crate) fn is_generated(id: &str) -> bool {
         id.len() == 32 && Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
     }
 
-    /// As it stands in names.
+    /// Returns the id as used in names.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -196,7 +195,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// Text that cannot be a run id.
+/// Text that is not a valid run id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a run id: expected 1 to {MAX_RUN_ID_LEN} ASCII letters and digits")]
 pub struct ParseRunIdError(String);
@@ -213,7 +212,7 @@ impl TryFrom<String> for RunId {
     type Error = ParseRunIdError;
 
     fn try_from(id: String) -> Result<Self, Self::Error> {
-        // No dash and no dot: they end the id in the name of a staging directory.
+        // Dashes and dots end the id in the name of a staging directory.
         let fits = (1..=MAX_RUN_ID_LEN).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if fits { Ok(Self(id)) } else { Err(ParseRunIdError(id)) }
     }
@@ -225,7 +224,7 @@ impl From<RunId> for String {
     }
 }
 
-/// Whether a file of this name, in a directory that is a table in another format, is one that tfr-sql writes there:
+/// Whether tfr-sql writes files of this name to the directory of a table in another format:
 /// `part-00000-of-00004.parquet`, or the mark of success.
 pub(crate) fn is_table_part(name: &str) -> bool {
     let parse = || {

@@ -1,4 +1,4 @@
-//! How single values stand in a manifest, as text.
+//! Text representations of scalar values in a manifest.
 
 /// Eight hexadecimal digits.
 pub(crate) mod hex {
@@ -16,7 +16,7 @@ pub(crate) mod hex {
     }
 }
 
-/// A time in UTC, as RFC 3339 has it.
+/// A UTC time in RFC 3339 format.
 pub(super) mod rfc3339 {
     use chrono::{DateTime, SecondsFormat, Utc};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -31,7 +31,7 @@ pub(super) mod rfc3339 {
     }
 }
 
-/// What prints and parses as text.
+/// A value that is stored as its `Display` text.
 pub(super) mod text {
     use std::fmt;
     use std::str::FromStr;

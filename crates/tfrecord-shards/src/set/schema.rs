@@ -1,4 +1,4 @@
-//! [`SchemaDescription`]: an Arrow schema as it stands in a manifest.
+//! [`SchemaDescription`]: an Arrow schema as stored in a manifest.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
-/// An Arrow schema, once for people and once for programs.
+/// An Arrow schema, in a readable and in a lossless representation.
 ///
 /// ```
 /// use arrow_schema::{DataType, Field, Schema, TimeUnit};
@@ -29,7 +29,7 @@ use crate::error::Result;
 pub struct SchemaDescription {
     /// The columns, in order.
     pub fields: Vec<FieldDescription>,
-    /// The whole schema, with nothing lost: an Arrow IPC stream without batches, in base64.
+    /// The lossless schema: an Arrow IPC stream without batches, in base64.
     pub ipc: String,
 }
 
@@ -43,7 +43,7 @@ pub struct FieldDescription {
     pub data_type: String,
     /// Whether it may hold nulls.
     pub nullable: bool,
-    /// What else is noted about it.
+    /// Its metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
@@ -52,20 +52,20 @@ impl SchemaDescription {
     /// Describes a schema.
     ///
     /// # Errors
-    /// When the schema has no IPC form.
+    /// If the schema cannot be encoded as Arrow IPC.
     pub fn try_new(schema: &Schema) -> Result<Self> {
         let stream = StreamWriter::try_new(Vec::new(), schema)?.into_inner()?;
         let fields = schema.fields().iter().map(|field| FieldDescription::new(field)).collect();
         Ok(Self { fields, ipc: BASE64_STANDARD.encode(stream) })
     }
 
-    /// The schema described, from its IPC form.
+    /// Decodes the schema from its IPC encoding.
     ///
     /// # Errors
-    /// When the IPC form is damaged.
+    /// If the IPC encoding is damaged.
     pub fn to_schema(&self) -> Result<SchemaRef> {
         let stream = BASE64_STANDARD.decode(&self.ipc)?;
-        // The reader panics on types that it does not know, which damage can make of those that it does.
+        // The reader panics on unknown types, which damage can create.
         let read = catch_unwind(|| StreamReader::try_new(Cursor::new(stream), None).map(|reader| reader.schema()));
         Ok(read.unwrap_or_else(|_| Err(ArrowError::IpcError("unknown or incomplete type".to_owned())))?)
     }

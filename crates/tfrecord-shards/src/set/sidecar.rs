@@ -1,4 +1,4 @@
-//! [`Sidecar`]: a file beside the shards that tells another reader of the set.
+//! [`Sidecar`]: a file published with the shards that describes the set to another reader.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,24 +11,24 @@ use tfrecord_framing::{crc32c, crc32c_append};
 use crate::error::{AtPath, Result};
 use crate::set::scalar;
 
-/// Bytes of a file that are read at once.
+/// Bytes read from a file at once.
 const READ_LEN: usize = 64 << 10;
 
-/// A file beside the shards that tells another reader of the set, before it is written.
+/// A file to be published with the shards that describes the set to another reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
-    /// Its path from the set's directory, with `/`.
+    /// Its path relative to the set's directory, with `/`.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub content: Vec<u8>,
 }
 
-/// What a manifest says of a file beside the shards.
+/// A sidecar as listed in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidecarEntry {
-    /// Its path from the set's directory, with `/`.
+    /// Its path relative to the set's directory, with `/`.
     pub path: String,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
     #[serde(with = "scalar::hex")]
@@ -42,10 +42,10 @@ impl From<&Sidecar> for SidecarEntry {
 }
 
 impl SidecarEntry {
-    /// Of a file in the directory of a set.
+    /// Describes a file in the directory of a set.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn of_file(dir: &Path, path: impl Into<String>) -> Result<Self> {
         let path = path.into();
         let file = dir.join(&path);
@@ -53,7 +53,7 @@ impl SidecarEntry {
         Self::read(path, content).at("read", &file)
     }
 
-    /// Of a file at `path` from the set's directory that has this content.
+    /// Describes a file with this content, whose path relative to the set's directory is `path`.
     pub(crate) fn read(path: impl Into<String>, mut content: impl Read) -> io::Result<Self> {
         let mut sum = ContentSum::default();
         let mut buffer = vec![0; READ_LEN];
@@ -67,13 +67,13 @@ impl SidecarEntry {
         }
     }
 
-    /// Whether it tells of one of these shards alone, so that it stays true when others are added.
+    /// Whether it is the index of one of these shards, and so stays valid when other shards are appended.
     pub(crate) fn is_index_of<'a>(&self, mut shards: impl Iterator<Item = &'a str>) -> bool {
         shards.any(|shard| index_path(shard) == self.path)
     }
 }
 
-/// What is told of a file's content, as far as it has been passed.
+/// Length and checksum of a file's content, computed incrementally.
 #[derive(Debug, Default)]
 pub(crate) struct ContentSum {
     pub(crate) bytes: u64,
@@ -88,7 +88,7 @@ impl ContentSum {
     }
 }
 
-/// The path of a shard's index.
+/// Returns the path of a shard's index.
 pub(crate) fn index_path(shard: &str) -> String {
     IndexName::Idx.beside(Path::new(shard)).to_string_lossy().into_owned()
 }
@@ -98,32 +98,32 @@ pub(crate) fn index_path(shard: &str) -> String {
 pub struct StagedIndex {
     /// The file.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Its length in bytes.
     pub file_bytes: u64,
-    /// CRC-32C of it, not masked.
+    /// Its CRC-32C, not masked.
     pub crc32c: u32,
 }
 
 impl StagedIndex {
-    /// What the manifest says of it, beside the shard of this path.
+    /// Returns its manifest entry, given the path of its shard.
     pub(crate) fn entry(&self, shard: &str) -> SidecarEntry {
         SidecarEntry { path: index_path(shard), file_bytes: self.file_bytes, crc32c: self.crc32c }
     }
 }
 
-/// What index files are called. What is in them is the same.
+/// The naming convention of index files. Their content is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IndexName {
-    /// `train.tfrecord.idx`, as users of NVIDIA DALI have it.
+    /// `train.tfrecord.idx`, as used with NVIDIA DALI.
     #[default]
     Idx,
-    /// `train.tfindex`, as users of the PyTorch reader `tfrecord` have it.
+    /// `train.tfindex`, as used with the PyTorch reader `tfrecord`.
     TfIndex,
 }
 
 impl IndexName {
-    /// The index of a file: beside it.
+    /// Returns the path of a file's index, next to the file.
     ///
     /// ```
     /// use std::path::Path;

@@ -1,8 +1,8 @@
-//! [`Buckets`]: records in memory by the first bits of their keys.
+//! [`Buckets`]: records in memory, grouped by the first bits of their keys.
 //!
-//! Keys that are hashes spread evenly, so this is all the order that records are brought in until they are read: what is
-//! spilled is copied as it stands, and a bucket is sorted, those of all runs together, when its records are written to
-//! their shards. Nothing is moved in memory between.
+//! Keys that are hashes are spread evenly, so this is the only order that records are brought in until they are read.
+//! Spilled records are copied unchanged. A bucket, with the records of all runs, is sorted when its records are written
+//! to their shards. Nothing is moved in memory in between.
 
 use std::num::NonZeroU16;
 
@@ -12,65 +12,65 @@ use super::entry::Entry;
 use super::kept::{Kept, SLAB_BYTES, Slabs, keep_in};
 use super::key::SortKey;
 
-/// Memory that the entries of a bucket take at a time, or its records.
+/// Length in bytes of a cell, which holds entries or records of one bucket.
 pub(super) const CELL_BYTES: usize = 8 << 10;
 
-/// Cells of a slab.
+/// Number of cells per slab.
 const CELLS: usize = SLAB_BYTES / CELL_BYTES;
 
-/// A frame that is longer has no place in a bucket: the rest of a cell that it does not fit in is left empty.
+/// Longest frame stored in a bucket, because the rest of a cell that a frame does not fit in stays empty.
 pub(super) const MAX_FRAME_LEN: usize = CELL_BYTES / 4;
 
-/// Bytes of an entry, little-endian: the key, the length of the frame, and that of the compact record, 0 if it is kept as
-/// its frame.
+/// Length in bytes of an entry, little-endian: the key, the length of the frame, and that of the compact record, 0 if
+/// the record is kept as its frame.
 pub(super) const BUCKET_ENTRY_LEN: usize = 12;
 
-/// Entries of a full cell.
+/// Number of entries of a full cell.
 const CELL_ENTRIES: usize = CELL_BYTES / BUCKET_ENTRY_LEN;
 
-/// Bytes of the checksum of a bucket's entries.
+/// Length in bytes of the checksum of a bucket's entries.
 pub(super) const CHECKSUM_LEN: usize = 4;
 
-/// For so many bytes that may be read at a time there is a bucket.
+/// Bytes to be read at once per bucket.
 const BYTES_PER_BUCKET: usize = 8 << 10;
 
-/// Buckets, at most: for each an entry and a record are at hand in the second-level cache.
+/// Maximum number of buckets: an entry and a record of each stay in the L2 cache.
 const MAX_BUCKETS: usize = 1 << 11;
 
-/// Records that are put to their buckets at a time.
+/// Number of records added to their buckets at a time.
 const BATCH: usize = 16;
 
-/// Bytes of a record as it is kept, about.
+/// Approximate length in bytes of a record as stored.
 const USUAL_LEN: usize = 48;
 
-/// Records after which it can be told whether they spread evenly.
+/// Number of records after which their distribution can be tested.
 const TELLING_ROWS: u64 = 1 << 16;
 
-/// Buckets of these that are looked at for keys that occur more than once.
+/// Number of buckets tested for repeated keys.
 const SAMPLED_BUCKETS: usize = 16;
 
-/// Keys of these that are, of records that are in no buckets yet.
+/// Number of keys tested, of records that are not in buckets yet.
 const SAMPLED_KEYS: usize = 1 << 14;
 
-/// How many records of even a full bucket there may be for each that it would have if all had the same number.
+/// Maximum ratio of a bucket's records to the mean.
 const MAX_SKEW: u64 = 4;
 
-/// The buckets of all keys.
+/// The number of buckets, as a number of key bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BucketBits(u32);
 
 impl BucketBits {
-    /// For what is read about so many bytes at a time.
+    /// Chooses the number of buckets for reads of about this many bytes.
     pub(super) fn new(chunk_bytes: usize) -> Self {
         Self((chunk_bytes / BYTES_PER_BUCKET).clamp(2, MAX_BUCKETS).ilog2())
     }
 
-    /// Bytes that they take when there is little in each.
+    /// Returns the memory in bytes of nearly empty buckets.
     pub(super) fn memory(self) -> usize {
         2 * CELL_BYTES * self.number()
     }
 
-    /// How many there are: a power of two.
+    /// Returns the number of buckets, a power of two.
     pub(super) fn number(self) -> usize {
         1 << self.0
     }
@@ -80,42 +80,41 @@ impl BucketBits {
         (key >> (u64::BITS - self.0)) as usize
     }
 
-    /// The first key of a bucket. Nothing behind the last one.
+    /// Returns the first key of a bucket; `None` after the last one.
     pub(super) fn start(self, bucket: usize) -> Option<SortKey> {
         (bucket < self.number()).then(|| SortKey::new(0, (bucket as u64) << (u64::BITS - self.0)))
     }
 
-    /// The last key of a bucket.
+    /// Returns the last key of a bucket.
     pub(super) fn last(self, bucket: usize) -> SortKey {
         let next = self.start(bucket + 1).map_or(0, SortKey::key);
         SortKey::new(0, next.wrapping_sub(1))
     }
 
-    /// The bucket of a key, which is behind the last one if it is of another group.
+    /// Returns the bucket of a key, or the number after the last bucket if the key is of another group.
     pub(super) fn at(self, key: &SortKey) -> usize {
         if key.group() > 0 { self.number() } else { self.of(key.key()) }
     }
 
-    /// The first bucket that holds no key before this one.
+    /// Returns the first bucket without keys before this one.
     pub(super) fn end(self, until: &SortKey) -> usize {
         let last = until.key().checked_sub(1).map_or(0, |last| self.of(last) + 1);
         if until.group() > 0 { self.number() } else { last }
     }
 }
 
-/// Records in memory by bucket.
+/// Records in memory, by bucket.
 #[derive(Debug)]
 pub(super) struct Buckets {
     bits: BucketBits,
     slabs: Slabs,
-    /// The cell that is taken next, if there is a slab that it is in.
+    /// Number of the next cell, whose slab may not exist yet.
     next_cell: u32,
-    /// Of each bucket, the cells that are being filled. They stand by themselves since they are few bytes, which are asked
-    /// for with every record.
+    /// The cells being filled, per bucket. Stored separately because they are small and used for every record.
     open: Vec<OpenCells>,
     full: Vec<FullCells>,
     rows: usize,
-    /// Of each bucket, and of all: records that have been spilled.
+    /// Number of spilled records, per bucket and in total.
     gone: Vec<u64>,
     gone_rows: u64,
 }
@@ -126,14 +125,14 @@ struct OpenCells {
     records: Cell,
 }
 
-/// In order: the records are in that of the entries.
+/// In order: the records are in the order of the entries.
 #[derive(Debug, Default)]
 struct FullCells {
     entries: Vec<Cell>,
     records: Vec<Cell>,
 }
 
-/// A piece of a slab.
+/// A part of a slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cell {
     number: u32,
@@ -145,7 +144,7 @@ impl OpenCells {
 }
 
 impl Cell {
-    /// No cell: a full one.
+    /// A placeholder that is always full.
     const NONE: Self = Self { number: u32::MAX, filled: CELL_BYTES as u32 };
 
     fn slab(self) -> usize {
@@ -160,7 +159,7 @@ impl Cell {
         self.start() + self.filled as usize
     }
 
-    /// If there is not room for so many bytes, it is one of the full ones, and another takes its place.
+    /// If there is no room for `len` bytes, moves the cell to `full` and takes a new one.
     #[inline]
     fn make_room(&mut self, len: usize, full: &mut Vec<Self>, take: impl FnOnce() -> Self) {
         if CELL_BYTES - (self.filled as usize) < len {
@@ -177,13 +176,13 @@ impl Cell {
         self.filled += bytes.len() as u32;
     }
 
-    /// Its bytes, as far as they are filled.
+    /// Returns the filled bytes.
     fn bytes(self, slabs: &Slabs) -> &[u8] {
         slabs.part(self.slab(), self.start()..self.end())
     }
 }
 
-/// The next cell, which may be of one more slab.
+/// Takes the next cell, adding a slab if needed.
 fn take_cell(slabs: &mut Slabs, next: &mut u32, spare: impl FnOnce() -> Option<Vec<u8>>) -> Cell {
     if *next as usize == slabs.number() * CELLS {
         slabs.add(spare);
@@ -192,7 +191,7 @@ fn take_cell(slabs: &mut Slabs, next: &mut u32, spare: impl FnOnce() -> Option<V
     Cell { number: *next - 1, filled: 0 }
 }
 
-/// All that are filled.
+/// Iterates over all filled cells.
 fn filled(full: &[Cell], open: Cell) -> impl Iterator<Item = Cell> {
     full.iter().copied().chain([open].into_iter().filter(|open| *open != Cell::NONE))
 }
@@ -201,9 +200,9 @@ fn filled(full: &[Cell], open: Cell) -> impl Iterator<Item = Cell> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketEntry {
     pub(super) key: u64,
-    /// Where the record is.
+    /// Where the record is kept.
     pub(super) kept: Kept,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub(super) len: u32,
 }
 
@@ -223,17 +222,17 @@ impl Buckets {
         self.rows
     }
 
-    /// Bytes that the records take.
+    /// Returns the memory of the records in bytes.
     pub(super) fn memory(&self) -> usize {
         self.slabs.memory()
     }
 
-    /// Slabs that the records are in.
+    /// Returns the slabs of the records.
     pub(super) fn slabs(&self) -> &Slabs {
         &self.slabs
     }
 
-    /// Takes the records, whose frames are not longer than [`MAX_FRAME_LEN`]. `spare` gives slabs that are to be used again.
+    /// Adds records whose frames are at most [`MAX_FRAME_LEN`] long. `spare` returns slabs for reuse.
     pub(super) fn push(
         &mut self,
         form: &CompactForm,
@@ -244,7 +243,7 @@ impl Buckets {
         let Self { bits, slabs, next_cell, open, full, .. } = self;
         let mut take = |slabs: &mut Slabs| take_cell(slabs, next_cell, &mut spare);
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            // What is at the ends of so many cells is asked for together, so that the waits overlap.
+            // Prefetches the ends of this many cells together, so that the waits overlap.
             for key in keys {
                 if let Some(OpenCells { entries, records }) = open.get(bits.of(key.key())) {
                     slabs.prefetch(entries.slab(), entries.end() + BUCKET_ENTRY_LEN);
@@ -268,7 +267,7 @@ impl Buckets {
         self.rows += keys.len();
     }
 
-    /// Takes a record that is kept already.
+    /// Adds a record that is already in its stored form.
     pub(super) fn push_kept(&mut self, entry: &Entry, record: &[u8], mut spare: impl FnMut() -> Option<Vec<u8>>) {
         let Self { bits, slabs, next_cell, open, full, .. } = self;
         let bucket = bits.of(entry.key);
@@ -282,33 +281,33 @@ impl Buckets {
         self.rows += 1;
     }
 
-    /// The cells of a bucket's entries, and those of its records.
+    /// Returns the cells of a bucket's entries, and those of its records.
     fn cells(&self, bucket: usize) -> (impl Iterator<Item = Cell>, impl Iterator<Item = Cell>) {
         let open = self.open.get(bucket).copied().unwrap_or(OpenCells::NONE);
         let (entries, records) = self.full.get(bucket).map(|full| (&*full.entries, &*full.records)).unwrap_or_default();
         (filled(entries, open.entries), filled(records, open.records))
     }
 
-    /// Rows of a bucket.
+    /// Returns the number of rows of a bucket.
     pub(super) fn bucket_rows(&self, bucket: usize) -> usize {
         let full = self.full.get(bucket).map_or(0, |full| full.entries.len());
         let open = self.open.get(bucket).map(|open| open.entries).filter(|open| *open != Cell::NONE);
         full * CELL_ENTRIES + open.map_or(0, |open| open.filled as usize / BUCKET_ENTRY_LEN)
     }
 
-    /// The entries of a bucket, and then its records, as they are written.
+    /// Returns the bytes of a bucket's entries and of its records, as they are written.
     pub(super) fn bytes(&self, bucket: usize) -> (impl Iterator<Item = &[u8]>, impl Iterator<Item = &[u8]>) {
         let (entries, records) = self.cells(bucket);
         (entries.map(|cell| cell.bytes(&self.slabs)), records.map(|cell| cell.bytes(&self.slabs)))
     }
 
-    /// Bytes that a bucket's entries and its records take.
+    /// Returns the length in bytes of a bucket's entries and of its records.
     pub(super) fn bucket_len(&self, bucket: usize) -> (usize, usize) {
         let (_, records) = self.cells(bucket);
         (self.bucket_rows(bucket) * BUCKET_ENTRY_LEN, records.map(|cell| cell.filled as usize).sum())
     }
 
-    /// Goes through the entries of a bucket, in the order in which they came.
+    /// Visits the entries of a bucket in the order of arrival.
     pub(super) fn for_each(&self, bucket: usize, mut each: impl FnMut(BucketEntry)) {
         let (entries, mut cells) = self.cells(bucket);
         let mut cell = Cell::NONE;
@@ -325,9 +324,9 @@ impl Buckets {
         }
     }
 
-    /// Whether the keys are not what buckets are for: some of these have far more records than others, or, when it can be
-    /// told for the first time, many records are equal. What is alike is better brought together before it is spilled.
-    /// To be asked whenever `new_rows` have come.
+    /// Whether the keys are unsuitable for buckets. Either some buckets have far more records than others, or many
+    /// records are equal, which is tested once, as soon as possible. Equal records are better merged before they are
+    /// spilled. To be called after every `new_rows` rows.
     pub(super) fn are_uneven(&self, new_rows: usize) -> bool {
         let rows = self.gone_rows + self.rows as u64;
         if rows < TELLING_ROWS {
@@ -345,7 +344,7 @@ impl Buckets {
         are_many_equal(keys)
     }
 
-    /// Forgets all records, which have been spilled, and gives their slabs.
+    /// Removes all records, which have been spilled, and returns their slabs.
     pub(super) fn take_slabs(&mut self) -> Slabs {
         for bucket in 0..self.bits.number() {
             let rows = self.bucket_rows(bucket) as u64;
@@ -361,7 +360,7 @@ impl Buckets {
     }
 }
 
-/// Whether some records have the same few keys, so that there is no use in buckets for them.
+/// Whether some records share few keys, so that buckets would be useless for them.
 pub(super) fn have_few_keys(entries: &[Entry]) -> bool {
     let every = entries.len() / SAMPLED_KEYS + 1;
     are_many_equal(entries.iter().step_by(every).map(|entry| entry.key).collect())
@@ -382,15 +381,14 @@ fn encode_entry(key: u64, len: u16, compact_len: u16) -> [u8; BUCKET_ENTRY_LEN] 
     entry
 }
 
-/// The key of an entry, the length of its frame, and that of the compact record.
+/// Returns the key of an entry, the length of its frame, and that of the compact record.
 #[inline]
 fn decode_entry(entry: &[u8; BUCKET_ENTRY_LEN]) -> (u64, u32, u16) {
     let [low @ .., a, b, c, d] = entry;
     (u64::from_le_bytes(*low), u16::from_le_bytes([*a, *b]).into(), u16::from_le_bytes([*c, *d]))
 }
 
-/// The entries of a bucket as they were written, of which the first one's record is at `start`. Gives where the last
-/// one's ends.
+/// Decodes the entries of a bucket as written. The first record is at `start`. Returns the end of the last one.
 pub(super) fn decode_entries(entries: &[u8], mut start: u64, mut each: impl FnMut(BucketEntry)) -> u64 {
     for entry in entries.as_chunks::<BUCKET_ENTRY_LEN>().0 {
         let (key, len, compact_len) = decode_entry(entry);

@@ -1,4 +1,4 @@
-//! [`Cursor`]: the entries of one run, as they are read.
+//! [`Cursor`]: reads the entries of one run.
 
 use std::mem;
 use std::ops::Range;
@@ -12,32 +12,32 @@ use super::run::{BLOCK_ENTRIES, FileEntry, FileRun, MemoryRun, Run, RunSet, Stor
 use crate::error::Result;
 use crate::write::sharding::partition_point;
 
-/// Reads the entries of one run, and keeps those that are read and not yet taken. They are in order, but for those of a run
-/// in buckets, of which whole ones are read.
+/// Reads the entries of one run, and holds those that were read and not yet taken. They are in order, unless the run is
+/// in buckets; buckets are read whole.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     run: u32,
-    /// The entry to read next, and where its record starts; or the bucket.
+    /// The next entry to read and the offset of its record, or the next bucket.
     next: u64,
     start: u64,
     bucket: usize,
-    /// The key of the last entry read.
+    /// Key of the last entry read.
     last: Option<SortKey>,
-    /// What is read lies before this key, if the run is in buckets, and there is more.
+    /// Exclusive bound of the keys read, if the run is in buckets and has more.
     bound: Option<SortKey>,
     /// The first key.
     from: SortKey,
     items: Vec<Item>,
-    /// How many of `items` have been taken.
+    /// Number of `items` taken.
     taken: usize,
     raw: Vec<u8>,
 }
 
-/// Entries that are decoded at a time, whole blocks: what stays in the second-level cache.
+/// Number of entries decoded at a time, a whole number of blocks: what stays in the L2 cache.
 const DECODE_ENTRIES: u64 = 32 * BLOCK_ENTRIES as u64;
 
 impl Cursor {
-    /// At the first entry whose key is not less than `from`.
+    /// Positions the cursor at the first entry whose key is not less than `from`.
     pub(super) fn new(set: &RunSet, run: usize, from: Option<&SortKey>) -> Result<Self> {
         let mut cursor = Self { run: run as u32, from: from.copied().unwrap_or_default(), ..Self::default() };
         let Some(run) = set.runs.get(run) else { return Ok(cursor) };
@@ -50,23 +50,23 @@ impl Cursor {
         Ok(cursor)
     }
 
-    /// Items that are read and not taken.
+    /// Returns the items that were read and not taken.
     pub(super) fn waiting(&self) -> &[Item] {
         self.items.get(self.taken..).unwrap_or_default()
     }
 
-    /// A key that all that is left to read is not less than, if there is anything left.
+    /// Returns a lower bound of the unread keys, if any are left.
     pub(super) fn read_to(&self, run: &Run) -> Option<SortKey> {
         if run.is_in_buckets() { self.bound } else { (self.next < run.entries).then(|| self.last.unwrap_or_default()) }
     }
 
-    /// Whether there may be more before `until` than is read.
+    /// Whether there may be unread entries before `until`.
     pub(super) fn is_short(&self, run: &Run, until: Option<SortKey>) -> bool {
         self.read_to(run).is_some_and(|read_to| until.is_none_or(|until| read_to < until))
     }
 
-    /// Reads on, up to the first entry that is known not to lie before `until`, but no more than `max` entries if the run
-    /// is sorted.
+    /// Reads up to the first entry that is known not to be before `until`. Of a sorted run, reads at most `max`
+    /// entries.
     pub(super) fn read(&mut self, set: &RunSet, until: Option<&SortKey>, max: u64, live: bool) -> Result<()> {
         let Some(run) = set.runs.get(self.run as usize) else { return Ok(()) };
         self.items.drain(..self.taken);
@@ -105,8 +105,8 @@ impl Cursor {
         }
     }
 
-    /// Reads the buckets on to the one that `until` is in, which is read too unless that is its first key. Nothing may be
-    /// waiting in them.
+    /// Reads the buckets up to the one that contains `until`, including it unless `until` is its first key. No items
+    /// may be waiting.
     pub(super) fn read_buckets(
         &mut self,
         set: &RunSet,
@@ -201,8 +201,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves items to `out`: those before `limit`, and if `inclusive`, those at it; all if there is no limit. Tells
-    /// whether they are in order.
+    /// Moves items to `out`: those before `limit`, including those at it if `inclusive`, or all if there is no limit.
+    /// Returns whether they are in order.
     pub(super) fn take(&mut self, run: &Run, limit: Option<&SortKey>, inclusive: bool, out: &mut Vec<Item>) -> bool {
         let before = |item: &Item| limit.is_none_or(|limit| item.key() < *limit || inclusive && item.key() == *limit);
         if !run.is_in_buckets() {
@@ -225,7 +225,7 @@ impl Cursor {
     }
 }
 
-/// Leaves items out, of those from `new` on.
+/// Removes the items from `new` on that `keep` rejects.
 fn keep_if(items: &mut Vec<Item>, new: usize, keep: impl Fn(&Item) -> bool) {
     let mut kept = new;
     for at in new..items.len() {

@@ -20,35 +20,35 @@ use super::run::{BucketFile, BucketPlace};
 use super::spill::SpillFile;
 use crate::error::{AtPath, Result};
 
-/// Bytes that are gathered and written at a time.
+/// Length in bytes of a write.
 const WRITE_BYTES: u64 = 1 << 20;
 
-/// Entries that are written at a time: whole blocks, in less than [`WRITE_BYTES`].
+/// Number of entries per write: whole blocks, in less than [`WRITE_BYTES`].
 const WRITE_ENTRIES: usize = 256 * BLOCK_ENTRIES;
 
-/// Files of an input, at most. Each holds the records of a range of keys, if there are enough of them, so that it can go
-/// when these have been read, and its memory and place on disk serve for what is made of them.
+/// Maximum number of files per input. With enough records, each file holds a range of keys. So a file can be deleted
+/// when its range has been read, and its memory and disk space are reused for the output.
 const MAX_FILES: u64 = 8;
 
-/// Gathered pieces that wait to be written, at most.
+/// Maximum number of buffers that wait to be written.
 const WRITE_AHEAD: usize = 8;
 
 /// The temporary files of an input, and the runs in them.
 #[derive(Debug, Default)]
 pub(super) struct RunFiles {
-    /// Each for a range of keys.
+    /// One file per range of keys.
     files: BTreeMap<usize, WrittenFile>,
-    /// The keys at which these ranges begin, but for the first. Known with the first run.
+    /// The keys at which these ranges begin, except the first. Set by the first run.
     bounds: Option<Vec<SortKey>>,
     runs: Vec<WrittenRun>,
-    /// Of what is gathered to be written.
+    /// Write buffers for reuse.
     pieces: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
 struct WrittenFile {
     file: Box<dyn SpillFile>,
-    /// Its bytes.
+    /// Its length in bytes.
     len: u64,
 }
 
@@ -58,7 +58,7 @@ struct WrittenRun {
     file: usize,
     place: RunPlace,
     entries: u64,
-    /// The last key, or one behind it.
+    /// The last key, or a greater one.
     last: SortKey,
     samples: Vec<Sample>,
 }
@@ -69,7 +69,7 @@ enum RunPlace {
     Buckets { bits: BucketBits, first: usize, places: Vec<BucketPlace> },
 }
 
-/// Neighbouring entries of a run, and where their records start in it.
+/// Consecutive entries of a run, and the offset of their records in it.
 struct Stretch {
     entries: Range<usize>,
     start: u64,
@@ -81,17 +81,17 @@ impl RunFiles {
         self.runs.is_empty()
     }
 
-    /// Bytes of memory that they hold on to.
+    /// Returns the memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.pieces.iter().map(Vec::capacity).sum()
     }
 
-    /// Gives memory back that is held for runs to come.
+    /// Frees memory reserved for later runs.
     pub(super) fn shrink(&mut self) {
         self.pieces = Vec::new();
     }
 
-    /// The runs, as they are read.
+    /// Returns the runs for reading.
     pub(super) fn into_runs(self) -> Vec<Run> {
         let files = self.files.into_iter().map(|(number, written)| (number, written.file.into()));
         let files: BTreeMap<usize, Arc<dyn SpillFile>> = files.collect();
@@ -110,12 +110,12 @@ impl RunFiles {
         self.runs.into_iter().map(run).collect()
     }
 
-    /// For how many files this is enough.
+    /// Returns the number of files for runs of `len` bytes.
     fn number(sorter: &RecordSorter, len: u64) -> usize {
         (len / sorter.options().chunk_bytes as u64).clamp(1, MAX_FILES) as usize
     }
 
-    /// Writes buckets at the end of the files, and tells how many bytes these are.
+    /// Appends buckets to the files, and returns the number of bytes written.
     pub(super) fn write_buckets(&mut self, sorter: &RecordSorter, buckets: &Buckets) -> Result<u64> {
         let (bits, number) = (buckets.bits(), buckets.bits().number());
         if self.bounds.is_none() {
@@ -132,7 +132,7 @@ impl RunFiles {
         Ok(written)
     }
 
-    /// Writes neighbouring buckets at the end of a file, and tells how many bytes these are.
+    /// Appends consecutive buckets to a file, and returns the number of bytes written.
     fn write_some_buckets(
         &mut self,
         sorter: &RecordSorter,
@@ -188,7 +188,7 @@ impl RunFiles {
         Ok(len)
     }
 
-    /// Writes sorted records at the end of the files, and tells how many bytes these are.
+    /// Appends sorted records to the files, and returns the number of bytes written.
     pub(super) fn write_sorted(&mut self, sorter: &RecordSorter, run: &MemoryRun, parallel: bool) -> Result<u64> {
         let files = Self::number(sorter, run.entries.iter().map(Entry::weight).sum());
         let bounds = self.bounds.get_or_insert_with(|| {
@@ -207,7 +207,7 @@ impl RunFiles {
         Ok(written)
     }
 
-    /// Writes some of the records at the end of a file, and tells how many bytes these are.
+    /// Appends some of the records to a file, and returns the number of bytes written.
     fn write_run(
         &mut self,
         sorter: &RecordSorter,
@@ -275,7 +275,7 @@ impl RunFiles {
     }
 }
 
-/// A file of an input, made if it is not there.
+/// Returns a file of an input, creating it if missing.
 fn written_file<'a>(
     files: &'a mut BTreeMap<usize, WrittenFile>,
     sorter: &RecordSorter,
@@ -292,12 +292,12 @@ fn written_file<'a>(
     }
 }
 
-/// Samples of a run that is of about so many bytes.
+/// Returns the sampling of a run of about `weight` bytes.
 pub(super) fn sampling(sorter: &RecordSorter, weight: u64) -> Sampling {
     Sampling::new(weight, sorter.options().chunk_bytes as u64 / 16)
 }
 
-/// One for each bucket: its first key, which need not be that of a record.
+/// Returns one sample per bucket: its first key, which may not be that of a record.
 pub(super) fn samples_of(buckets: &Buckets, range: Range<usize>) -> Vec<Sample> {
     let (mut entry, mut weight) = (0, 0);
     let sample = |bucket| {
@@ -310,14 +310,14 @@ pub(super) fn samples_of(buckets: &Buckets, range: Range<usize>) -> Vec<Sample> 
     range.filter_map(sample).collect()
 }
 
-/// A piece of a file that is to be written.
+/// Bytes to be written to a file.
 struct Gathered<'a> {
     bytes: Vec<u8>,
-    /// What is to be written instead: a record that is long enough for a write of its own.
+    /// A record to be written instead, long enough for a write of its own.
     record: Option<&'a [u8]>,
 }
 
-/// Appends stretches of a run, which are filled several at a time while others are written.
+/// Appends stretches of a run. Several buffers are filled in parallel while others are written.
 fn append<'a>(
     file: &mut Box<dyn SpillFile>,
     pieces: &mut Vec<Vec<u8>>,

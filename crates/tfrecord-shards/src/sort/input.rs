@@ -1,4 +1,4 @@
-//! [`SorterInput`]: takes the records of one input, and writes what does not fit in memory.
+//! [`SorterInput`]: collects the records of one input, and spills those that do not fit in memory.
 
 use std::mem;
 
@@ -14,42 +14,41 @@ use super::run::{MemoryRun, Run, Stored};
 use super::{EqualRecords, RecordSorter};
 use crate::error::{ErrorKind, Result};
 
-/// Entries that there is room for from the beginning. Room that is not filled takes no memory; to make more of it means
-/// to copy what is filled.
+/// Initial capacity in entries. Unused capacity takes no memory, but growing it copies the used part.
 const ROOM_ENTRIES: usize = 8 << 20;
 
-/// For each byte that buckets take when there is little in them: bytes that may go on as others do when they are left. More
-/// of them are spilled first, since each record takes an entry then.
+/// If buckets are abandoned, their records are moved to entries if they take at most this many times the memory of
+/// nearly empty buckets. More are spilled first, because each record then needs an entry.
 const LEAVE_MEMORY: usize = 2;
 
-/// Takes the records of one input, which may be a part of the rows, or any share of them.
+/// Collects the records of one input: any part of the rows.
 #[derive(Debug)]
 pub struct SorterInput {
     sorter: RecordSorter,
-    /// Whether the records are copies, of which none is left out, made on a thread among others.
+    /// Whether the records are copies, none of which may be dropped, made on one of several threads.
     copies: bool,
-    /// One for each record in the slabs. Its room stays when records are spilled.
+    /// One per record in the slabs. The capacity is retained after a spill.
     entries: Vec<Entry>,
-    /// How much of that room has ever been filled. The rest takes no memory yet.
+    /// How much of the capacity was ever used. The rest takes no memory yet.
     entries_filled: usize,
     slabs: Slabs,
-    /// All records instead, once there are enough of them, for as long as the sorter keeps any there.
+    /// Holds all records instead, once there are enough of them and as long as the sorter uses buckets.
     buckets: Option<Buckets>,
     files: RunFiles,
-    /// Records in the runs.
+    /// Number of records in the runs.
     written_rows: u64,
-    /// Records have been lost to an error.
+    /// Whether records were lost to an error.
     failed: bool,
 }
 
-/// What [`SorterInput::spill`] did.
+/// The result of [`SorterInput::spill`].
 #[derive(Debug, Default)]
 pub struct Spilled {
-    /// Records that went to disk.
+    /// Number of records written to disk.
     pub rows: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Memory that held them, and is [spare](RecordSorter::drop_spare) now.
+    /// Memory of these records in bytes, which is now [spare](RecordSorter::drop_spare).
     pub spare: usize,
 }
 
@@ -68,11 +67,11 @@ impl SorterInput {
         }
     }
 
-    /// Takes records and a key for each. Tells for how many bytes that has taken new memory, beside what was
-    /// [spare](RecordSorter::drop_spare).
+    /// Adds records and a key for each. Returns the number of bytes newly allocated, not counting reused
+    /// [spare](RecordSorter::drop_spare) memory.
     ///
     /// # Errors
-    /// When there are not as many keys as records, or more than can be numbered.
+    /// If there are fewer or more keys than records, or more records than can be numbered.
     pub fn push(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<usize> {
         let refused = |problem| Err(ErrorKind::SortInput { problem }.into());
         if keys.len() != records.len() {
@@ -118,7 +117,7 @@ impl SorterInput {
         Ok(self.memory().saturating_sub(before + reused))
     }
 
-    /// Whether these records may go to the buckets.
+    /// Whether these records can be added to the buckets.
     fn fits_buckets(&self, keys: &[SortKey], records: &RecordBuffer) -> bool {
         let fits = |(record, key): (usize, &SortKey)| {
             key.group() == 0 && records.record_end(record) - records.record_start(record) <= MAX_FRAME_LEN
@@ -130,7 +129,7 @@ impl SorterInput {
         BucketBits::new(self.sorter.options().chunk_bytes)
     }
 
-    /// Takes records that [may](Self::fits_buckets) go there. Others, that are not so few any more, go there before them.
+    /// Adds records that [fit the buckets](Self::fits_buckets). Records collected before them are moved there first.
     fn push_to_buckets(&mut self, keys: &[SortKey], records: &RecordBuffer) -> usize {
         let before = self.memory();
         let bits = self.bucket_bits();
@@ -150,7 +149,7 @@ impl SorterInput {
         (self.memory() + spare).saturating_sub(before + reused)
     }
 
-    /// Sees to it that records that come are sorted before they are spilled.
+    /// Stops using buckets, so that later records are sorted before they are spilled.
     fn leave_buckets(&mut self) -> Result<()> {
         let is_much = |buckets: &Buckets| buckets.memory() > LEAVE_MEMORY * buckets.bits().memory();
         if self.buckets.as_ref().is_some_and(is_much) {
@@ -168,27 +167,27 @@ impl SorterInput {
         Ok(())
     }
 
-    /// Records in memory.
+    /// Number of records in memory.
     fn rows(&self) -> usize {
         self.entries.len() + self.buckets.as_ref().map_or(0, Buckets::rows)
     }
 
-    /// Bytes that the input holds on to. Spilling takes some MiB more the first time.
+    /// Returns the memory of the input in bytes. The first spill takes a few MiB more.
     pub fn memory(&self) -> usize {
         self.record_memory() + self.entries_filled * size_of::<Entry>() + self.files.memory()
     }
 
-    /// Bytes that records take, without the room that is kept from earlier ones: that must not make runs short.
+    /// Returns the memory in use, without capacity retained from earlier records, which must not shorten runs.
     pub(super) fn filled_memory(&self) -> usize {
         self.record_memory() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Bytes that the input holds on to for its records: those that [`spill`](Self::spill) makes spare.
+    /// Returns the memory of the input's records in bytes, which [`spill`](Self::spill) makes spare.
     pub fn record_memory(&self) -> usize {
         self.slabs.memory() + self.buckets.as_ref().map_or(0, Buckets::memory)
     }
 
-    /// Gives back what is held for records to come, if it is worth copying the others.
+    /// Frees memory reserved for later records, if that is worth copying the others.
     pub fn shrink_to_fit(&mut self) {
         if self.entries.len() < self.entries_filled / 2 {
             self.entries.shrink_to_fit();
@@ -197,13 +196,13 @@ impl SorterInput {
         self.files.shrink();
     }
 
-    /// Writes what is in memory to disk, in order as far as it need be. No records are held afterwards.
+    /// Writes the records in memory to disk, sorted as far as needed. The input then holds no records.
     ///
-    /// Works on the rayon pool that the call runs in, whose threads run other jobs while they wait for one another: no
-    /// lock may be held that one of these takes.
+    /// Runs on the caller's rayon pool, whose threads run other jobs while they wait for one another. The caller must
+    /// not hold a lock that one of these jobs acquires.
     ///
     /// # Errors
-    /// When the temporary file fails. The sorter is of no use then.
+    /// If the temporary file fails. The sorter is then unusable.
     pub fn spill(&mut self) -> Result<Spilled> {
         let rows = self.rows() as u64;
         if rows == 0 {
@@ -212,7 +211,7 @@ impl SorterInput {
         let failed = mem::replace(&mut self.failed, true);
         self.sorter.keep_compact();
         let (bytes, slabs) = match self.buckets.take() {
-            // An input that has buckets has nothing else.
+            // An input with buckets has no other records.
             Some(mut buckets) => {
                 let bytes = self.files.write_buckets(&self.sorter, &buckets)?;
                 self.sorter.note_buckets(bytes, buckets.bits());
@@ -238,15 +237,15 @@ impl SorterInput {
         Ok(Spilled { rows, bytes, spare: self.sorter.put_spare(slabs.into_spare()) })
     }
 
-    /// Whether anything has been spilled.
+    /// Whether anything was spilled.
     pub(super) fn has_spilled(&self) -> bool {
         !self.files.is_empty()
     }
 
-    /// Ends the input. What has not been spilled stays in memory, sorted.
+    /// Finishes the input. Records that were not spilled stay in memory, sorted.
     ///
     /// # Errors
-    /// When spilling has failed, or the sorter has been finished before.
+    /// If spilling failed, or the sorter was finished before.
     pub fn finish(mut self) -> Result<()> {
         if self.failed {
             return Err(ErrorKind::Failed.into());
@@ -273,7 +272,7 @@ impl SorterInput {
         self.sorter.end_input(runs, rows, self.copies)
     }
 
-    /// Takes what is in memory, and sorts it by key, then length, then bytes.
+    /// Takes the records in memory, and sorts them by key, then length, then bytes.
     fn sort(&mut self) -> MemoryRun {
         let mut entries = mem::take(&mut self.entries);
         let slabs = mem::take(&mut self.slabs);
@@ -285,7 +284,7 @@ impl SorterInput {
     }
 }
 
-/// A slab that is to be used again. Counts its bytes.
+/// Takes a slab for reuse, and adds its length to `reused`.
 fn take_spare(sorter: &RecordSorter, reused: &mut usize) -> Option<Vec<u8>> {
     let slab = sorter.take_spare()?;
     *reused += slab.len();

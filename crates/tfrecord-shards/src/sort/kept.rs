@@ -1,4 +1,4 @@
-//! [`Slabs`]: records as the sorter keeps them, which is shorter than their frames where they have a compact form.
+//! [`Slabs`]: the sorter's memory for records, in compact form or as frames.
 
 use std::cmp::Ordering;
 use std::num::NonZeroU16;
@@ -7,24 +7,24 @@ use std::ops::Range;
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 use prefetch_index::prefetch_index;
 
-/// Memory that many records share.
+/// Length in bytes of a slab shared by many records.
 pub(super) const SLAB_BYTES: usize = 1 << 20;
 
-/// A frame that is longer has a slab of its own.
+/// A longer frame has a slab of its own.
 const LONG_BYTES: usize = SLAB_BYTES / 8;
 
-/// Bits of an offset in a slab. A record that has a slab of its own is at its start.
+/// Number of bits of an offset in a slab. A record with its own slab is at the slab's start.
 const OFFSET_BITS: u32 = 24;
 
-/// Where a record is, and how it is kept: 48 bits of an offset, then 16 of the length of the compact record, which are 0
-/// if it is kept as its frame.
+/// Where a record is, and in which form: 48 bits of offset, then 16 bits of compact length, 0 if the record is kept as
+/// its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Kept(u64);
 
 impl Kept {
     const LEN_SHIFT: u32 = 48;
 
-    /// No place of any record.
+    /// A value that locates no record.
     pub(super) const NOWHERE: Self = Self(u64::MAX);
 
     pub(super) fn new(offset: u64, compact_len: u16) -> Self {
@@ -36,7 +36,7 @@ impl Kept {
         self.0 & ((1 << Self::LEN_SHIFT) - 1)
     }
 
-    /// The same record at another place.
+    /// Returns the same form at another offset.
     #[inline]
     pub(super) fn at(self, offset: usize) -> Self {
         Self::new(offset as u64, self.compact_len().map_or(0, NonZeroU16::get))
@@ -47,52 +47,52 @@ impl Kept {
         NonZeroU16::new((self.0 >> Self::LEN_SHIFT) as u16)
     }
 
-    /// Bytes of the record as it is kept, if its frame has `len`.
+    /// Returns the length in bytes of the record as stored, given the length of its frame.
     #[inline]
     pub(super) fn len(self, len: u32) -> u32 {
         self.compact_len().map_or(len, |len| len.get().into())
     }
 }
 
-/// A record as it is kept.
+/// A record as stored.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KeptRecord<'a> {
-    /// The record, and anything behind it.
+    /// The record, possibly followed by other bytes.
     bytes: &'a [u8],
-    /// Of the record as it is kept.
+    /// Length of the record as stored.
     kept_len: u32,
-    /// Of the frame.
+    /// Length of the frame.
     pub(super) len: u32,
     is_compact: bool,
 }
 
 impl<'a> KeptRecord<'a> {
-    /// The record that `bytes` starts with.
+    /// Creates the record that `bytes` starts with.
     #[inline]
     pub(super) fn new(bytes: &'a [u8], kept: Kept, len: u32) -> Self {
         Self { bytes, kept_len: kept.len(len), len, is_compact: kept.compact_len().is_some() }
     }
 
-    /// The record as it is kept.
+    /// Returns the record as stored.
     #[inline]
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes.get(..self.kept_len as usize).unwrap_or_default()
     }
 
-    /// Asks for the record, or the two ends of a long one, since it will be used soon.
+    /// Prefetches the record, or the two ends of a long one, because it will be used soon.
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch_index(self.bytes, 0);
         prefetch_index(self.bytes, self.kept_len.saturating_sub(1) as usize);
     }
 
-    /// The frame, if the record is kept as such.
+    /// Returns the frame, if the record is kept as such.
     #[inline]
     pub(super) fn frame(&self) -> Option<&'a [u8]> {
         (!self.is_compact).then(|| self.bytes())
     }
 
-    /// Adds the record to `out`. False if it is none.
+    /// Appends the record to `out`. Returns false if it is invalid.
     #[inline]
     pub(super) fn restore(&self, form: &CompactForm, out: &mut RecordBuffer) -> bool {
         if let Some(frame) = self.frame() {
@@ -125,7 +125,7 @@ impl<'a> FrameOrder<'a> {
         }
         for (record, buffer) in [(one, &mut self.one), (other, &mut self.other)] {
             buffer.clear();
-            // One that is damaged is told of when it is to be written.
+            // Damage is reported when the record is written.
             record.restore(self.form, buffer);
         }
         self.one.bytes().cmp(self.other.bytes())
@@ -136,28 +136,28 @@ impl<'a> FrameOrder<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Slabs {
     slabs: Vec<Vec<u8>>,
-    /// The one that takes the next record, and how much of it is filled.
+    /// The slab that gets the next record, and how much of it is filled.
     open: Option<usize>,
     filled: usize,
-    /// Bytes of all.
+    /// Total length in bytes.
     len: usize,
 }
 
 impl Slabs {
-    /// Most of them: as many as offsets leave bits for.
+    /// Maximum number of slabs, limited by the bits next to the offset.
     pub(super) const MAX: usize = 1 << (Kept::LEN_SHIFT - OFFSET_BITS);
 
-    /// Bytes that they take.
+    /// Returns their memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.len
     }
 
-    /// How many there are.
+    /// Returns the number of slabs.
     pub(super) fn number(&self) -> usize {
         self.slabs.len()
     }
 
-    /// Keeps a record. `spare` gives slabs that are to be used again.
+    /// Stores a record. `spare` returns slabs for reuse.
     #[inline]
     pub(super) fn keep(
         &mut self,
@@ -185,14 +185,14 @@ impl Slabs {
         Kept::new(offset, compact_len)
     }
 
-    /// Adds a slab, for the caller to fill.
+    /// Adds a slab for the caller to fill.
     pub(super) fn add(&mut self, spare: impl FnOnce() -> Option<Vec<u8>>) {
         let slab = spare().unwrap_or_else(|| vec![0; SLAB_BYTES]);
         self.len += slab.len();
         self.slabs.push(slab);
     }
 
-    /// The offset of a record that is at this place of a slab.
+    /// Returns the offset of a record at this position of a slab.
     #[inline]
     pub(super) fn offset(slab: usize, place: usize) -> u64 {
         (slab as u64) << OFFSET_BITS | place as u64
@@ -203,7 +203,7 @@ impl Slabs {
         self.slabs.get(slab).and_then(|slab| slab.get(range)).unwrap_or_default()
     }
 
-    /// Asks for what is at this place of a slab, if there is anything, since it will be used soon.
+    /// Prefetches the bytes at this position of a slab, if any, because they will be used soon.
     #[inline]
     pub(super) fn prefetch(&self, slab: usize, place: usize) {
         if let Some(slab) = self.slabs.get(slab) {
@@ -241,17 +241,17 @@ impl Slabs {
         KeptRecord::new(bytes.unwrap_or_default(), kept, len)
     }
 
-    /// The slabs that can be used again.
+    /// Returns the slabs that can be reused.
     pub(super) fn into_spare(self) -> impl Iterator<Item = Vec<u8>> {
         self.slabs.into_iter().filter(|slab| slab.len() == SLAB_BYTES)
     }
 }
 
-/// Writes a record as it is to be kept to the start of `room`, which is as long as its frame. Tells how many bytes it takes,
-/// and how many of a compact record.
+/// Writes a record in its stored form to the start of `room`, which has the length of its frame. Returns the number of
+/// bytes written, and the compact length.
 #[inline]
 pub(super) fn keep_in(form: &CompactForm, records: &RecordBuffer, record: usize, room: &mut [u8]) -> (usize, u16) {
-    // No compact record is longer than its frame.
+    // A compact record is never longer than its frame.
     if let Some(compact_len) = form.compact(records, record, room) {
         return (compact_len, compact_len as u16);
     }

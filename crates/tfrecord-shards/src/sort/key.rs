@@ -1,10 +1,10 @@
-//! [`SortKey`]: where a record goes.
+//! [`SortKey`]: a record's position in the sort order.
 
 use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Where a record goes: its group, and its place in the group.
+/// A record's position in the sort order: its group, and its key within the group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SortKey {
     // The order of the fields is the order of keys.
@@ -13,23 +13,23 @@ pub struct SortKey {
 }
 
 impl SortKey {
-    /// Place `key` of a group.
+    /// Creates the key `key` within a group.
     pub fn new(group: u32, key: u64) -> Self {
         Self { group, key }
     }
 
-    /// The place of a record in a group that is shuffled: a hash of the record without its frame, and of the seed. Records
-    /// that have the same hash by chance are told apart by their bytes, so 64 bits are enough.
+    /// Creates the key of a record in a shuffled group: a hash of the record without its frame, and of the seed.
+    /// Records with colliding hashes are ordered by their bytes, so 64 bits are enough.
     pub fn shuffled(group: u32, payload: &[u8], seed: u64) -> Self {
         Self::new(group, xxh3_64_with_seed(payload, seed))
     }
 
-    /// The group.
+    /// Returns the group.
     pub fn group(self) -> u32 {
         self.group
     }
 
-    /// The place in the group.
+    /// Returns the key within the group.
     pub fn key(self) -> u64 {
         self.key
     }
@@ -41,17 +41,17 @@ impl fmt::Debug for SortKey {
     }
 }
 
-/// What 64 bits can tell of keys that lie between two others: the keys' order, as far as it goes.
+/// Maps keys between two others to 64 bits, preserving their order as far as possible.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Prefix {
     /// All keys are of one group.
     InGroup { first: u64 },
-    /// The groups take this many bits.
+    /// The groups need this many bits.
     Groups { first: u32, bits: u32 },
 }
 
 impl Prefix {
-    /// For keys from `first` to `last`.
+    /// Creates the mapping for keys from `first` to `last`.
     pub(super) fn new(first: SortKey, last: SortKey) -> Self {
         if first.group == last.group {
             Self::InGroup { first: first.key }

@@ -1,4 +1,4 @@
-//! [`LoadedRecords`]: some records of a window.
+//! [`LoadedRecords`]: loads some records of a window.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -8,37 +8,37 @@ use prefetch_index::prefetch_index;
 use super::entry::Item;
 use super::kept::{FrameOrder, Kept, KeptRecord};
 use super::run::RunSet;
-use super::walk::{Place, Window};
+use super::walk::{Window, WindowPlace};
 use crate::error::Result;
 
-/// Bytes that are rather read than skipped.
+/// Gaps up to this length in bytes are read rather than skipped.
 const GAP: u64 = 4 << 10;
 
-/// Where a record is that is not in a file.
+/// Marks a record that is not in a file.
 const IN_MEMORY: Kept = Kept::NOWHERE;
 
-/// Bytes that two long records are compared by.
+/// Bytes of two long records that are compared at a time.
 const COMPARE_BYTES: usize = 64 << 10;
 
-/// Records that are asked for before the first of them is used.
+/// Number of records prefetched before the first of them is used.
 const FETCH: usize = 16;
 
-/// Some records of a window, in few and large reads.
+/// Some records of a window, loaded in few, large reads.
 #[derive(Debug, Default)]
 pub(super) struct LoadedRecords {
-    /// As long as it ever was, which saves clearing it.
+    /// Never shortened, which saves clearing it.
     bytes: Vec<u8>,
-    /// Where each item of the window is that was asked for, or [`IN_MEMORY`].
+    /// Where each requested item of the window is, or [`IN_MEMORY`].
     at: Vec<Kept>,
     wanted: Vec<u32>,
 }
 
 impl LoadedRecords {
     /// Reads the records of these places in the window's order.
-    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[Place]) -> Result<()> {
+    pub(super) fn load(&mut self, set: &RunSet, window: &Window, places: &[WindowPlace]) -> Result<()> {
         self.wanted.clear();
         self.wanted.extend(places.iter().map(|place| place.item));
-        // Items stand by run, or bucket and run, and within that in the order in which their records do.
+        // Items are grouped by run, or by bucket and run, and within that are in the order of their records.
         if places.len() == window.items.len() {
             self.wanted.clear();
             self.wanted.extend((0..).take(places.len()));
@@ -86,13 +86,13 @@ impl LoadedRecords {
         Ok(())
     }
 
-    /// Records that have been loaded, in the order of these places.
+    /// Returns loaded records, in the order of these places.
     #[inline]
     pub(super) fn records<'a>(
         &'a self,
         set: &'a RunSet,
         window: &'a Window,
-        places: &'a [Place],
+        places: &'a [WindowPlace],
     ) -> impl Iterator<Item = KeptRecord<'a>> {
         places.iter().enumerate().map(move |(number, place)| {
             if let Some(later) = places.get(number + FETCH) {
@@ -102,9 +102,9 @@ impl LoadedRecords {
         })
     }
 
-    /// A record of the window that has been loaded.
+    /// Returns a loaded record of the window.
     #[inline]
-    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &Place) -> KeptRecord<'a> {
+    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &WindowPlace) -> KeptRecord<'a> {
         match self.at.get(place.item as usize) {
             None | Some(&IN_MEMORY) => set.memory_record(&window.item(place.item)).unwrap_or_default(),
             Some(&kept) => {
@@ -114,7 +114,7 @@ impl LoadedRecords {
         }
     }
 
-    /// Gives memory back that single long records have taken.
+    /// Frees memory allocated for single long records.
     pub(super) fn shrink(&mut self, len: usize) {
         if self.bytes.len() > len {
             self.bytes.truncate(len);
@@ -123,7 +123,7 @@ impl LoadedRecords {
     }
 }
 
-/// Hands on records that lie scattered in memory. Those that follow are asked for meanwhile.
+/// Passes on records that are scattered in memory, prefetching the next ones.
 #[inline]
 pub(super) fn fetch<'a>(records: impl Iterator<Item = KeptRecord<'a>>, mut each: impl FnMut(KeptRecord<'a>)) {
     let mut ahead = [KeptRecord::default(); FETCH];
@@ -149,7 +149,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// By length, then bytes.
+    /// Compares by length, then bytes.
     pub(super) fn compare(&mut self, set: &RunSet, one: &Item, other: &Item) -> Result<Ordering> {
         if one.len != other.len {
             return Ok(one.len.cmp(&other.len));
@@ -173,7 +173,7 @@ impl Comparison {
         Ok(Ordering::Equal)
     }
 
-    /// The same of records of which one is compact at least, and so not long.
+    /// Compares records of which at least one is compact, and so not long.
     fn compare_whole(&mut self, set: &RunSet, one: &Item, other: &Item) -> Result<Ordering> {
         for (item, bytes) in [(one, &mut self.one), (other, &mut self.other)] {
             bytes.resize(item.kept.len(item.len) as usize, 0);
@@ -184,19 +184,19 @@ impl Comparison {
         Ok(FrameOrder::new(&set.form).cmp(one, other))
     }
 
-    /// Sorts places of a window's order, which have the same key, by length, then bytes.
-    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [Place]) -> Result<()> {
+    /// Sorts places of a window's order that have the same key, by length, then bytes.
+    pub(super) fn sort(&mut self, set: &RunSet, items: &[Item], places: &mut [WindowPlace]) -> Result<()> {
         if places.len() < 2 {
             return Ok(());
         }
-        // A merge sort, since those of the standard library have no way to fail.
+        // A merge sort, because those of the standard library cannot return errors.
         let (low, high) = places.split_at_mut(places.len() / 2);
         self.sort(set, items, low)?;
         self.sort(set, items, high)?;
         let mut merged = Vec::with_capacity(low.len() + high.len());
         let (mut low, mut high) = (low.iter().copied().peekable(), high.iter().copied().peekable());
         while let (Some(one), Some(other)) = (low.peek(), high.peek()) {
-            let item = |place: &Place| items.get(place.item as usize).copied().unwrap_or_default();
+            let item = |place: &WindowPlace| items.get(place.item as usize).copied().unwrap_or_default();
             let next = match self.compare(set, &item(one), &item(other))? {
                 Ordering::Greater => high.next(),
                 Ordering::Less | Ordering::Equal => low.next(),

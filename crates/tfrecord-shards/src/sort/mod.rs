@@ -1,10 +1,9 @@
-//! Sorting more records than fit in memory, and cutting them into shards at exact places.
+//! Sorts more records than fit in memory, and divides them into shards of exact sizes.
 //!
-//! A shuffle is a sort by a random key, a split or a partitioned set is a sort by group. Every input hands framed
-//! records and a [`SortKey`] for each to its [`SorterInput`]; what does not fit in memory goes to disk as runs, sorted or, where
-//! keys are hashes, by their first bits only.
-//! Once all inputs are finished, [`SortedRecords::cut`] says where shards begin, and [`ShardPlan::read`] reads them,
-//! several at once.
+//! A shuffle is a sort by a random key; splitting or partitioning a set is a sort by group. Every input passes framed
+//! records and a [`SortKey`] for each to its [`SorterInput`]. Records that do not fit in memory are spilled to disk as
+//! runs. Runs are sorted or, if keys are hashes, only bucketed by their first bits. Once all inputs are finished,
+//! [`SortedRecords::cut`] determines where shards begin, and [`ShardPlan::read`] reads them, several in parallel.
 //!
 //! ```text
 //! SorterInput::push, spill, finish      one for each input, on any threads
@@ -51,9 +50,9 @@
 //! # }
 //! ```
 //!
-//! What comes out is a function of the records, their keys and the rule. It does not depend on which input a record came
-//! from, on the order within inputs, or on what was spilled when: records are ordered by group, then key, then length,
-//! then bytes.
+//! The output is a function of the records, their keys and the rule. It does not depend on the inputs of records, on
+//! the order within inputs, or on what was spilled when. Records are ordered by group, then key, then length, then
+//! bytes.
 
 mod buckets;
 mod cursor;
@@ -91,29 +90,29 @@ pub use plan::{PlannedShard, ShardPlan};
 pub use read::{SortedBlock, TaskRecords};
 pub use spill::{SpillFile, SpillStats, SpillStore, TempDirSpill};
 
-/// Bytes of a chunk that is sorted in the caches, about.
+/// Approximate length in bytes of a chunk that is sorted in the caches.
 const CACHED_CHUNK_BYTES: usize = 512 << 10;
 
-/// Bytes of a chunk for each run, at least, if so much may be read at a time: what is read in one go.
+/// Minimum length in bytes of a chunk per run, if that much may be read at once: the length of a read.
 const READ_BYTES: usize = 128 << 10;
 
-/// The same of buckets, which are read whole, and several runs' one after the other.
+/// The same for buckets, which are read whole, those of several runs in sequence.
 const BUCKET_READ_BYTES: usize = 32 << 10;
 
-/// What becomes of equal records: those whose group, key and bytes are equal.
+/// How to treat equal records: those whose group, key and bytes are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EqualRecords {
-    /// They stay together.
+    /// Keep them together.
     Keep,
-    /// All but one get other keys, as if each had been drawn by itself: for keys that are hashes of the record. Without
-    /// it, a shuffled table of few distinct rows would be a sorted one.
+    /// Give all but one other keys, as if each were drawn independently. For keys that are hashes of the record.
+    /// Without it, a shuffled table of few distinct rows would be a sorted one.
     Spread {
-        /// Tells one shuffle from another.
+        /// Distinguishes shuffles.
         seed: u64,
     },
 }
 
-/// How to sort.
+/// Options of a [`RecordSorter`].
 #[derive(Debug, Clone)]
 pub struct SorterOptions {
     spill: Arc<dyn SpillStore>,
@@ -123,20 +122,21 @@ pub struct SorterOptions {
 }
 
 impl SorterOptions {
-    /// Equal records stay together, chunks are of 8 MiB, and runs are spilled to this place.
+    /// Creates options with these defaults: equal records are kept together, and chunks have 8 MiB. Runs are spilled to
+    /// `spill`.
     pub fn new(spill: Arc<dyn SpillStore>) -> Self {
         Self { spill, equal: EqualRecords::Keep, chunk_bytes: 8 << 20, copy_bytes: 64 << 20 }
     }
 
-    /// Sets what becomes of equal records.
+    /// Sets how to treat equal records.
     #[must_use]
     pub fn with_equal(mut self, equal: EqualRecords) -> Self {
         self.equal = equal;
         self
     }
 
-    /// Sets how many bytes are read back and sorted at a time, at most, about; a single record may be longer. There are
-    /// fewer where few runs have been spilled.
+    /// Sets the approximate maximum bytes read back and sorted at once; a single record may be longer. Fewer are read
+    /// if few runs were spilled.
     #[must_use]
     pub fn with_chunk_bytes(mut self, bytes: usize) -> Self {
         self.chunk_bytes = bytes.max(1);
@@ -152,7 +152,7 @@ impl SorterOptions {
     }
 }
 
-/// Sorts the records of any number of inputs. Clones are the same sorter.
+/// Sorts the records of any number of inputs. Clones share one sorter.
 #[derive(Debug, Clone)]
 pub struct RecordSorter(Arc<Shared>);
 
@@ -160,23 +160,23 @@ pub struct RecordSorter(Arc<Shared>);
 struct Shared {
     options: SorterOptions,
     state: Mutex<State>,
-    /// Records cannot all be held as they are.
+    /// Whether records are kept in compact form, because not all fit in memory otherwise.
     keeps_compact: AtomicBool,
-    /// In which records are kept from then on: that of the first of them.
+    /// The compact form, determined by the first record kept in it.
     form: OnceLock<CompactForm>,
-    /// Records are kept in buckets: keys are hashes as it seems.
+    /// Whether records are kept in buckets, because their keys seem to be hashes.
     keeps_buckets: AtomicBool,
-    /// Bytes in buckets that have been spilled.
+    /// Number of bytes spilled in buckets.
     bucket_bytes: AtomicU64,
-    /// Slabs that are to be used again.
+    /// Slabs for reuse.
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Inputs that have not been finished.
+    /// Number of unfinished inputs.
     inputs: usize,
-    /// What those that have been have left.
+    /// The runs of finished inputs.
     runs: Vec<Arc<Run>>,
     rows: u64,
     finished: bool,
@@ -184,33 +184,33 @@ struct State {
 }
 
 impl RecordSorter {
-    /// A sorter without inputs yet.
+    /// Creates a sorter without inputs.
     pub fn new(options: SorterOptions) -> Self {
         let (state, keeps_compact, form, spare, bucket_bytes) = Default::default();
         let keeps_buckets = AtomicBool::new(matches!(options.equal, EqualRecords::Spread { .. }));
         Self(Arc::new(Shared { options, state, keeps_compact, form, keeps_buckets, bucket_bytes, spare }))
     }
 
-    /// One more input. Every input must be [finished](SorterInput::finish) before the sorter is.
+    /// Adds an input. Every input must be [finished](SorterInput::finish) before the sorter is.
     pub fn input(&self) -> SorterInput {
         self.state().inputs += 1;
         SorterInput::new(self.clone(), false)
     }
 
-    /// An input for copies of records.
+    /// Adds an input for copies of records.
     fn copies(&self) -> SorterInput {
         self.state().inputs += 1;
         SorterInput::new(self.clone(), true)
     }
 
-    /// Keeps the records that come from now on in a compact form, if they have one: what is to be done once it is known that
-    /// not all will fit in memory, since it takes time. To spill does it, too.
+    /// Keeps later records in a compact form, if they have one. To be called once it is known that not all will fit in
+    /// memory, because it takes time. Spilling calls it too.
     pub fn keep_compact(&self) {
         self.0.keeps_compact.store(true, Ordering::Relaxed);
     }
 
-    /// Gives back some of the memory that is spare: kept, after it has been spilled, for records to come. Tells how many
-    /// bytes, none if there are none.
+    /// Frees some of the spare memory, which is retained after a spill for later records. Returns the number of bytes
+    /// freed, 0 if there is no spare memory.
     pub fn drop_spare(&self) -> usize {
         self.take_spare().map_or(0, |slab| slab.len())
     }
@@ -219,7 +219,7 @@ impl RecordSorter {
         self.0.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps slabs, and tells how many bytes these are.
+    /// Retains slabs for reuse and returns their length in bytes.
     fn put_spare(&self, slabs: impl Iterator<Item = Vec<u8>>) -> usize {
         let mut spare = self.0.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let before = spare.len();
@@ -227,7 +227,7 @@ impl RecordSorter {
         spare.iter().skip(before).map(Vec::len).sum()
     }
 
-    /// The form that these records are kept in: none until it [has to be](Self::keep_compact).
+    /// Returns the form in which these records are kept: none until [`keep_compact`](Self::keep_compact).
     fn form(&self, records: &RecordBuffer) -> &CompactForm {
         if self.0.keeps_compact.load(Ordering::Relaxed) {
             self.0.form.get_or_init(|| CompactForm::of(records))
@@ -236,7 +236,7 @@ impl RecordSorter {
         }
     }
 
-    /// The form of all records that are compact.
+    /// Returns the form of all compact records.
     fn known_form(&self) -> &CompactForm {
         static NONE: CompactForm = CompactForm::NONE;
         self.0.form.get().unwrap_or(&NONE)
@@ -246,12 +246,12 @@ impl RecordSorter {
         self.0.keeps_buckets.load(Ordering::Relaxed)
     }
 
-    /// Sorts the records that come from now on before they are spilled.
+    /// Sorts later records before they are spilled.
     fn leave_buckets(&self) {
         self.0.keeps_buckets.store(false, Ordering::Relaxed);
     }
 
-    /// Notes bytes that are spilled in buckets. No more are wanted once a bucket would be more than a chunk.
+    /// Counts bytes spilled in buckets. Stops using buckets once a bucket would exceed a chunk.
     fn note_buckets(&self, bytes: u64, bits: BucketBits) {
         let before = self.0.bucket_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > self.0.options.chunk_bytes as u64 * bits.number() as u64 {
@@ -259,19 +259,19 @@ impl RecordSorter {
         }
     }
 
-    /// What has been spilled so far.
+    /// Returns what has been spilled so far.
     pub fn stats(&self) -> SpillStats {
         self.state().stats
     }
 
-    /// Ends the input: tells equal records apart, and counts the rows and bytes of each group.
+    /// Finishes the sorter: distinguishes equal records, and counts the rows and bytes of each group.
     ///
-    /// Works on the rayon pool that the call runs in, and takes up to [`reader_memory`](ShardPlan::reader_memory) for
-    /// each of its threads, and what [`SorterOptions::with_copy_bytes`] allows. If equal records are spread, a bit for
-    /// each record comes to that where there are any.
+    /// Runs on the caller's rayon pool. Uses up to [`reader_memory`](ShardPlan::reader_memory) for each of its threads,
+    /// and the memory allowed by [`SorterOptions::with_copy_bytes`]. If equal records are spread and there are any, it
+    /// also uses one bit per record.
     ///
     /// # Errors
-    /// When an input has not been finished, or a temporary file fails.
+    /// If an input is not finished, or a temporary file fails.
     pub fn finish(self) -> Result<SortedRecords> {
         let (mut runs, rows) = {
             let mut state = self.state();
@@ -291,7 +291,7 @@ impl RecordSorter {
         let chunks = |runs: &[Arc<Run>]| {
             let form = self.known_form().clone();
             let set = RunSet { runs: runs.to_vec(), form, path: options.spill.path().to_owned() };
-            // At any key there are as many as have been spilled, and those in memory.
+            // At any key, there can be one run per spill, and the runs in memory.
             let in_memory = runs.iter().filter(|run| run.file().is_none()).count();
             let spilled = usize::try_from(self.state().stats.runs).unwrap_or(usize::MAX);
             let read_bytes = if runs.iter().all(|run| run.is_in_buckets()) { BUCKET_READ_BYTES } else { READ_BYTES };
@@ -327,7 +327,7 @@ impl RecordSorter {
         Ok(SortedRecords { chunks: sorted, tallies, groups })
     }
 
-    /// Takes what an input has left.
+    /// Adds the runs of a finished input.
     fn end_input(&self, runs: Vec<Run>, rows: u64, copies: bool) -> Result<()> {
         let mut state = self.state();
         if state.finished && !copies {
@@ -353,18 +353,18 @@ impl RecordSorter {
     }
 }
 
-/// What a group holds.
+/// Totals of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupTotals {
     /// The group, as in the [`SortKey`]s.
     pub group: u32,
-    /// Its rows, at least one.
+    /// Number of rows, at least one.
     pub rows: u64,
-    /// Bytes of its records with their frames.
+    /// Length in bytes of its records with their frames.
     pub bytes: u64,
 }
 
-/// All records, counted.
+/// The counted records of all inputs.
 #[derive(Debug)]
 pub struct SortedRecords {
     chunks: Chunks,
@@ -373,19 +373,18 @@ pub struct SortedRecords {
 }
 
 impl SortedRecords {
-    /// Every group that has records, in ascending order.
+    /// Returns every group that has records, in ascending order.
     pub fn groups(&self) -> &[GroupTotals] {
         &self.groups
     }
 
-    /// Cuts every group into shards. [`Sharding::Count`] gives contiguous ranges that differ by a row at most, and
-    /// empty shards where there are more shards than rows.
+    /// Divides every group into shards. [`Sharding::Count`] gives contiguous ranges whose sizes differ by at most one
+    /// row, and empty shards if there are more shards than rows.
     ///
-    /// Works on the rayon pool that the call runs in, with up to [`reader_memory`](ShardPlan::reader_memory) for each of
-    /// its threads.
+    /// Runs on the caller's rayon pool, with up to [`reader_memory`](ShardPlan::reader_memory) for each of its threads.
     ///
     /// # Errors
-    /// When a temporary file fails, or there are too many shards.
+    /// If a temporary file fails, or there are too many shards.
     pub fn cut(self, rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
         plan::cut(self, rule)
     }

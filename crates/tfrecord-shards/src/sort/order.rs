@@ -1,4 +1,4 @@
-//! Records of one input in memory, brought in order.
+//! Sorts the records of one input in memory.
 
 use std::mem;
 
@@ -9,11 +9,11 @@ use super::kept::FrameOrder;
 use super::key::Prefix;
 use super::run::MemoryRun;
 
-/// Parts that entries are distributed to before they are sorted.
+/// Number of parts that entries are distributed to before they are sorted.
 const PARTS: usize = 1 << PART_BITS;
 const PART_BITS: u32 = 8;
 
-/// Entries of a part that more than one thread sorts.
+/// Parts of at least this many entries are sorted by several threads.
 const LONG_PART: usize = 1 << 16;
 
 /// Sorts entries by key, on several threads if asked to.
@@ -22,15 +22,15 @@ pub(super) fn sort_entries(entries: &mut [Entry], parallel: bool) {
     if !parallel {
         return parts.into_iter().for_each(sort_part);
     }
-    // Long ones, where keys are not spread evenly, are shared by threads too.
+    // Long parts, which occur if keys are not spread evenly, are also divided among threads.
     parts.into_par_iter().for_each(|part| match part.len() {
         0..LONG_PART => sort_part(part),
         _ => part.par_sort_unstable_by_key(Entry::key),
     });
 }
 
-/// Brings entries into parts by the first bits in which their keys differ, in place. Parts are in order among each other,
-/// and short enough, if keys are spread evenly, to be sorted in the second-level cache.
+/// Distributes entries in place to parts, by the first bits in which their keys differ. The parts are ordered. If keys
+/// are spread evenly, each part is short enough to be sorted in the L2 cache.
 fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
     let first = entries.iter().map(Entry::key).min().unwrap_or_default();
     let last = entries.iter().map(Entry::key).max().unwrap_or_default();
@@ -42,7 +42,7 @@ fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
             *len += 1;
         }
     }
-    // Of each part, where the entry goes that is found next.
+    // The position for the next entry of each part.
     let mut ends = lens;
     let mut start = 0;
     for end in &mut ends {
@@ -52,7 +52,7 @@ fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
     for (part, len) in lens.iter().enumerate() {
         part_end += len;
         while let Some(&from) = ends.get(part).filter(|from| **from < part_end) {
-            // The entry goes where it belongs, and what is there comes here, which may be the same place.
+            // Swaps the entry with the one at its destination, which may be the same position.
             let to = entries.get(from).map_or(part, part_of);
             let Some(end) = ends.get_mut(to) else { break };
             entries.swap(from, *end);
@@ -68,7 +68,7 @@ fn distribute(mut entries: &mut [Entry]) -> Vec<&mut [Entry]> {
     parts
 }
 
-/// Sorts entries by key: of one group without a branch.
+/// Sorts entries by key, without a branch if they are of one group.
 fn sort_part(part: &mut [Entry]) {
     let group = part.first().map(|first| first.group);
     if part.iter().all(|entry| Some(entry.group) == group) {
@@ -78,7 +78,7 @@ fn sort_part(part: &mut [Entry]) {
     }
 }
 
-/// Brings records of equal keys in order. If asked to, keeps one of equal records, with their number.
+/// Sorts records of equal keys. If `collapse` is set, keeps one of equal records, with their count.
 pub(super) fn sort_ties(run: &mut MemoryRun, mut order: FrameOrder<'_>, collapse: bool) {
     let MemoryRun { entries, counts, slabs } = run;
     let record = |entry: &Entry| entry.record(slabs);

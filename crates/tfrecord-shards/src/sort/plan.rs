@@ -1,4 +1,4 @@
-//! [`ShardPlan`]: where shards begin.
+//! [`ShardPlan`]: the start and size of each shard.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,23 +14,23 @@ use super::{GroupTotals, SortedRecords};
 use crate::error::{ErrorKind, Result};
 use crate::write::sharding::Sharding;
 
-/// A shard that is to be written.
+/// A shard to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedShard {
-    /// Whose records it holds.
+    /// The group of its records.
     pub group: u32,
     /// Its number in the group, from 0.
     pub index: u32,
-    /// Shards of the group.
+    /// Number of shards of the group.
     pub of: u32,
-    /// Its rows. None in a shard of a group that was to be cut into more shards than it has rows.
+    /// Number of rows. 0 if its group has more shards than rows.
     pub rows: u64,
-    /// Bytes of its records with their frames.
+    /// Length in bytes of its records with their frames.
     pub bytes: u64,
 }
 
-/// Where shards begin, and the way to their records. Clones are the same plan; temporary files live as long as one of
-/// them, or one of their readers.
+/// The start and size of each shard, and access to the records. Clones share one plan. Temporary files are kept until
+/// all clones and readers are dropped.
 #[derive(Debug, Clone)]
 pub struct ShardPlan(pub(super) Arc<Plan>);
 
@@ -39,22 +39,22 @@ pub(super) struct Plan {
     pub(super) chunks: Chunks,
     pub(super) shards: Vec<PlannedShard>,
     tasks: Vec<Task>,
-    /// Of readers that have ended.
+    /// Buffers of finished readers.
     scratch: Mutex<Vec<Scratch>>,
     done: Mutex<DoneTasks>,
 }
 
-/// Tasks that nobody reads any more.
+/// Tasks that are no longer read.
 #[derive(Debug, Default)]
 struct DoneTasks {
-    /// The first that is not one of them.
+    /// The first task that may still be read.
     next: usize,
-    /// Those behind it.
+    /// Finished tasks after it.
     later: BTreeSet<usize>,
 }
 
 impl Plan {
-    /// A task is not read any more: files go whose records are all of such.
+    /// Marks a task as no longer read. Deletes files whose records belong to such tasks only.
     pub(super) fn end_task(&self, task: usize) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let DoneTasks { next, later } = &mut *done;
@@ -74,15 +74,15 @@ impl Plan {
     }
 }
 
-/// Neighbouring shards.
+/// Consecutive shards.
 #[derive(Debug, Clone, Copy)]
 struct Task {
-    /// The first.
+    /// The first shard.
     shard: usize,
     start: Start,
 }
 
-/// A place between two records: before the first one with this key, or so many behind.
+/// A position between two records: this many records after the first one with this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Start {
     pub(super) key: SortKey,
@@ -90,45 +90,45 @@ pub(super) struct Start {
 }
 
 impl ShardPlan {
-    /// Every shard, by group, then index. Their numbers here are those of the pieces of a
+    /// Returns every shard, by group, then index. Their positions are the shard numbers of the pieces of a
     /// [`SortedBlock`](super::SortedBlock).
     pub fn shards(&self) -> &[PlannedShard] {
         &self.0.shards
     }
 
-    /// Number of tasks. A task is a run of neighbouring whole shards, of about a chunk at least, or several; together they
-    /// are all shards, in order.
+    /// Returns the number of tasks. A task is one or more consecutive whole shards, of at least about a chunk in total.
+    /// The tasks cover all shards, in order.
     pub fn tasks(&self) -> usize {
         self.0.tasks.len()
     }
 
-    /// The shards of a task; none for a task that is not there. Those without rows have no pieces in any block, and are
-    /// for the caller to make.
+    /// Returns the shards of a task; empty if the task does not exist. Shards without rows have no pieces in any block,
+    /// and the caller must create them.
     pub fn task_shards(&self, task: usize) -> Range<usize> {
         let first = |task: usize| self.0.tasks.get(task).map_or(self.0.shards.len(), |task| task.shard);
         first(task)..first(task.saturating_add(1))
     }
 
-    /// Bytes that one reader holds, about and beside single records that are longer than a chunk. When it ends, the next
-    /// reader goes on with them.
+    /// Returns the approximate memory of one reader in bytes, not counting single records longer than a chunk. The next
+    /// reader reuses it.
     pub fn reader_memory(&self) -> usize {
         4 * self.0.chunks.chunk_bytes
     }
 
-    /// Where a task begins.
+    /// Returns the start of a task.
     pub(super) fn task_start(&self, task: usize) -> Option<Start> {
         self.0.tasks.get(task).map(|task| task.start)
     }
 }
 
-/// The large buffers of a reader, which the reader of another task goes on with.
+/// The large buffers of a reader, reused by the readers of other tasks.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) window: Window,
     pub(super) loaded: LoadedRecords,
 }
 
-/// A shard as it is found: where it begins, and what lies before it in its group.
+/// A shard during planning: its start, and the totals before it in its group.
 #[derive(Debug, Clone, Copy)]
 struct Begin {
     start: Start,
@@ -136,13 +136,13 @@ struct Begin {
     bytes: u64,
 }
 
-/// A beginning of a shard that lies within a chunk, and is not found yet.
+/// The start of a shard within a chunk, still to be found.
 struct Sought {
-    /// Which one it is.
+    /// Its index in `begins`.
     begin: usize,
     group: u32,
     chunk: usize,
-    /// Rows of the group in the chunk that lie before it.
+    /// Number of the group's rows in the chunk that precede it.
     row: u64,
 }
 
@@ -164,7 +164,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
             }
             Sharding::Rows(max) => group.at_rows((0..totals.rows).step_by(max.max(1).try_into().unwrap_or(usize::MAX))),
             Sharding::Bytes(max) => group.at_bytes(max)?,
-            // A count by now.
+            // Already resolved to a count.
             Sharding::Hosts(_) => group.at_rows(std::iter::once(0)),
         }
     }
@@ -193,26 +193,26 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
     Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default(), done: Mutex::default() })))
 }
 
-/// Cuts one group.
+/// Divides one group.
 struct GroupCut<'a> {
     chunks: &'a Chunks,
     totals: &'a GroupTotals,
-    /// The group's records in each chunk that has any.
+    /// The group's totals in each chunk that contains any of its records.
     tallies: &'a [Tally],
     begins: &'a mut Vec<Begin>,
     sought: &'a mut Vec<Sought>,
-    /// What was read last.
+    /// The chunk read last.
     keys: &'a mut Option<ChunkKeys>,
 }
 
 impl GroupCut<'_> {
-    /// The place before the first record of the group in a chunk.
+    /// Returns the position before the first record of the group in a chunk.
     fn start(&self, chunk: usize) -> Start {
         let group = SortKey::new(self.totals.group, 0);
         Start { key: self.chunks.start(chunk).map_or(group, |start| start.max(group)), ties: 0 }
     }
 
-    /// Shards begin at these rows, which do not decrease.
+    /// Starts shards at these rows, which must not decrease.
     fn at_rows(&mut self, rows: impl Iterator<Item = u64>) {
         let mut before = Begin { start: Start::default(), rows: 0, bytes: 0 };
         let mut tallies = self.tallies.iter().peekable();
@@ -230,7 +230,7 @@ impl GroupCut<'_> {
         }
     }
 
-    /// Shards are as long as they can be.
+    /// Makes shards as long as `max` allows.
     fn at_bytes(&mut self, max: u64) -> Result<()> {
         let mut before = Begin { start: Start::default(), rows: 0, bytes: 0 };
         let mut shard_bytes = 0;
@@ -262,7 +262,7 @@ impl GroupCut<'_> {
     }
 }
 
-/// Finds beginnings of shards, in several chunks at a time.
+/// Finds the starts of shards, in several chunks in parallel.
 fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> {
     let by_chunk: Vec<_> = sought.chunk_by(|one, next| one.chunk == next.chunk).collect();
     let in_chunk = |sought: &&[Sought]| {
@@ -296,18 +296,18 @@ fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> 
     Ok(())
 }
 
-/// Goes through the records of a chunk in order.
+/// Reads the records of a chunk in order.
 struct ChunkKeys {
     chunk: usize,
     walk: Walk,
     window: Window,
-    /// The record that comes next in the window's order, and where it is.
+    /// Index of the next record in the window's order, and its position.
     next: usize,
     start: Start,
 }
 
 impl ChunkKeys {
-    /// From a key in a chunk. Uses what `before` has read, if the place lies ahead of it.
+    /// Starts at a key in a chunk. Continues from `before` if it has not passed that position.
     fn seek(chunks: &Chunks, chunk: usize, from: SortKey, before: Option<Self>) -> Result<Self> {
         if let Some(mut before) = before
             && before.chunk == chunk
@@ -324,7 +324,7 @@ impl ChunkKeys {
         Ok(Self { chunk, walk, window: Window::default(), next: 0, start: Start::default() })
     }
 
-    /// The next record: the place before it, and its length.
+    /// Returns the position before the next record, and its length.
     fn next(&mut self) -> Result<Option<(Start, u64)>> {
         if self.next == self.window.order.len() {
             if !self.walk.next(&mut self.window)? {
@@ -335,7 +335,7 @@ impl ChunkKeys {
         }
         let item = self.window.order.get(self.next).map(|place| self.window.item(place.item)).unwrap_or_default();
         let key = item.key();
-        // Those with the same key are all in one window.
+        // Records with the same key are all in one window.
         let ties = if self.next > 0 && key == self.start.key { self.start.ties + 1 } else { 0 };
         self.start = Start { key, ties };
         self.next += 1;

@@ -1,4 +1,4 @@
-//! [`TaskRecords`]: the records of a task, in order.
+//! [`TaskRecords`]: reads the records of a task, in order.
 
 use std::mem;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::kept::FrameOrder;
 use super::load::{Comparison, fetch};
 use super::plan::{Scratch, ShardPlan};
 use super::run::RunSet;
-use super::walk::{Place, Walk};
+use super::walk::{Walk, WindowPlace};
 use crate::error::Result;
 use crate::write::sharding::Piece;
 
@@ -20,22 +20,22 @@ use crate::write::sharding::Piece;
 pub struct SortedBlock {
     /// The records, framed.
     pub records: RecordBuffer,
-    /// Which of them go to which shard of [`ShardPlan::shards`]: in order, all of them, none of it empty.
+    /// The assignment of all of them to shards of [`ShardPlan::shards`], in order; no piece is empty.
     pub pieces: Vec<Piece>,
 }
 
-/// The records of a task, in order, block by block.
+/// Reads the records of a task, in order, block by block.
 ///
-/// After an error there is nothing more.
+/// Returns nothing after an error.
 #[derive(Debug)]
 pub struct TaskRecords {
     plan: ShardPlan,
     task: usize,
-    /// Whether nobody reads the task again.
+    /// Whether the task is read for the last time.
     once: bool,
-    /// The shards that are not complete.
+    /// The incomplete shards.
     shards: Range<usize>,
-    /// What has been read of the first of them.
+    /// Rows read of the first of them.
     rows: u64,
     bytes: u64,
     reading: Option<Reading>,
@@ -46,22 +46,22 @@ pub struct TaskRecords {
 struct Reading {
     walk: Walk,
     scratch: Scratch,
-    /// Records of the window's order that have been handed out, or passed over.
+    /// Number of records of the window's order that were returned or skipped.
     next: usize,
-    /// The end of those that are loaded.
+    /// The end of the loaded records.
     until: usize,
-    /// Records at the start that are the task's before.
+    /// Number of records to skip, because they belong to the previous task.
     skip: u64,
 }
 
 impl ShardPlan {
-    /// Reads the records of a task in order. Tasks may be read in any order, more than once, and at the same time.
+    /// Reads the records of a task in order. Tasks may be read in any order, repeatedly, and in parallel.
     pub fn read(&self, task: usize) -> TaskRecords {
         TaskRecords::new(self.clone(), task, false)
     }
 
-    /// Reads the records of a task, which nobody will read again: temporary files go as soon as all tasks whose records
-    /// they hold have been read to their end in this way.
+    /// Reads the records of a task for the last time. A temporary file is deleted as soon as all tasks with records in
+    /// it have been read completely by this method.
     pub fn read_once(&self, task: usize) -> TaskRecords {
         TaskRecords::new(self.clone(), task, true)
     }
@@ -73,7 +73,7 @@ impl TaskRecords {
         Self { plan, task, once, shards, rows: 0, bytes: 0, reading: None, spare: None }
     }
 
-    /// Hands back a buffer, which is used for a block to come.
+    /// Returns a buffer, to be reused for a later block.
     pub fn recycle(&mut self, mut records: RecordBuffer) {
         if records.capacity() <= 2 * self.plan.0.chunks.chunk_bytes {
             records.clear();
@@ -84,7 +84,7 @@ impl TaskRecords {
     fn next_block(&mut self) -> Result<Option<SortedBlock>> {
         self.pass_complete()?;
         if self.shards.is_empty() {
-            // Of a task without rows, or one that has been read.
+            // A task without rows, or one that was read completely.
             if mem::take(&mut self.once) {
                 self.plan.0.end_task(self.task);
             }
@@ -126,7 +126,7 @@ impl TaskRecords {
         Ok(Reading { walk, scratch, next: 0, until: 0, skip: start.ties })
     }
 
-    /// Passes over the shards that have all their rows.
+    /// Moves past the shards whose rows were all read.
     fn pass_complete(&mut self) -> Result<()> {
         while let Some(shard) = self.plan.shards().get(self.shards.start).filter(|_| !self.shards.is_empty()) {
             if self.rows < shard.rows {
@@ -141,7 +141,7 @@ impl TaskRecords {
         Ok(())
     }
 
-    /// Some of the records that are loaded.
+    /// Returns some of the loaded records.
     fn fill(&mut self, reading: &mut Reading, set: &RunSet) -> Result<SortedBlock> {
         let Reading { scratch: Scratch { window, loaded }, next, until, .. } = reading;
         let mut block = SortedBlock { records: self.spare.take().unwrap_or_default(), pieces: Vec::new() };
@@ -187,18 +187,18 @@ impl TaskRecords {
     }
 }
 
-/// Headers that were found to be sound: many records have the same length.
+/// Headers that were verified, because many records have the same length.
 struct SoundHeaders([[u8; HEADER_LEN]; 256]);
 
 impl Default for SoundHeaders {
     fn default() -> Self {
-        // The header of no record: none is that long.
+        // Not the header of any record: none is that long.
         Self([[0xff; HEADER_LEN]; 256])
     }
 }
 
 impl SoundHeaders {
-    /// Whether a frame is as long as its header says, and the header has its checksum.
+    /// Whether a frame's length matches its header, and the header its checksum.
     #[inline]
     fn is_sound(&mut self, frame: &[u8]) -> bool {
         let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
@@ -217,10 +217,10 @@ impl SoundHeaders {
     }
 }
 
-/// Blocks that are made of a chunk: what is written next is in the cache still.
+/// Number of blocks per chunk, so that the next bytes to write are still in the cache.
 const BLOCKS_PER_CHUNK: usize = 4;
 
-/// Bytes of a block, at least, unless a chunk is less: each is handed on by itself.
+/// Minimum length of a block in bytes, unless a chunk is shorter, because each block has a fixed cost.
 const LEAST_BLOCK_BYTES: usize = 512 << 10;
 
 impl Reading {
@@ -238,7 +238,7 @@ impl Reading {
         Ok(true)
     }
 
-    /// Brings records of equal keys and lengths in the order of their bytes.
+    /// Sorts records of equal keys and lengths by their bytes.
     fn sort_ties(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
         let Scratch { window, loaded } = &mut self.scratch;
         let ties: Vec<_> = window.ties(true).collect();
@@ -247,7 +247,7 @@ impl Reading {
             let bytes = places.iter().map(|place| place.len as usize).sum::<usize>();
             if bytes <= chunk_bytes {
                 loaded.load(set, window, &places)?;
-                let record = |place: &Place| loaded.record(set, window, place);
+                let record = |place: &WindowPlace| loaded.record(set, window, place);
                 let mut order = FrameOrder::new(&set.form);
                 places.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             } else {
@@ -258,10 +258,10 @@ impl Reading {
         Ok(())
     }
 
-    /// Loads about a chunk of the records that come next.
+    /// Loads about a chunk of the next records.
     fn load(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<()> {
         let Self { scratch: Scratch { window, loaded }, next, until, .. } = self;
-        // Chunks are not exactly of the length that they should have; a little rest would be a read of each run.
+        // Chunks exceed their intended length slightly; a short remainder would cost a read per run.
         let most = chunk_bytes as u64 * 3 / 2;
         let places = window.order.get(*next..).unwrap_or_default();
         let kept_len = |item: &Item| u64::from(item.kept.len(item.len));

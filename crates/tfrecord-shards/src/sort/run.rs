@@ -15,35 +15,35 @@ use super::key::SortKey;
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 
-/// With the group and the count, where these differ in a run.
+/// Includes the group and the count, if these differ within a run.
 const FULL_ENTRY_LEN: usize = 22;
 
-/// Entries of a block, which has a checksum: about a page of a file. The last block of a run may have less.
+/// Number of entries of a block, which has a checksum: about a page of a file. The last block of a run may be shorter.
 pub(super) const BLOCK_ENTRIES: usize = 128;
 
-/// Bytes behind the entries of a block: where its first record starts in the run, and the checksum.
+/// Length in bytes of a block's footer: the offset in the run of its first record, and the checksum.
 const BLOCK_END_LEN: usize = 12;
 
-/// Samples of a run, at most.
+/// Maximum number of samples per run.
 const MAX_SAMPLES: u64 = 512;
 
-/// Entries that are read in one go rather than halved again.
+/// This many entries are read at once instead of searched further.
 const SEEK_ENTRIES: u64 = BLOCK_ENTRIES as u64;
 
-/// Bytes of records and entries between samples, at least, if the run is long.
+/// Minimum distance between samples, in bytes of records and entries, if the run is long.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
-/// A record of a run that is known without reading it.
+/// A record of a run whose key is held in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) key: SortKey,
-    /// Number of the entry.
+    /// Number of its entry.
     pub(super) entry: u64,
-    /// Bytes of the records and entries before it.
+    /// Length in bytes of the records and entries before it.
     pub(super) weight: u64,
 }
 
-/// Takes samples of a run as it is gone through.
+/// Takes samples of a run while it is written.
 #[derive(Debug)]
 pub(super) struct Sampling {
     samples: Vec<Sample>,
@@ -54,7 +54,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// For a run of about so many bytes of records and entries.
+    /// Creates the sampling of a run of about `weight` bytes of records and entries.
     pub(super) fn new(weight: u64, interval: u64) -> Self {
         let interval = (weight / MAX_SAMPLES).max(SAMPLE_BYTES.min(interval)).max(1);
         Self { samples: Vec::new(), interval, next: 0, weight: 0, entries: 0 }
@@ -76,13 +76,13 @@ impl Sampling {
     }
 }
 
-/// Records that are sorted by key, then length, then bytes; or no further than that they are in [`Buckets`].
+/// Records sorted by key, then length, then bytes, or only grouped in [`Buckets`].
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) stored: Stored,
     pub(super) entries: u64,
     pub(super) samples: Vec<Sample>,
-    /// A bit for each entry: those that an equal record of another run stands for. Made when there is one.
+    /// Bitmap of entries dropped because an equal record in another run represents them. Allocated on first use.
     dropped: OnceLock<Box<[AtomicU64]>>,
 }
 
@@ -98,12 +98,12 @@ pub(super) enum Stored {
 #[derive(Debug)]
 pub(super) struct MemoryRun {
     pub(super) entries: Vec<Entry>,
-    /// How many equal records each entry stands for; nothing if it is one each.
+    /// Number of equal records that each entry represents; empty if one each.
     pub(super) counts: Vec<u32>,
     pub(super) slabs: Slabs,
 }
 
-/// Sorted records in a file: first all as they are kept, then all entries, in blocks.
+/// Sorted records in a file: first all records as stored, then all entries, in blocks.
 #[derive(Debug)]
 pub(super) struct FileRun {
     pub(super) file: RunFile,
@@ -116,9 +116,9 @@ pub(super) struct FileRun {
 /// The file of a run.
 #[derive(Debug)]
 pub(super) struct RunFile {
-    /// Nothing when it has been given back.
+    /// `None` after it was released.
     file: RwLock<Option<Arc<dyn SpillFile>>>,
-    /// The last key, or one behind it.
+    /// The last key, or a greater one.
     last: SortKey,
 }
 
@@ -127,7 +127,7 @@ impl RunFile {
         Self { file: RwLock::new(file), last }
     }
 
-    /// Gives the file back if all keys lie before this one, or there is none. Nothing is read of it any more.
+    /// Releases the file if all keys are before this one, or if there is none. It must not be read afterwards.
     fn release_before(&self, key: Option<&SortKey>) {
         if key.is_none_or(|key| self.last < *key) {
             self.file.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -145,7 +145,7 @@ impl Run {
         Self { stored, entries, samples, dropped: OnceLock::new() }
     }
 
-    /// Notes that another record stands for this entry.
+    /// Marks this entry as represented by another record.
     pub(super) fn drop_entry(&self, entry: u64) {
         let words = || (0..self.entries.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         if let Some(word) = self.dropped.get_or_init(words).get((entry / 64) as usize) {
@@ -153,7 +153,7 @@ impl Run {
         }
     }
 
-    /// Whether another record stands for any entry.
+    /// Whether any entry is represented by another record.
     pub(super) fn has_dropped(&self) -> bool {
         self.dropped.get().is_some()
     }
@@ -163,14 +163,14 @@ impl Run {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (entry % 64) & 1 == 1)
     }
 
-    /// Gives the file back if all keys lie before this one, or there is none. Nothing is read of it any more.
+    /// Releases the file if all keys are before this one, or if there is none. It must not be read afterwards.
     pub(super) fn release_before(&self, key: Option<&SortKey>) {
         if let Some(file) = self.file() {
             file.release_before(key);
         }
     }
 
-    /// Where it is, if not in memory.
+    /// Returns the file, unless the run is in memory.
     pub(super) fn file(&self) -> Option<&RunFile> {
         match &self.stored {
             Stored::File(run) => Some(&run.file),
@@ -179,7 +179,7 @@ impl Run {
         }
     }
 
-    /// The buckets that it has records in, if that is how they stand.
+    /// Returns the range of buckets, if the run is in buckets.
     pub(super) fn buckets(&self) -> Option<(BucketBits, Range<usize>)> {
         match &self.stored {
             Stored::Buckets(buckets) => Some((buckets.bits(), 0..buckets.bits().number())),
@@ -188,24 +188,24 @@ impl Run {
         }
     }
 
-    /// The number of a bucket's first entry.
+    /// Returns the number of a bucket's first entry.
     pub(super) fn bucket_entry(&self, bucket: usize) -> u32 {
         let first = self.buckets().map_or(0, |(_, buckets)| buckets.start);
         bucket.checked_sub(first).and_then(|at| self.samples.get(at)).map_or(0, |sample| sample.entry as u32)
     }
 
-    /// Whether records of the same bucket are in no order.
+    /// Whether records of the same bucket are unordered.
     pub(super) fn is_in_buckets(&self) -> bool {
         self.buckets().is_some()
     }
 
-    /// An entry before which every key is less than this one, and not many entries before the first that is not.
+    /// Returns an entry shortly before the first whose key is not less than this one. Every earlier key is less.
     pub(super) fn sample_before(&self, key: &SortKey) -> u64 {
         let at = self.samples.partition_point(|sample| sample.key < *key);
         at.checked_sub(1).and_then(|before| self.samples.get(before)).map_or(0, |sample| sample.entry)
     }
 
-    /// An entry from which no key is less than this one, and not many entries behind the first.
+    /// Returns an entry shortly after the first whose key is not less than this one. No later key is less.
     pub(super) fn sample_after(&self, key: &SortKey) -> u64 {
         let at = self.samples.partition_point(|sample| sample.key < *key);
         self.samples.get(at).map_or(self.entries, |sample| sample.entry)
@@ -217,11 +217,11 @@ impl Run {
 pub(super) struct FileEntry {
     pub(super) key: SortKey,
     pub(super) count: u32,
-    /// Where the record starts in the run.
+    /// Offset of the record in the run.
     pub(super) start: u64,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub(super) len: u32,
-    /// Bytes of the compact record, or 0.
+    /// Length of the compact record in bytes, or 0.
     pub(super) compact_len: u16,
 }
 
@@ -230,23 +230,23 @@ impl FileEntry {
         Kept::new(self.start, self.compact_len)
     }
 
-    /// Where the next record starts.
+    /// Returns the offset of the next record.
     pub(super) fn end(&self) -> u64 {
         self.start.saturating_add(self.kept().len(self.len).into())
     }
 }
 
-/// How the entries of a run stand in its file.
+/// The encoding of a run's entries in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryForm {
-    /// All are of one group, and stand for one record each: neither is written.
+    /// All entries are of one group and represent one record each, so group and count are omitted.
     Short { group: u32 },
     /// With group and count.
     Full,
 }
 
 impl EntryForm {
-    /// The shortest for these entries. `counts` are those of the entries, or none if they are one each.
+    /// Chooses the shortest encoding for these entries. `counts` are their counts, or empty if one each.
     pub(super) fn of(entries: &[Entry], counts: &[u32]) -> Self {
         match (entries.first(), entries.last()) {
             (Some(first), Some(last)) if first.group == last.group && counts.iter().all(|count| *count == 1) => {
@@ -267,12 +267,12 @@ impl EntryForm {
         BLOCK_ENTRIES * self.entry_len() + BLOCK_END_LEN
     }
 
-    /// Bytes of a run's first so many entries: of whole blocks, or of all.
+    /// Returns the length in bytes of a run's first `entries` entries: whole blocks, or all entries.
     pub(super) fn len(self, entries: u64) -> u64 {
         entries * self.entry_len() as u64 + entries.div_ceil(BLOCK_ENTRIES as u64) * BLOCK_END_LEN as u64
     }
 
-    /// Adds entries, of which the first is the first of a block.
+    /// Appends entries, starting at the first of a block.
     pub(super) fn encode(self, entries: impl Iterator<Item = FileEntry>, out: &mut Vec<u8>) {
         let mut entries = entries.peekable();
         while let Some(&FileEntry { start, .. }) = entries.peek() {
@@ -286,13 +286,13 @@ impl EntryForm {
                 }
             }
             out.extend_from_slice(&start.to_le_bytes());
-            // Finds a page of the file that was not written, too: that of zeros is not zero.
+            // Also detects a page of the file that was not written: the checksum of zeros is not zero.
             let checksum = crc32c(out.get(block..).unwrap_or_default());
             out.extend_from_slice(&checksum.to_le_bytes());
         }
     }
 
-    /// The entries of a block, in order. Nothing if the bytes are not those of a block.
+    /// Decodes the entries of a block, in order. Returns `None` if the block is damaged.
     #[inline]
     fn decode(self, block: &[u8], each: impl FnMut(FileEntry)) -> Option<()> {
         let (checked, checksum) = block.split_last_chunk()?;
@@ -338,24 +338,24 @@ fn bytes_at<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// All runs, and where those of them are that are not in memory.
+/// All runs, and where those that were spilled are stored.
 #[derive(Debug)]
 pub(super) struct RunSet {
     pub(super) runs: Vec<Arc<Run>>,
-    /// Of the records that are compact.
+    /// The form of compact records.
     pub(super) form: CompactForm,
     pub(super) path: PathBuf,
 }
 
 impl RunSet {
-    /// The first entry of a run whose key is not less than this one, and where its record starts.
+    /// Returns the first entry of a run whose key is not less than this one, and the offset of its record.
     pub(super) fn seek(&self, run: &Run, key: &SortKey) -> Result<(u64, u64)> {
         let file = match &run.stored {
             Stored::Memory(memory) => {
                 let entry = memory.entries.partition_point(|entry| entry.key() < *key);
                 return Ok((entry as u64, 0));
             }
-            // Its file may have been given back.
+            // Its file may have been released.
             Stored::File(run_file) if run_file.file.last < *key => return Ok((run.entries, run_file.records_len)),
             Stored::File(file) => file,
             Stored::Buckets(_) | Stored::BucketFile(_) => return Ok((0, 0)),
@@ -372,7 +372,7 @@ impl RunSet {
                 entries.end = middle;
             }
         }
-        // The record starts where the one before it ends.
+        // The record starts at the end of the previous one.
         let first = entries.start.saturating_sub(1);
         let (mut found, mut start) = (first, 0);
         self.read_entries(file, first..entries.end, &mut raw, |entry| {
@@ -383,7 +383,7 @@ impl RunSet {
         Ok((found, start))
     }
 
-    /// Reads some entries of a run, with the blocks that they are in.
+    /// Reads some entries of a run, together with their blocks.
     pub(super) fn read_entries(
         &self,
         file: &FileRun,
@@ -415,14 +415,14 @@ impl RunSet {
         Ok(())
     }
 
-    /// Fills `bytes` from a place in a file.
+    /// Fills `bytes` from an offset in a file.
     pub(super) fn read(&self, file: &RunFile, bytes: &mut [u8], place: u64) -> Result<()> {
         let spilled = file.file.read().unwrap_or_else(PoisonError::into_inner).clone();
         let spilled = spilled.ok_or_else(|| self.damaged("records that were to be read once are read again"))?;
         spilled.read_exact_at(bytes, place).at("read a temporary file", &self.path)
     }
 
-    /// Where the record of an item is, unless it is in memory.
+    /// Returns the file and offset of an item's record, unless it is in memory.
     #[inline]
     pub(super) fn place(&self, item: &Item) -> Option<(&RunFile, u64)> {
         match self.stored(item)? {
@@ -432,7 +432,7 @@ impl RunSet {
         }
     }
 
-    /// Fills `bytes` from a record as it is kept, beginning at its byte `from`.
+    /// Fills `bytes` from the stored form of a record, starting at its byte `from`.
     pub(super) fn read_part(&self, item: &Item, from: u64, bytes: &mut [u8]) -> Result<()> {
         match self.place(item) {
             Some((file, place)) => self.read(file, bytes, place + from),
@@ -445,19 +445,19 @@ impl RunSet {
         }
     }
 
-    /// Adds a record to `out`.
+    /// Appends a record to `out`.
     pub(super) fn read_frame(&self, item: &Item, out: &mut RecordBuffer) -> Result<()> {
         let mut bytes = vec![0; item.kept.len(item.len) as usize];
         self.read_part(item, 0, &mut bytes)?;
         self.restore(KeptRecord::new(&bytes, item.kept, item.len), out)
     }
 
-    /// Adds a record to `out`.
+    /// Appends a record to `out`.
     pub(super) fn restore(&self, kept: KeptRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
         if kept.restore(&self.form, out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
     }
 
-    /// A record, if it is in memory.
+    /// Returns a record, if it is in memory.
     #[inline]
     pub(super) fn memory_record(&self, item: &Item) -> Option<KeptRecord<'_>> {
         match self.stored(item)? {
@@ -472,23 +472,23 @@ impl RunSet {
         self.runs.get(item.run as usize).map(|run| &run.stored)
     }
 
-    /// What was read is not what was written.
+    /// Creates the error for bytes that differ from those written.
     pub(super) fn damaged(&self, problem: impl Into<String>) -> crate::Error {
         ErrorKind::SpillDamaged { path: self.path.clone(), problem: problem.into() }.into()
     }
 }
 
-/// Where a bucket is in a file: its entries, their checksum, and its records.
+/// The location of a bucket in a file: its entries, their checksum, and its records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BucketPlace {
     pub(super) start: u64,
     pub(super) rows: u32,
-    /// Where the records end.
+    /// End of the records.
     pub(super) end: u64,
 }
 
 impl BucketPlace {
-    /// Bytes of the entries and their checksum.
+    /// Length in bytes of the entries and their checksum.
     pub(super) fn entries_len(&self) -> usize {
         self.rows as usize * BUCKET_ENTRY_LEN + CHECKSUM_LEN
     }
@@ -501,12 +501,12 @@ pub(super) struct BucketFile {
     pub(super) bits: BucketBits,
     /// The first bucket.
     pub(super) first: usize,
-    /// Where it is, and those that follow.
+    /// The locations of it and the following buckets.
     pub(super) places: Vec<BucketPlace>,
 }
 
 impl BucketFile {
-    /// The buckets, by number.
+    /// Returns the numbers of the buckets.
     pub(super) fn buckets(&self) -> Range<usize> {
         self.first..self.first + self.places.len()
     }

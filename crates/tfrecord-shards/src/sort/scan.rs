@@ -1,4 +1,4 @@
-//! The scan of keys: rows and bytes are counted, and equal records told apart.
+//! Scans the keys: counts rows and bytes, and distinguishes equal records.
 
 use std::collections::HashMap;
 use std::mem;
@@ -16,22 +16,22 @@ use super::kept::FrameOrder;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
 use super::run::RunSet;
-use super::walk::{Chunks, KeySieve, Place, Walk, Window};
+use super::walk::{Chunks, KeySieve, Walk, Window, WindowPlace};
 use crate::error::Result;
 
-/// Parts that the chunks are scanned in, for each thread: enough for all threads to end at about the same time.
+/// Number of parts of the scan per thread: enough for all threads to end at about the same time.
 const PARTS_PER_THREAD: usize = 4;
 
-/// Bytes of copies that are made at a time.
+/// Length in bytes of the copies made at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Copies of one record that are left for several threads to make.
+/// Minimum number of copies of one record that are made by several threads.
 const MANY_COPIES: u64 = 1 << 12;
 
-/// Makes another hash of the shuffle's seed: "tfrcopy".
+/// Derives another hash from the shuffle's seed: "tfrcopy".
 const COPY_SEED: u64 = 0x74_6672_636f_7079;
 
-/// The records of one group in one chunk.
+/// Totals of one group in one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) group: u32,
@@ -45,8 +45,8 @@ pub(super) fn count(chunks: &Chunks) -> Result<Vec<Tally>> {
     scan(chunks, true, || (), |(), _| Ok(()), |()| Ok(()))
 }
 
-/// Counts the records as [`count`] does, and makes copies of those that stand for several. Where there are copies, the
-/// counts are of no use.
+/// Counts the records as [`count`] does, and makes copies of those that represent several. If there are copies, the
+/// counts are not valid.
 pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
     let many = Mutex::new(Vec::new());
     let begin = || Spread {
@@ -68,7 +68,7 @@ pub(super) fn spread(chunks: &Chunks, copies: &Copies) -> Result<Vec<Tally>> {
     Ok(tallies)
 }
 
-/// Goes through all windows, several at a time.
+/// Visits all windows, several in parallel.
 fn scan<S>(
     chunks: &Chunks,
     live: bool,
@@ -114,12 +114,12 @@ fn tally(window: &Window, tallies: &mut Vec<Tally>) {
     }
 }
 
-/// Tells equal records of a window apart.
+/// Distinguishes the equal records of a window.
 struct Spread<'a> {
     chunks: &'a Chunks,
     copies: &'a Copies,
     block: CopyBlock,
-    /// Records of which there are to be many copies, and how many.
+    /// Records that need many copies, and their number.
     many: Vec<(Item, u64)>,
     loaded: LoadedRecords,
     sieve: KeySieve,
@@ -168,7 +168,7 @@ impl Spread<'_> {
         self.batch(window, &batch)
     }
 
-    /// Ties that can be loaded together.
+    /// Handles ties that can be loaded together.
     fn batch(&mut self, window: &Window, ties: &[Range<usize>]) -> Result<()> {
         if ties.is_empty() {
             return Ok(());
@@ -184,7 +184,7 @@ impl Spread<'_> {
         for tie in ties {
             let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
             rest = later;
-            let record = |place: &Place| loaded.record(set, window, place);
+            let record = |place: &WindowPlace| loaded.record(set, window, place);
             let mut order = FrameOrder::new(&set.form);
             same.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in same.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
@@ -204,10 +204,11 @@ impl Spread<'_> {
         Ok(())
     }
 
-    /// A tie of records that are too long, or too many, to be loaded together.
-    fn long(&mut self, window: &Window, places: &mut [Place]) -> Result<()> {
+    /// Handles a tie of records that are too long, or too many, to be loaded together.
+    fn long(&mut self, window: &Window, places: &mut [WindowPlace]) -> Result<()> {
         let set = &*self.chunks.set;
-        // Of those that are equal and can be loaded together one is left: to compare records on disk, two at a time, takes long.
+        // First collapses equal records that can be loaded together, because comparing records on disk in pairs is
+        // slow.
         let (mut firsts, mut rows_of) = (Vec::new(), HashMap::new());
         let mut rest = places;
         while !rest.is_empty() {
@@ -224,7 +225,7 @@ impl Spread<'_> {
                 continue;
             }
             self.loaded.load(set, window, part)?;
-            let record = |place: &Place| self.loaded.record(set, window, place);
+            let record = |place: &WindowPlace| self.loaded.record(set, window, place);
             let mut order = FrameOrder::new(&set.form);
             part.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in part.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
@@ -254,20 +255,22 @@ impl Spread<'_> {
         Ok(())
     }
 
-    /// Of equal records the first stands for all. Tells how many rows these are, of which those of some records may be known.
-    fn drop_others(&self, window: &Window, equal: &[Place], known: &HashMap<u32, u64>) -> u64 {
+    /// Lets the first of equal records represent all. Returns the number of rows; `known` has those already counted for
+    /// some records.
+    fn drop_others(&self, window: &Window, equal: &[WindowPlace], known: &HashMap<u32, u64>) -> u64 {
         for place in equal.iter().skip(1) {
             let item = window.item(place.item);
             if let Some(run) = self.chunks.set.runs.get(item.run as usize) {
                 run.drop_entry(item.entry.into());
             }
         }
-        let rows = |place: &Place| known.get(&place.item).copied().unwrap_or(window.item(place.item).count.into());
+        let rows =
+            |place: &WindowPlace| known.get(&place.item).copied().unwrap_or(window.item(place.item).count.into());
         equal.iter().map(rows).sum()
     }
 }
 
-/// Makes copies of one record, several at a time.
+/// Makes copies of one record, in parallel.
 fn copy_many(set: &RunSet, item: &Item, number: u64, copies: &Copies) -> Result<()> {
     let mut frame = RecordBuffer::default();
     set.read_frame(item, &mut frame)?;
@@ -281,7 +284,7 @@ fn copy_many(set: &RunSet, item: &Item, number: u64, copies: &Copies) -> Result<
     };
     let blocks = 0..number.div_ceil(at_once);
     if frame.len() > COPY_BYTES {
-        // One after the other, since each takes that much memory.
+        // In sequence, because each takes that much memory.
         blocks.into_iter().try_for_each(block)
     } else {
         blocks.into_par_iter().try_for_each(block)
@@ -296,7 +299,7 @@ struct CopyBlock {
 }
 
 impl CopyBlock {
-    /// Copies of a record, by their numbers.
+    /// Adds copies of a record, by their numbers.
     fn push(&mut self, copies: &Copies, key: SortKey, numbers: Range<u64>, frame: &[u8]) -> Result<()> {
         for number in numbers {
             self.keys.push(copies.key(key, number));
@@ -319,12 +322,12 @@ impl CopyBlock {
     }
 }
 
-/// Takes the copies of equal records, and sorts them as the records of one more input for each thread.
+/// Collects the copies of equal records, and sorts them as one further input per thread.
 #[derive(Debug)]
 pub(super) struct Copies {
     sorter: RecordSorter,
     seed: u64,
-    /// Bytes that one of the inputs may hold.
+    /// Memory limit of each of these inputs, in bytes.
     input_bytes: usize,
     idle: Mutex<Vec<SorterInput>>,
 }
@@ -335,7 +338,7 @@ impl Copies {
         Self { sorter, seed: seed ^ COPY_SEED, input_bytes, idle: Mutex::default() }
     }
 
-    /// The key of a copy, from 1 on: uniform, and the same whatever the other records.
+    /// Returns the key of a copy, numbered from 1: uniform, and independent of the other records.
     fn key(&self, key: SortKey, number: u64) -> SortKey {
         let bytes = [key.key().to_le_bytes(), number.to_le_bytes()];
         SortKey::new(key.group(), xxh3_64_with_seed(bytes.as_flattened(), self.seed))
@@ -352,7 +355,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Whether there are any.
+    /// Finishes the inputs and returns whether there are any copies.
     pub(super) fn finish(self) -> Result<bool> {
         let inputs = self.idle.into_inner().unwrap_or_else(PoisonError::into_inner);
         let any = !inputs.is_empty();

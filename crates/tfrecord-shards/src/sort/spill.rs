@@ -1,4 +1,4 @@
-//! [`SpillStore`]: where runs go that do not fit in memory.
+//! [`SpillStore`]: storage for runs that do not fit in memory.
 
 use std::fmt;
 use std::fs::File;
@@ -6,32 +6,32 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Makes temporary files.
+/// Creates temporary files.
 pub trait SpillStore: Send + Sync + fmt::Debug {
-    /// An empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// When there is no place for one.
+    /// If there is no room for one.
     fn create(&self) -> io::Result<Box<dyn SpillFile>>;
 
-    /// Where files are made: for errors.
+    /// Returns the location of the files, for error messages.
     fn path(&self) -> &Path;
 }
 
-/// A temporary file. Dropped, it is gone, and its room on the disk is free.
+/// A temporary file. Dropping it deletes it and frees its disk space.
 ///
-/// It is written first, from its start to its end, and then read, by several threads at once.
+/// It is first written from start to end, and then read by several threads in parallel.
 pub trait SpillFile: Send + Sync + fmt::Debug {
-    /// Adds bytes at the end: about a MiB at a time. They can be read once this has returned.
+    /// Appends bytes, about a MiB at a time. They can be read once this has returned.
     ///
     /// # Errors
-    /// When not all of them could be written.
+    /// If not all of them could be written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills `bytes` from a place, counted from the start of the file.
+    /// Fills `bytes` from an offset in the file.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends before.
+    /// If the file cannot be read, or ends before.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -45,19 +45,19 @@ impl SpillFile for File {
     }
 }
 
-/// Temporary files in a directory, which have no names there: they end with the process, whatever ends it.
+/// Temporary files in a directory, without names there. They are deleted when the process ends for any reason.
 #[derive(Debug, Clone)]
 pub struct TempDirSpill(PathBuf);
 
 impl TempDirSpill {
-    /// Files in this directory.
+    /// Creates files in this directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self(dir.into())
     }
 }
 
 impl Default for TempDirSpill {
-    /// Files where the system has temporary files.
+    /// Creates files in the system's directory for temporary files.
     fn default() -> Self {
         Self(std::env::temp_dir())
     }
@@ -73,13 +73,13 @@ impl SpillStore for TempDirSpill {
     }
 }
 
-/// What has been spilled.
+/// Totals of the spilled data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpillStats {
-    /// Temporary files.
+    /// Number of temporary files.
     pub files: u64,
-    /// Runs in them.
+    /// Number of runs in them.
     pub runs: u64,
-    /// Bytes in them.
+    /// Number of bytes in them.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! [`Walk`]: all runs at once, in the order of keys, a window of them at a time.
+//! [`Walk`]: merges all runs in the order of keys, one window at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::key::{Prefix, SortKey};
 use super::run::RunSet;
 use crate::error::Result;
 
-/// Entries that a run is read by, at least: where there are so many runs that a chunk has few of each.
+/// Minimum number of entries read from a run, for many runs with few entries of a chunk each.
 const MIN_READ: u64 = 16;
 
-/// Chunks of a task, at least, where runs are in buckets.
+/// Minimum number of chunks per task if runs are in buckets.
 const BUCKET_TASK_CHUNKS: u64 = 16;
 
-/// The keys at which chunks end and the next ones begin, such that each chunk is of about the given length.
+/// Returns the keys at which chunks end and the next ones begin, so that each chunk has about the given length.
 pub(super) fn chunk_bounds(set: &RunSet, chunk_bytes: u64) -> Vec<SortKey> {
     let mut samples = Vec::new();
     for run in &set.runs {
@@ -41,13 +41,13 @@ pub(super) fn chunk_bounds(set: &RunSet, chunk_bytes: u64) -> Vec<SortKey> {
     bounds
 }
 
-/// The runs, and the chunks that they are read in.
+/// The runs, and the chunks in which they are read.
 #[derive(Debug, Clone)]
 pub(super) struct Chunks {
     pub(super) set: Arc<RunSet>,
     pub(super) bounds: Arc<[SortKey]>,
     pub(super) chunk_bytes: usize,
-    /// All runs are in these.
+    /// The buckets, if all runs are in buckets.
     buckets: Option<BucketBits>,
 }
 
@@ -59,7 +59,7 @@ impl Chunks {
         Self { set, bounds, chunk_bytes, buckets }
     }
 
-    /// Bytes of a task, at least. One that begins within a bucket reads all of it.
+    /// Minimum length of a task in bytes. A task that begins within a bucket reads the whole bucket.
     pub(super) fn task_bytes(&self) -> u64 {
         let chunks = if self.buckets.is_some() { BUCKET_TASK_CHUNKS } else { 1 };
         self.chunk_bytes as u64 * chunks
@@ -69,68 +69,68 @@ impl Chunks {
         self.bounds.len() + 1
     }
 
-    /// Where a chunk begins, unless it is the first.
+    /// Returns the start of a chunk; `None` for the first.
     pub(super) fn start(&self, chunk: usize) -> Option<SortKey> {
         chunk.checked_sub(1).and_then(|before| self.bounds.get(before)).copied()
     }
 }
 
-/// Records of buckets after which a window ends: what is asked for again and again while they are brought in order stays
-/// in the second-level cache.
+/// Number of records of buckets after which a window ends: the data that is used repeatedly while sorting them stays in
+/// the L2 cache.
 const BUCKET_WINDOW: usize = 1 << 14;
 
-/// Goes through the records of all runs, from a key to another.
+/// Visits the records of all runs, from one key to another.
 #[derive(Debug)]
 pub(super) struct Walk {
     chunks: Chunks,
     cursors: Vec<Cursor>,
-    /// The bucket that is read next, where all runs are in these.
+    /// The next bucket to read, if all runs are in buckets.
     bucket: usize,
-    /// The chunk that the walk is in.
+    /// The current chunk.
     chunk: usize,
-    /// No window reaches over this key.
+    /// No window extends past this key.
     fence: Option<SortKey>,
-    /// The walk ends before the chunk of this number.
+    /// The chunk before which the traversal ends.
     end: usize,
-    /// Whether entries are left out that another record stands for.
+    /// Whether entries represented by another record are omitted.
     live: bool,
 }
 
-/// Neighbouring records, of one chunk. All records with the same key are in the same window.
+/// Consecutive records of one chunk. All records with the same key are in the same window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// The records: by run, in order within each run, or by bucket and run, as they came there.
+    /// The records: by run and in order within it, or by bucket and run, in the order of arrival.
     pub(super) items: Vec<Item>,
-    /// Whether those of each run are sorted.
+    /// Whether the items of each run are sorted.
     runs_sorted: bool,
-    /// For each run, or each bucket of each run, where its items begin.
+    /// The start of the items of each run, or of each bucket of each run.
     parts: Vec<usize>,
     /// The records in order.
-    pub(super) order: Vec<Place>,
-    /// Used to bring them in order.
+    pub(super) order: Vec<WindowPlace>,
+    /// Buffer for sorting.
     starts: Vec<u32>,
-    /// The chunk that they are of.
+    /// The chunk of these records.
     pub(super) chunk: usize,
 }
 
-/// A record in the order of a window, with what is asked for most: items lie in another order.
+/// A record in the order of a window, with the fields used most. Items are in another order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
-    /// What 64 bits tell of the key.
+pub(super) struct WindowPlace {
+    /// The first 64 bits that distinguish the key.
     prefix: u64,
-    /// The number of the item.
+    /// The index of the item.
     pub(super) item: u32,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub(super) len: u32,
 }
 
 impl Walk {
-    /// Through these chunks.
+    /// Visits these chunks.
     pub(super) fn new(chunks: &Chunks, range: Range<usize>, live: bool) -> Result<Self> {
         Self::at(chunks, chunks.start(range.start), range, live)
     }
 
-    /// Through these chunks, from a key in the first of them.
+    /// Visits these chunks, starting at a key in the first.
     pub(super) fn at(chunks: &Chunks, from: Option<SortKey>, range: Range<usize>, live: bool) -> Result<Self> {
         let cursors = 0..chunks.set.runs.len();
         let cursors = cursors.map(|run| Cursor::new(&chunks.set, run, from.as_ref())).collect::<Result<_>>()?;
@@ -138,12 +138,12 @@ impl Walk {
         Ok(Self { chunks: chunks.clone(), cursors, bucket, chunk: range.start, fence: None, end: range.end, live })
     }
 
-    /// Ends a window before this key, so that not much is read of what follows.
+    /// Ends a window before this key, so that little is read beyond it.
     pub(super) fn set_fence(&mut self, key: SortKey) {
         self.fence = Some(key);
     }
 
-    /// The next window that is not empty; false at the end.
+    /// Reads the next non-empty window. Returns false at the end.
     pub(super) fn next(&mut self, window: &mut Window) -> Result<bool> {
         window.clear();
         let chunks = self.chunks.clone();
@@ -156,14 +156,14 @@ impl Walk {
             let fence = self.fence.filter(|fence| bound.is_none_or(|bound| *fence < bound));
             let until = fence.or(bound);
             self.read(set, until)?;
-            // What lies before all that has not been read is complete.
+            // Everything before the first unread key is complete.
             let read_to = self.cursors.iter().zip(&set.runs).filter_map(|(cursor, run)| cursor.read_to(run)).min();
             let short = read_to.filter(|read_to| until.is_none_or(|until| *read_to < until));
             window.chunk = self.chunk;
             window.take(set, &mut self.cursors, short.or(until).as_ref(), false);
             match short {
                 Some(key) if window.items.is_empty() => {
-                    // Many records have this key. They cannot be told from one another without having them all.
+                    // Many records have this key. All of them are needed to distinguish them.
                     for (cursor, run) in self.cursors.iter_mut().zip(&set.runs) {
                         let mut more = MIN_READ;
                         while cursor.read_to(run).is_some_and(|read_to| read_to <= key) {
@@ -184,7 +184,7 @@ impl Walk {
         Ok(false)
     }
 
-    /// The same where all runs are in buckets: chunks are some of them, and windows a few.
+    /// The same for runs in buckets: chunks are ranges of buckets, and windows a few buckets.
     fn next_of_buckets(&mut self, bits: BucketBits, window: &mut Window) -> Result<bool> {
         let Self { chunks, cursors, bucket, chunk, fence, end, live } = self;
         while *chunk < chunks.len().min(*end) && window.items.is_empty() {
@@ -211,14 +211,14 @@ impl Walk {
         Ok(!window.items.is_empty())
     }
 
-    /// Reads the keys before `until`, as far as memory goes.
+    /// Reads the keys before `until`, as far as memory allows.
     fn read(&mut self, set: &RunSet, until: Option<SortKey>) -> Result<()> {
-        // Entries that a chunk of empty records would have, about.
+        // Approximate number of entries of a chunk of empty records.
         let most = (self.chunks.chunk_bytes / size_of::<Item>()) as u64;
         let mut short = 0;
         let mut left = most;
         for (cursor, run) in self.cursors.iter().zip(&set.runs) {
-            // Of a bucket there is no reading less.
+            // A bucket can only be read whole.
             if !run.is_in_buckets() {
                 short += u64::from(cursor.is_short(run, until));
                 left = left.saturating_sub(cursor.waiting().len() as u64);
@@ -228,7 +228,7 @@ impl Walk {
             if !cursor.is_short(run, until) {
                 continue;
             }
-            // The window ends where the least has been read, so what one reads more than others only waits.
+            // The window ends at the cursor that has read least, so reading further ahead has no benefit.
             let share = left / short.max(1);
             if share > 0 || cursor.waiting().is_empty() || run.is_in_buckets() {
                 let before = cursor.waiting().len();
@@ -263,13 +263,13 @@ impl Window {
         self.items.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The items of every run, or bucket of a run.
+    /// Iterates over the items of every run, or of every bucket of a run.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[Item]> {
         let ends = self.parts.iter().skip(1).copied().chain([self.items.len()]);
         self.parts.iter().zip(ends).map(|(start, end)| self.items.get(*start..end).unwrap_or_default())
     }
 
-    /// Puts the records in order: by key, then length.
+    /// Sorts the records by key, then length.
     pub(super) fn sort(&mut self) {
         let (first, last) = if self.runs_sorted {
             let first = self.parts().filter_map(|part| part.first().map(Item::key)).min();
@@ -279,11 +279,12 @@ impl Window {
         };
         let prefix = Prefix::new(first.unwrap_or_default(), last.unwrap_or_default());
         let Self { items, order, runs_sorted, starts, .. } = self;
-        let place = |(number, item): (u32, &Item)| Place { prefix: prefix.of(item.key()), item: number, len: item.len };
+        let place =
+            |(number, item): (u32, &Item)| WindowPlace { prefix: prefix.of(item.key()), item: number, len: item.len };
         order.clear();
         if *runs_sorted {
             order.extend((0..).zip(items.iter()).map(place));
-            // Stable, since that sort makes use of the order which the parts have.
+            // Stable, because that sort exploits the order within the parts.
             order.sort_by_key(|place| place.prefix);
         } else {
             distribute(
@@ -293,7 +294,7 @@ impl Window {
                 order,
             );
         }
-        let key = |place: &Place| items.get(place.item as usize).map(|item| (item.key(), item.len));
+        let key = |place: &WindowPlace| items.get(place.item as usize).map(|item| (item.key(), item.len));
         for same in order.chunk_by_mut(|one, next| one.prefix == next.prefix) {
             if same.len() > 1 {
                 same.sort_by_key(key);
@@ -301,14 +302,14 @@ impl Window {
         }
     }
 
-    /// Whether no two records can have the same key. It is not found out where it would take long.
+    /// Whether no two records have the same key. Returns false if that would take long to find out.
     pub(super) fn are_keys_distinct(&self, seen: &mut KeySieve) -> bool {
         seen.are_distinct(&self.items)
     }
 
-    /// The records in order that have the same key and, if asked for, the same length: two or more.
+    /// Returns ranges of two or more records in order with the same key and, if `same_len`, the same length.
     pub(super) fn ties(&self, same_len: bool) -> impl Iterator<Item = Range<usize>> {
-        let same = move |one: &Place, next: &Place| {
+        let same = move |one: &WindowPlace, next: &WindowPlace| {
             one.prefix == next.prefix
                 && (!same_len || one.len == next.len)
                 && self.item(one.item).key() == self.item(next.item).key()
@@ -322,19 +323,19 @@ impl Window {
     }
 }
 
-/// Places that are sorted together, at most, if their prefixes are spread evenly; about one.
+/// Maximum number of places sorted together if their prefixes are spread evenly; about one.
 const EVEN: u32 = 32;
 
-/// Puts places in order by their prefixes, which are those given. Fast if these are spread evenly.
+/// Sorts places by the given prefixes. Fast if these are spread evenly.
 fn distribute(
     prefixes: impl ExactSizeIterator<Item = u64> + Clone,
-    places: impl Iterator<Item = Place>,
+    places: impl Iterator<Item = WindowPlace>,
     starts: &mut Vec<u32>,
-    order: &mut Vec<Place>,
+    order: &mut Vec<WindowPlace>,
 ) {
     let bits = usize::BITS - prefixes.len().leading_zeros();
     let spare = prefixes.clone().fold(0, |all, prefix| all | prefix).leading_zeros();
-    // A prefix of no more than that many bits, the first that differ.
+    // A prefix of at most that many bits, the first that differ.
     let part = |prefix: u64| ((prefix << spare.min(63)) >> (64 - bits.min(63))) as usize;
     starts.clear();
     starts.resize(1 << bits, 0);
@@ -349,7 +350,7 @@ fn distribute(
     for len in &mut *starts {
         start += std::mem::replace(len, start);
     }
-    order.resize(prefixes.len(), Place::default());
+    order.resize(prefixes.len(), WindowPlace::default());
     for place in places {
         let Some(start) = starts.get_mut(part(place.prefix)) else { continue };
         if let Some(to) = order.get_mut(*start as usize) {
@@ -361,7 +362,7 @@ fn distribute(
         order.sort_unstable_by_key(|place| place.prefix);
         return;
     }
-    // No place is far from where it belongs.
+    // No place is far from its final position.
     for at in 1..order.len() {
         let mut to = at;
         while let Some([before, place]) = to.checked_sub(1).and_then(|before| order.get_mut(before..=to))
@@ -373,17 +374,17 @@ fn distribute(
     }
 }
 
-/// Finds out whether any of many keys are equal, without sorting them.
+/// Tests whether any of many keys are equal, without sorting them.
 #[derive(Debug, Default)]
 pub(super) struct KeySieve {
-    /// A bit for each value of a hash: whether a key has it, and whether another has it, too.
+    /// One bit per hash value: in `once` for the first key that has it, in `twice` for a second key.
     once: Vec<u64>,
     twice: Vec<u64>,
     left: Vec<SortKey>,
 }
 
 impl KeySieve {
-    /// Bits of a hash for each key. One key in that many or so is looked at twice.
+    /// Bits of the hash range per key. About one key in this many is tested twice.
     const BITS_PER_KEY: usize = 32;
 
     fn are_distinct(&mut self, items: &[Item]) -> bool {
@@ -394,7 +395,7 @@ impl KeySieve {
             bits.clear();
             bits.resize(words, 0);
         }
-        // Fibonacci hashing, by the golden ratio: keys need not be hashes.
+        // Fibonacci hashing, by the golden ratio, because keys may not be hashes.
         let hash = |item: &Item| item.key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
         let mut again = 0;
         for item in items {

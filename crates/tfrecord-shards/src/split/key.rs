@@ -1,4 +1,4 @@
-//! Hashes of keys and of records, as the module above describes them.
+//! Hashes of keys and records, as specified in the documentation of the parent module.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,26 +13,26 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-/// Keeps splits apart from everything else that hashes the same bytes, a shuffle above all: else its order and the
-/// splits would depend on each other.
+/// Makes split hashes independent of other hashes of the same bytes, above all those of a shuffle. Otherwise the order
+/// and the splits would be correlated.
 const SEED: u64 = u64::from_be_bytes(*b"tfrsplit");
 
-/// The longest record that is hashed as one piece; longer ones gain nothing from it.
+/// The longest record that is hashed as one slice; longer ones gain nothing from it.
 const SHORT: usize = 1015;
 
-/// A letter and a length.
+/// Length of a letter and a length field.
 const PREFIX: usize = 9;
 
-/// A column that cannot be a key, by its type.
+/// A column whose type cannot be a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{data_type} cannot be the key of a split")]
 pub struct KeyTypeError {
-    /// The type, which may be that of a part of the column.
+    /// The type, possibly of a nested part of the column.
     pub data_type: DataType,
 }
 
-/// The hash of a record as a whole, for [`Splits::of`](crate::Splits::of): that of its payload as a key of one column of
-/// bytes.
+/// Hashes a whole record, for [`Splits::of`](crate::Splits::of). Equals the hash of a key with the payload as its only
+/// column.
 pub fn record_hash(payload: &[u8]) -> u64 {
     let len = (payload.len() as u64).to_le_bytes();
     let mut short = [0; PREFIX + SHORT];
@@ -54,10 +54,10 @@ pub fn record_hash(payload: &[u8]) -> u64 {
     }
 }
 
-/// The hash of the key of each row, for [`Splits::of`](crate::Splits::of). The columns are of the same length.
+/// Hashes the key of each row, for [`Splits::of`](crate::Splits::of). The columns must have the same length.
 ///
 /// # Errors
-/// A column of a type for which [`check_key_type`] has one.
+/// If [`check_key_type`] rejects the type of a column.
 pub fn key_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>, KeyTypeError> {
     let encoders = columns.iter().map(|column| encoder(column.as_ref())).collect::<Result<Vec<_>, _>>()?;
     let rows = columns.iter().map(|column| column.len()).min().unwrap_or_default();
@@ -72,10 +72,10 @@ pub fn key_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>, KeyTypeError> {
     Ok((0..rows).map(hash).collect())
 }
 
-/// Whether columns of this type can be keys.
+/// Checks whether columns of this type can be keys.
 ///
 /// # Errors
-/// Maps, which have no order; unions and intervals, of which it is hard to say when two are equal.
+/// For maps, which have no order, and for unions and intervals, whose equality is ambiguous.
 pub fn check_key_type(data_type: &DataType) -> Result<(), KeyTypeError> {
     match data_type {
         DataType::Dictionary(_, value) => check_key_type(value),
@@ -104,7 +104,7 @@ fn encoder(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
     })
 }
 
-/// The encoder of rows that are not null.
+/// Returns the encoder of rows that are not null.
 fn valid_encoder(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
     use DataType as D;
     use TimeUnit as U;
@@ -209,7 +209,7 @@ const MILLISECOND: i128 = 1_000_000;
 const MICROSECOND: i128 = 1_000;
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
-/// Integers, in units of which each has `unit` of the encoded ones.
+/// Encodes integers, multiplied by `unit`.
 fn number<T: ArrowPrimitiveType<Native: Into<i128>>>(letter: u8, array: &dyn Array, unit: i128) -> Encode<'_> {
     let array = array.as_primitive::<T>();
     Box::new(move |row, key| digits(letter, array.value(row).into() * unit, key))
@@ -220,7 +220,7 @@ fn decimal<T: ArrowPrimitiveType<Native: std::fmt::Display>>(array: &dyn Array, 
     Box::new(move |row, key| put(b'd', point(&array.value(row).to_string(), scale).as_bytes(), key))
 }
 
-/// `digits` with a point before the last `scale` of them, as short as it gets.
+/// Writes `digits` with a decimal point before the last `scale` digits, in the shortest form.
 fn point(digits: &str, scale: i8) -> String {
     let (sign, digits) = digits.split_at(usize::from(digits.starts_with('-')));
     if digits == "0" {
@@ -255,7 +255,7 @@ fn bytes<'a, A>(array: &'a A, value: impl Fn(&'a A, usize) -> &'a [u8] + 'a) -> 
     Box::new(move |row, key| put(b'b', value(array, row), key))
 }
 
-/// Lists, of which `range` tells the first element of a row and their number.
+/// Encodes lists; `range` returns the first element of a row and the number of elements.
 fn elements<'a>(
     values: &'a ArrayRef,
     range: impl Fn(usize) -> (usize, usize) + 'a,
@@ -292,7 +292,7 @@ fn runs<R: RunEndIndexType>(array: &dyn Array) -> Result<Encode<'_>, KeyTypeErro
 fn digits(letter: u8, value: i128, key: &mut Vec<u8>) {
     let mut text = [0; 40];
     let mut start = text.len();
-    // Most numbers are short, and division of 64 bits is many times faster than of 128.
+    // Most numbers are short, and 64-bit division is many times faster than 128-bit division.
     let mut low = match u64::try_from(value.unsigned_abs()) {
         Ok(low) => low,
         Err(_) => return put(letter, value.to_string().as_bytes(), key),

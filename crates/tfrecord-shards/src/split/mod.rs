@@ -1,7 +1,7 @@
-//! Splits by hash: which rows are for training, and which for validation.
+//! Splits by hash: assigns rows to splits such as training and validation.
 //!
-//! A row's split depends on its key alone: on neither the other rows, their number and their order, nor on a seed. So no
-//! key is in two splits, and rows that are added move none of the old ones.
+//! A row's split depends only on its key: not on other rows, their number or order, nor on a seed. So no key is in two
+//! splits, and adding rows does not change the split of existing rows.
 //!
 //! The *key hash* of a row is
 //!
@@ -9,24 +9,24 @@
 //! XXH3-64(encoding of the first key column, of the second, ...; seed 0x74667273706c6974, the letters "tfrsplit")
 //! ```
 //!
-//! where a value is encoded as a letter and what follows it. Lengths and counts are 8 bytes, the lowest first.
+//! The encoding of a value is a letter and the bytes given below. Lengths and counts are 8 bytes, little-endian.
 //!
 //! | value | encoding |
 //! |---|---|
 //! | null of any type | `n` |
 //! | boolean | `f` or `t` |
-//! | integer of any width, decimal of any precision and scale | `d`, length, the number in decimal digits: `-7`, `1.5`; without a plus, without zeros in front but one before a point, without zeros behind the last digit of a fraction, without a point and nothing behind it; zero has no sign |
-//! | float of any width | `e`, the 8 bytes of the double, lowest first; -0.0 as 0.0, every NaN as `7ff8000000000000` |
-//! | text, bytes | `b`, length, the bytes; of text its UTF-8 |
+//! | integer of any width, decimal of any precision and scale | `d`, length, the number in decimal digits: `-7`, `1.5`; no plus sign, no leading zeros but one before a decimal point, no trailing zeros in the fraction, no decimal point without a fraction; zero has no sign |
+//! | float of any width | `e`, the 8 bytes of the double, little-endian; -0.0 as 0.0, every NaN as `7ff8000000000000` |
+//! | text, bytes | `b`, length, the bytes (UTF-8 for text) |
 //! | date | `D`, length, the days since 1970-01-01 in decimal digits |
 //! | time of day | `h`, length, the nanoseconds since midnight in decimal digits |
 //! | timestamp, with a time zone or without | `T`, length, the nanoseconds since 1970-01-01 00:00:00 in decimal digits |
 //! | duration | `u`, length, the nanoseconds in decimal digits |
 //! | list of any kind | `l`, number of elements, each of them |
-//! | struct | `r`, number of fields, each of them in order; names do not count |
+//! | struct | `r`, number of fields, each of them in order; names are ignored |
 //!
-//! Dictionaries and run ends are encoded as their values. So equal values hash alike whatever their encoding, `1` as
-//! `1.00`; an integer and a float never do, nor do a number and its text. In Python:
+//! Dictionaries and run-end encoded arrays are encoded as their values. So equal values have equal hashes in any
+//! encoding, and `1` equals `1.00`. An integer never equals a float, nor a number its text. In Python:
 //!
 //! ```python
 //! import struct, xxhash
@@ -55,8 +55,8 @@
 //! assert split_of([4707]) == "val"
 //! ```
 //!
-//! Without a key, the payload of the whole record stands in its place, as one column of bytes: equal records are in the
-//! same split, and any change to a record may move it.
+//! Without a key, the payload of the whole record is the key, as one column of bytes. Equal records are in the same
+//! split, and any change to a record may change its split.
 
 mod key;
 
@@ -65,11 +65,10 @@ use std::str::FromStr;
 
 pub use key::{KeyTypeError, check_key_type, key_hashes, record_hash};
 
-/// The names of splits and the fractions of keys that they get: `train=0.9,val=0.1`.
+/// The names of splits and their fractions of keys: `train=0.9,val=0.1`.
 ///
-/// The hashes below the first fraction of 2^64 are those of the first split, and so on. A split that is cut in two where
-/// it stands moves no key of the others: of `train=0.9,val=0.05,test=0.05`, `train` is the same as of
-/// `train=0.9,val=0.1`.
+/// The hashes below the first fraction of 2^64 belong to the first split, and so on. Dividing a split in place does not
+/// change the split of other keys: `train` of `train=0.9,val=0.05,test=0.05` is the same as of `train=0.9,val=0.1`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -90,25 +89,25 @@ pub struct Splits(Vec<Split>);
 struct Split {
     name: String,
     fraction: f64,
-    /// The first hash that is not of this split or of one before it; of the last there is none.
+    /// Exclusive end of the split's hashes; the last split has no end.
     end: u64,
 }
 
 /// 2^64, as a float.
 const HASHES: f64 = 18_446_744_073_709_551_616.0;
 
-/// By how much fractions may miss 1: three thirds in nine digits are enough.
+/// Tolerance for the sum of fractions: enough for three thirds with nine digits.
 const TOLERANCE: f64 = 1e-8;
 
-/// Longest name of a split; a shard's name is longer by some 30 bytes, and file systems take 255.
+/// Longest name of a split in bytes. A shard's name adds some 30 bytes, and file systems allow 255.
 const LONGEST_NAME: usize = 64;
 
 impl Splits {
-    /// Splits of these names and fractions.
+    /// Creates splits of these names and fractions.
     ///
     /// # Errors
-    /// Names that would not do as the beginning of a file's name, or that are given twice; fractions that are not
-    /// above 0 or do not add up to 1; no splits.
+    /// If there are no splits, a name is not a valid prefix of file names or is used twice, a fraction is not above 0,
+    /// or the fractions do not add up to 1.
     pub fn try_new<N: Into<String>>(splits: impl IntoIterator<Item = (N, f64)>) -> Result<Self, ParseSplitsError> {
         let mut sum = 0.0;
         let mut all: Vec<Split> = Vec::new();
@@ -132,37 +131,36 @@ impl Splits {
         }
     }
 
-    /// The number of the split that a hash belongs to: of a key, see [`key_hashes`], or of a record, see
-    /// [`record_hash`].
+    /// Returns the number of the split of a hash: of a key, see [`key_hashes`], or of a record, see [`record_hash`].
     pub fn of(&self, hash: u64) -> usize {
         let before = self.0.len().saturating_sub(1);
         self.0.iter().take(before).position(|split| hash < split.end).unwrap_or(before)
     }
 
-    /// How many there are, at least one.
+    /// Returns the number of splits, at least one.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The name of a split.
+    /// Returns the name of a split.
     pub fn name(&self, split: usize) -> Option<&str> {
         self.0.get(split).map(|split| split.name.as_str())
     }
 
-    /// The number of the split of this name.
+    /// Returns the number of the split of this name.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|split| split.name == name)
     }
 
-    /// Names and fractions, in order.
+    /// Iterates over names and fractions, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, f64)> + '_ {
         self.0.iter().map(|split| (split.name.as_str(), split.fraction))
     }
 }
 
-/// A split's name starts those of its shards, `train-00000-of-00016.tfrecord`, and is what readers select them by:
-/// `train-*` must find no other split's, so there is no dash in it; hidden files start with a dot or an underscore.
+/// A split's name is the prefix of its shards' names, `train-00000-of-00016.tfrecord`, and readers select shards by it.
+/// A dash is not allowed, so that `train-*` finds only one split. Hidden files start with a dot or an underscore.
 fn check_name(name: &str) -> Result<(), ParseSplitsError> {
     let fits = name.len() <= LONGEST_NAME
         && name.starts_with(char::is_alphanumeric)
@@ -197,14 +195,14 @@ impl FromStr for Splits {
     }
 }
 
-/// Text that does not describe [`Splits`].
+/// Text that does not specify valid [`Splits`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseSplitsError {
-    /// Something that is no name with a fraction.
+    /// Not a name with a fraction.
     #[error("found {found:?}, expected splits with their fractions, such as train=0.9,val=0.1")]
     Syntax {
-        /// What is there.
+        /// The text found.
         found: String,
     },
     /// A name that cannot be the beginning of a shard's name.
@@ -216,21 +214,21 @@ pub enum ParseSplitsError {
         /// The name.
         name: String,
     },
-    /// A name that is given to two splits, or differs from another's by case alone.
+    /// Two splits have the same name, ignoring case.
     #[error("split {name:?} is named twice")]
     Twice {
         /// The name.
         name: String,
     },
-    /// A fraction that is none.
+    /// Not a valid fraction.
     #[error("split {name:?}: found {found:?}, expected a fraction above 0 and up to 1")]
     Fraction {
         /// The name of the split.
         name: String,
-        /// What is there.
+        /// The text found.
         found: String,
     },
-    /// Fractions that leave keys without a split, or give them to several.
+    /// The fractions do not add up to 1.
     #[error("the fractions of the splits add up to {sum}, expected 1")]
     Sum {
         /// Their sum.

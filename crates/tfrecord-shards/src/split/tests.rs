@@ -20,7 +20,7 @@ fn as_type(column: &ArrayRef, data_type: &DataType) -> Vec<u64> {
     key_hashes(&[column]).expect("a key")
 }
 
-// The hashes below are what the Python of the module's documentation gives, with xxhash 3.6.
+// The hashes below are the output of the Python code in the module's documentation, with xxhash 3.6.
 
 #[test]
 fn numbers_hash_as_documented() {
@@ -78,7 +78,7 @@ fn times_hash_as_documented() {
     let millis = TimestampMillisecondArray::from(vec![1_767_225_600_000, -1]);
     assert_eq!(hashes(millis.clone()), expected);
     assert_eq!(hashes(millis.with_timezone("+02:00")), expected);
-    // Of the last second of all, which has more nanoseconds than fit 64 bits.
+    // The largest timestamp in seconds, whose nanoseconds exceed 64 bits.
     assert_eq!(hashes(TimestampSecondArray::from(vec![i64::MAX])), hashes(TimestampSecondArray::from(vec![i64::MAX])));
 }
 

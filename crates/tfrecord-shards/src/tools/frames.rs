@@ -1,4 +1,4 @@
-//! The frames of a file: [`FrameReader`] reads them one after the other, [`hop`] only tells their lengths.
+//! The frames of a file: [`FrameReader`] reads them in order, [`hop`] only reads their lengths.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,34 +15,34 @@ use crate::set::manifest::ShardEntry;
 use crate::tools::inputs::InputFile;
 use crate::tools::progress::Progress;
 
-/// Bytes that are read at once: enough for any disk, and a moment until a run that is to stop does.
+/// Bytes read at once: enough for any disk, and read quickly enough for a prompt stop.
 const BLOCK_LEN: usize = 1 << 20;
 
-/// Stretches of damage that are kept for one file, so that memory stays bounded: more than anybody reads.
+/// Maximum number of damaged ranges recorded for one file, so that memory is bounded.
 const MAX_DAMAGE: usize = 10_000;
 
-/// Reads the frames of a file in blocks, and counts and checksums on the way.
+/// Reads the frames of a file in blocks, counting and checksumming them.
 pub(crate) struct FrameReader<'a> {
     input: &'a InputFile,
     progress: &'a Progress,
     file: Box<dyn Read + Send>,
-    /// What was read, of which the first `taken` of `filled` bytes were decoded.
+    /// The bytes read; the first `taken` of `filled` bytes were decoded.
     block: Vec<u8>,
     taken: usize,
     filled: usize,
     unframe: Unframe,
-    /// The compression that the manifest or the name tells, if it is not that of the content.
+    /// The compression that the manifest or the name specifies, if it differs from that of the content.
     contradicted: Option<Compression>,
     compression: Compression,
     figures: ShardFigures,
 }
 
-/// What becomes of damage.
+/// How damage is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDamage {
-    /// The first is an error.
+    /// Fail at the first damage.
     Refuse,
-    /// It is noted and passed over.
+    /// Record it and continue.
     PassOver,
 }
 
@@ -51,12 +51,12 @@ enum Unframe {
     PassOver(Box<RecordScanner>, DamageNoted),
 }
 
-/// The damage met in a file.
+/// The damage found in a file.
 #[derive(Debug, Default)]
 pub(crate) struct DamageNoted {
-    /// The first stretches.
+    /// The first damaged ranges.
     pub(crate) kept: Vec<Damage>,
-    /// The number of further ones, and the bytes in them.
+    /// The number of further ranges, and their total length in bytes.
     pub(crate) more: (u64, u64),
 }
 
@@ -70,10 +70,10 @@ impl DamageNoted {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Opens a file and tells its compression.
+    /// Opens a file and determines its compression.
     ///
     /// # Errors
-    /// When it cannot be opened, or the run is to stop.
+    /// If it cannot be opened, or the run was stopped.
     pub(crate) fn open(input: &'a InputFile, on_damage: OnDamage, progress: &'a Progress) -> Result<Self> {
         let file = input.open()?;
         let mut reader = Self {
@@ -88,7 +88,7 @@ impl<'a> FrameReader<'a> {
             compression: Compression::None,
             figures: ShardFigures::default(),
         };
-        // A block is more than a header, unless the file is less.
+        // A block contains a whole header, unless the file is shorter.
         reader.fill()?;
         let start = reader.block.get(..reader.filled.min(HEADER_LEN)).unwrap_or_default();
         let (expected, found) = (input.expected_compression(), Compression::detect(start));
@@ -104,16 +104,16 @@ impl<'a> FrameReader<'a> {
         Ok(reader)
     }
 
-    /// How the file is compressed, to judge by its content or else by what is told of it.
+    /// Returns the file's compression, detected from its content or else as specified.
     pub(crate) fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// Hands some frames to `each`: those of a block, or fewer. False at the end of the file, when the last frames have
-    /// been handed out.
+    /// Passes some frames to `each`, at most those of a block. Returns false at the end of the file, after the last
+    /// frames.
     ///
     /// # Errors
-    /// When the file cannot be read or is damaged, unless damage is passed over, or when the run is to stop.
+    /// If the file cannot be read or is damaged (unless damage is skipped), or the run was stopped.
     pub(crate) fn read(&mut self, mut each: impl FnMut(&[u8])) -> Result<bool> {
         let damaged = |error| ErrorKind::Damaged { path: self.input.path.clone(), error };
         let mut bytes = self.block.get(self.taken..self.filled).unwrap_or_default();
@@ -135,7 +135,7 @@ impl<'a> FrameReader<'a> {
                 Ok(read) => self.filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // That it was to stop may be why.
+                    // A stop may be the cause.
                     self.progress.advance(0)?;
                     return Err(error).at("read", &self.input.path);
                 }
@@ -148,7 +148,7 @@ impl<'a> FrameReader<'a> {
         Ok(!filled.is_empty())
     }
 
-    /// What was counted, and the damage met: of the whole file, once all was read.
+    /// Returns the figures and the damage; those of the whole file if all of it was read.
     pub(crate) fn finish(self) -> (ShardFigures, DamageNoted) {
         let damage = match self.unframe {
             Unframe::Refuse(_) => DamageNoted::default(),
@@ -158,16 +158,16 @@ impl<'a> FrameReader<'a> {
     }
 }
 
-/// Takes the sound frames of a file.
+/// Receives the intact frames of a file.
 pub(crate) trait FrameSink {
-    /// Takes one.
+    /// Adds a frame.
     fn push(&mut self, frame: &[u8]);
 
-    /// Called now and then, and after the last one.
+    /// Called regularly, and after the last frame.
     fn pause(&mut self) -> Result<()>;
 }
 
-/// Takes nothing.
+/// Discards the frames.
 impl FrameSink for () {
     fn push(&mut self, _: &[u8]) {}
 
@@ -176,10 +176,10 @@ impl FrameSink for () {
     }
 }
 
-/// Hands every sound frame of a file to `sink`, and tells what was found and what is wrong.
+/// Passes every intact frame of a file to `sink`, and returns its figures and defects.
 ///
 /// # Errors
-/// When the file cannot be read or is damaged, unless damage is passed over; when the run is to stop, or the sink does.
+/// If the file cannot be read or is damaged (unless damage is skipped), if the run was stopped, or if the sink fails.
 pub(crate) fn read_through(
     input: &InputFile,
     on_damage: OnDamage,
@@ -203,11 +203,11 @@ pub(crate) fn read_through(
         find(FindingKind::MoreDamage { stretches, bytes });
     }
     if let Some(expected) = input.entry().map(ShardFigures::from)
-        // Of a damaged file the other figures are wrong anyway.
+        // The other figures of a damaged file differ in any case.
         && (expected.file_bytes != found.file_bytes || (!is_damaged && expected != found))
     {
         let finding = Finding::new(&input.path, FindingKind::Figures { expected, found });
-        // Whoever names a file wants what is in it, whatever the manifest tells.
+        // A file that was named itself is read as it is, whatever its manifest records.
         if on_damage == OnDamage::Refuse && !input.named {
             return Err(ErrorKind::NotWhole(finding).into());
         }
@@ -216,7 +216,7 @@ pub(crate) fn read_through(
     Ok((found, findings))
 }
 
-/// Counts the records of a file. Payloads are looked at only where that cannot be helped.
+/// Counts the records of a file. Reads payloads only if it must.
 ///
 /// # Errors
 /// As [`read_through`].
@@ -226,7 +226,7 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
             return Ok(Count { rows: *rows, framed_bytes: *framed_bytes });
         }
         progress.expect(input.len);
-        // A store is asked for all of a file, or for a part; not for every header.
+        // A store is asked for a whole file or a range, not for every header.
         let is_plain = || -> Result<bool> {
             Ok(FrameReader::open(input, on_damage, &Progress::default())?.compression() == Compression::None)
         };
@@ -245,7 +245,7 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
     Ok(Count { rows, framed_bytes })
 }
 
-/// Records, and bytes of them with their frames.
+/// Number of records, and their length in bytes with their frames.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
     pub(crate) rows: u64,
@@ -260,7 +260,7 @@ impl Add for Count {
     }
 }
 
-/// Counts frames on their way.
+/// Wraps `each` to count the frames passed to it.
 fn counting(figures: &mut ShardFigures, each: &mut impl FnMut(&[u8])) -> impl FnMut(&[u8], Position) {
     |frame, _| {
         figures.rows += 1;
@@ -298,11 +298,10 @@ impl Unframe {
     }
 }
 
-/// Goes through an uncompressed file from header to header, and hands the length of every frame to `each`. Payloads are
-/// not looked at.
+/// Reads an uncompressed file from header to header, and passes the length of every frame to `each`. Skips payloads.
 ///
 /// # Errors
-/// When the file cannot be read, a header is damaged, the last record is cut, or the run is to stop.
+/// If the file cannot be read, a header is damaged, the last record is truncated, or the run was stopped.
 pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {
     let path = &input.path;
     let damaged = |error| Error::from(ErrorKind::Damaged { path: path.clone(), error });
@@ -314,7 +313,7 @@ pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u
     let end = file.metadata().at("inspect", path)?.len();
     let mut file = BufReader::with_capacity(BLOCK_LEN, file);
     let mut position = Position::default();
-    let mut told = 0;
+    let mut reported = 0;
     while position.byte < end {
         if end - position.byte < HEADER_LEN as u64 {
             return Err(truncated(position, HEADER_LEN, end));
@@ -325,14 +324,14 @@ pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u
         if end - position.byte < len as u64 {
             return Err(truncated(position, len, end));
         }
-        // A length is at most that of the longest record.
+        // The length is at most that of the longest record.
         file.seek_relative((len - HEADER_LEN) as i64).at("read", path)?;
         position = Position { record: position.record + 1, byte: position.byte + len as u64 };
         each(len as u64)?;
-        if position.byte - told >= BLOCK_LEN as u64 {
-            progress.advance(position.byte - told)?;
-            told = position.byte;
+        if position.byte - reported >= BLOCK_LEN as u64 {
+            progress.advance(position.byte - reported)?;
+            reported = position.byte;
         }
     }
-    progress.advance(position.byte - told)
+    progress.advance(position.byte - reported)
 }

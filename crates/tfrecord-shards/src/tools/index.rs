@@ -1,4 +1,4 @@
-//! [`index`]: where each record of a file is, for readers that go to a record at once.
+//! [`index`]: writes the offset of each record of a file, for random access.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,17 +20,16 @@ use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
 use crate::write::index_lines::IndexLines;
 
-/// Bytes of an index that are written at once.
+/// Bytes of an index written at once.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What [`index`] has written.
+/// The result of [`index`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Indexing {
     /// The indexes, in the order of the files.
     pub indexes: Vec<Index>,
-    /// What is wrong with the sets: shards that are missing or not listed, a missing `_SUCCESS`, what killed runs have
-    /// left.
+    /// Defects of the sets: shards that are missing or not listed, a missing `_SUCCESS`, leftovers of killed runs.
     pub findings: Vec<Finding>,
 }
 
@@ -38,17 +37,17 @@ pub struct Indexing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Index {
-    /// The index.
+    /// Path of the index.
     pub path: PathBuf,
     /// Number of records in it.
     pub records: u64,
 }
 
-/// Writes an index beside each file: a line for each record, with the byte that its frame starts at and the frame's
-/// length, `9034112 187`. An index that is there is replaced.
+/// Writes an index next to each file. It has a line for each record, with the offset and the length of its frame in
+/// bytes: `9034112 187`. An existing index is replaced.
 ///
-/// Lengths are held against their checksums, and nothing else is read; [`verify`](fn@crate::verify) looks at everything.
-/// Files are found as there, and read in parallel, on the rayon pool that the call runs in.
+/// Checks lengths against their checksums and reads nothing else; [`verify`](fn@crate::verify) checks everything. Files
+/// are found as described there, and read in parallel on the caller's rayon pool.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -71,9 +70,9 @@ pub struct Index {
 /// ```
 ///
 /// # Errors
-/// When a path leads to a pipe or device, two files would have the same index ([`ErrorKind::SameIndex`]), a file is compressed ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or
-/// cannot be read, an index cannot be written, or the run was stopped. No index is put in its place before all are
-/// written.
+/// If a path is a pipe or device, two files have the same index path ([`ErrorKind::SameIndex`]), a file is compressed
+/// ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or cannot be read, an index
+/// cannot be written, or the run was stopped. No index is renamed to its final path before all are written.
 pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Indexing> {
     let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
     if let Some(at) = findings.iter().position(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
@@ -97,7 +96,7 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
         .enumerate()
         .map(|(number, file)| {
             let mut index = NewIndex::write(file, name.beside(&file.path), &run, progress)?;
-            // One that stays locked says that the run lives.
+            // An index that stays locked shows that its run is live.
             index.lock.take_if(|_| number > 0);
             Ok(index)
         })
@@ -106,7 +105,7 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
     Ok(Indexing { indexes, findings })
 }
 
-/// An index under a hidden name, removed again if it is not put in its place.
+/// An index under a hidden name, removed on drop unless it was renamed to its final path.
 struct NewIndex {
     hidden: PathBuf,
     path: PathBuf,
@@ -147,7 +146,7 @@ impl NewIndex {
 
 impl Drop for NewIndex {
     fn drop(&mut self) {
-        // Where it was put in place there is nothing to remove; else there is nobody left to tell.
+        // After a rename there is nothing to remove. Other errors cannot be reported here.
         let _unremoved = fs::remove_file(&self.hidden);
     }
 }

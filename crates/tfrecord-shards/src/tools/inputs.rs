@@ -1,4 +1,4 @@
-//! [`Inputs`]: the TFRecord files that paths lead to, and what manifests tell of them.
+//! [`Inputs`]: the TFRecord files found at paths, with their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,11 +14,11 @@ use crate::commit::{staging, target};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
 use crate::set::manifest::{Manifest, ShardEntry};
-use crate::set::names::{RunId, ShardName, run_told};
+use crate::set::names::{RunId, ShardName, run_id_in};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::tools::stored::{FileStore, Input, StoredFiles};
 
-/// What files that lie beside shards, and are none, end in: sidecars for other tools, indexes, notes.
+/// Suffixes of files next to shards that are not shards: sidecars for other tools, indexes, notes.
 const SIDECARS: [&str; 12] =
     ["json", "pbtxt", "pb", "py", "html", "idx", "tfindex", "index", "txt", "md", "csv", "crc"];
 
@@ -26,16 +26,16 @@ const SIDECARS: [&str; 12] =
 #[derive(Debug, Clone)]
 pub(crate) struct InputFile {
     pub(crate) path: PathBuf,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub(crate) len: u64,
-    /// The set that lists it, and its place there.
+    /// The set that lists it, and its number there.
     pub(crate) listed: Option<(Arc<Manifest>, usize)>,
-    /// Whether it was named itself, and not found in a directory.
+    /// Whether the user named it, rather than a directory that contains it.
     pub(crate) named: bool,
-    /// What its records have in common and do not tell themselves: the split, and the `key=value` directories that the
-    /// file lies in. Of a file that was named itself the user knows.
+    /// The properties that its records share but do not contain: the split, and the `key=value` directories of the
+    /// file. `None` for a file that the user named.
     pub(crate) group: Option<String>,
-    /// Where it lies, if that is not the file system.
+    /// Its store, if it is not in the file system.
     pub(crate) store: Option<Arc<dyn FileStore>>,
 }
 
@@ -45,7 +45,7 @@ impl InputFile {
         self.open_beside(&self.path).at("open", &self.path)
     }
 
-    /// Opens a file of the place where it lies.
+    /// Opens another file of the same store.
     pub(crate) fn open_beside(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         match &self.store {
             Some(store) => store.open(path),
@@ -53,7 +53,7 @@ impl InputFile {
         }
     }
 
-    /// The directory of the set that lists it; the file itself if none does.
+    /// Returns the directory of the set that lists it, or the file itself if none does.
     pub(crate) fn origin(&self) -> &Path {
         let depth = self.entry().map_or(0, |shard| Path::new(&shard.path).components().count());
         match self.path.ancestors().nth(depth) {
@@ -62,12 +62,12 @@ impl InputFile {
         }
     }
 
-    /// What the manifest tells of it.
+    /// Returns its manifest entry.
     pub(crate) fn entry(&self) -> Option<&ShardEntry> {
         self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
     }
 
-    /// The compression that the manifest tells, or else the file's name.
+    /// Returns the compression that the manifest, or else the file name, specifies.
     pub(crate) fn expected_compression(&self) -> Option<Compression> {
         if let Some((manifest, _)) = &self.listed {
             return Some(manifest.compression);
@@ -80,25 +80,25 @@ impl InputFile {
     }
 }
 
-/// The TFRecord files that files and directories lead to: of a set the shards that its manifest lists, in its order; of
-/// another directory all files in it and below, by name, but for hidden ones and sidecars. And what is wrong with the
-/// directories: shards that are missing, what killed runs have left. A file that is met twice is told once, and what is
-/// named itself may be a pipe.
+/// Finds the TFRecord files at paths. In a set these are the shards that its manifest lists, in its order. In another
+/// directory they are all files in it and below, by name, except hidden ones and sidecars. Also returns the defects of
+/// directories: missing shards, leftovers of killed runs. A file found twice is returned once. A path that is named
+/// itself may be a pipe.
 ///
 /// # Errors
-/// When a path leads nowhere.
+/// If a path does not exist.
 pub fn files<I: Clone + Into<Input>>(inputs: &[I]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
     let Inputs { files, findings, .. } = Inputs::locate(&Input::all(inputs))?;
     Ok((files.into_iter().map(|file| file.path).collect(), findings))
 }
 
-/// What was named first.
+/// Returns the first path named.
 pub(crate) fn first_path(inputs: &[Input]) -> PathBuf {
     inputs.first().map(|input| input.path().to_owned()).unwrap_or_default()
 }
 
-/// Whether a file's name is that of a sidecar: something that lies beside shards and is none, by the name's ending. A
-/// note, an index, a schema, what another tool wants to know.
+/// Whether a file is a sidecar by the suffix of its name: a file next to shards that is not a shard, such as a note, an
+/// index, a schema, or metadata for another tool.
 ///
 /// ```
 /// use tfrecord_shards::is_sidecar;
@@ -111,25 +111,26 @@ pub fn is_sidecar(name: &str) -> bool {
     SIDECARS.contains(&extension.to_ascii_lowercase().as_str())
 }
 
-/// Whether a file in a directory is passed over: hidden, a mark of a tool, or a sidecar.
+/// Whether a file in a directory is ignored: hidden, a marker of a tool, or a sidecar.
 pub(crate) fn is_passed_over(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(['.', '_']) || is_sidecar(&name)
 }
 
-/// Whether a file's name is one that shards have, of ours or of others.
+/// Whether a file name is that of a shard, ours or written by other tools.
 pub(crate) fn is_shard_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     !is_passed_over(name.as_ref().as_ref()) && (name.parse::<ShardName>().is_ok() || name.contains(".tfrec"))
 }
 
-/// Where the manifest may be that lists a file: beside it, or beside the partition directories that it lies in.
+/// Returns the possible directories of a manifest that lists the file: its own, and the parents of its partition
+/// directories.
 fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
     std::iter::successors(file.parent(), move |dir| dir.parent().filter(|_| is_partition(dir)))
 }
 
-/// What the records of a file in a directory have in common: see [`InputFile::group`].
+/// Returns what the records of a file in a directory share: see [`InputFile::group`].
 pub(crate) fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
     let split = listed.and_then(|shard| shard.split.as_deref());
     let dirs = path.parent().unwrap_or(Path::new(""));
@@ -137,10 +138,10 @@ pub(crate) fn group(path: &Path, listed: Option<&ShardEntry>) -> String {
     split.map(Into::into).into_iter().chain(keys).collect::<Vec<_>>().join("/")
 }
 
-/// What is wrong with a shard that the set around it does not list.
+/// Returns the defect of a shard that the set around it does not list.
 pub(crate) fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let run = run_told(&name).unwrap_or_default();
+    let run = run_id_in(&name).unwrap_or_default();
     match runs.iter().find(|known| known.run == run) {
         Some(known) if known.live => None,
         None if !RunId::is_generated(run) => Some(Finding::new(path, FindingKind::UnlistedShard)),
@@ -148,12 +149,12 @@ pub(crate) fn unlisted(path: &Path, runs: &[Leftover]) -> Option<Finding> {
     }
 }
 
-/// What runs have next to `out`.
+/// Returns the leftovers of runs next to `out`.
 fn beside_of(out: &Path) -> Result<Vec<Leftover>> {
     staging::beside(&target::resolve(out)?.0)
 }
 
-/// A path with the links on its way resolved: of a file that is a link, not the last one.
+/// Resolves the links in a path; for a file that is itself a link, all but the last.
 fn resolve(path: &Path, is_dir: bool) -> io::Result<PathBuf> {
     match (path.parent(), path.file_name()) {
         (Some(dir), Some(name)) if !is_dir => {
@@ -164,44 +165,45 @@ fn resolve(path: &Path, is_dir: bool) -> io::Result<PathBuf> {
     }
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 struct Entry {
     path: PathBuf,
     is_dir: bool,
     len: u64,
 }
 
-/// The files that inputs lead to.
+/// The files found at the inputs.
 ///
-/// A link to a file is a file of its own, and one to a directory a directory, but for a link back to a directory that it
-/// lies in.
+/// A link to a file counts as a separate file, and a link to a directory as a directory. A link to a directory that
+/// contains it is ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    /// The files, in the order in which they were named; those of a set in its order, others of a directory by name.
+    /// The files, in the order of the inputs. Those of a set are in its order, others of a directory are sorted by
+    /// name.
     pub(crate) files: Vec<InputFile>,
-    /// What is wrong with directories and manifests.
+    /// The defects of directories and manifests.
     pub(crate) findings: Vec<Finding>,
-    /// The first file or directory that more than one path leads to.
+    /// The first file or directory that was found by more than one path.
     pub(crate) twice: Option<PathBuf>,
-    /// The first of the named ones that is neither file nor directory: a pipe, say.
+    /// The first input that is neither a file nor a directory, such as a pipe.
     stream: Option<PathBuf>,
-    /// The path at work, and what it is when links are resolved.
+    /// The current input path, and the path it resolves to.
     pub(crate) root: (PathBuf, PathBuf),
-    /// The files and directories met, by resolved paths; what lies in them, from there.
+    /// The files and directories found, by resolved path. Entries of a directory are relative to its resolved path.
     met: BTreeSet<PathBuf>,
-    /// The directories around the one at work, resolved.
+    /// The current directory and its parents up to the input, resolved.
     around: Vec<PathBuf>,
-    /// What findings were about that must not be told twice, resolved.
-    told: BTreeSet<PathBuf>,
-    /// Manifests beside files that were named themselves, by directory.
+    /// Resolved paths whose findings must not be reported twice.
+    reported: BTreeSet<PathBuf>,
+    /// Manifests next to files that the user named, by directory.
     beside: BTreeMap<PathBuf, Option<Arc<Manifest>>>,
 }
 
 impl Inputs {
-    /// Finds the files. One that more than one path leads to is taken once.
+    /// Finds the files. A file found by more than one path is listed once.
     ///
     /// # Errors
-    /// When a path leads nowhere, or to what is neither file nor directory.
+    /// If a path does not exist, or is neither a file nor a directory.
     pub(crate) fn find(inputs: &[Input]) -> Result<Self> {
         let inputs = Self::locate(inputs)?;
         match inputs.stream {
@@ -210,10 +212,10 @@ impl Inputs {
         }
     }
 
-    /// Finds the files for a run that copies records, which none must enter twice.
+    /// Finds the files for a run that copies records and must not copy any twice.
     ///
     /// # Errors
-    /// As [`find`](Self::find), and when more than one path leads to a file.
+    /// As [`find`](Self::find), and if more than one path leads to a file.
     pub(crate) fn find_once(inputs: &[Input]) -> Result<Self> {
         let inputs = Self::find(inputs)?;
         match inputs.twice {
@@ -247,7 +249,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Where a path at or below the root is met.
+    /// Returns the resolved path of a path at or below the root.
     fn place(&self, path: &Path) -> PathBuf {
         let (root, resolved) = &self.root;
         match path.strip_prefix(root) {
@@ -281,7 +283,7 @@ impl Inputs {
         }
         let listed = set_directories(path).find_map(|dir| {
             let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
-                // A file that was named itself is read whatever is beside it.
+                // A file that the user named is read whatever is next to it.
                 read_manifest(dir).ok().map(Arc::new)
             });
             let manifest = manifest.as_ref()?;
@@ -293,7 +295,7 @@ impl Inputs {
         self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None, store });
     }
 
-    /// Adds what is in a directory and below.
+    /// Adds the files in a directory and below.
     fn add_directory(&mut self, dir: &Path) {
         if !self.meet(dir) {
             return;
@@ -319,9 +321,9 @@ impl Inputs {
         });
     }
 
-    /// Looks at what is in a directory, unless that is a link back to one around it.
+    /// Visits the contents of a directory, unless it is a link to one of its parents.
     fn inside(&mut self, dir: &Path, look: impl FnOnce(&mut Self)) {
-        // What cannot be resolved cannot be listed either, which is found out then.
+        // A path that cannot be resolved cannot be listed either, which is reported later.
         let resolved = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         if !self.around.contains(&resolved) {
             self.around.push(resolved);
@@ -330,7 +332,7 @@ impl Inputs {
         }
     }
 
-    /// What is wrong with a set, whatever its shards are like.
+    /// Reports the defects of a set, apart from the contents of its shards.
     pub(crate) fn check_set(&mut self, dir: &Path, manifest: &Manifest, has_success: bool) {
         if !has_success {
             self.findings.push(Finding::new(dir, FindingKind::NoSuccess));
@@ -363,8 +365,8 @@ impl Inputs {
         self.add_unlisted(dir, &runs);
     }
 
-    /// Notes shards in and below the directory of a set that the set does not list, but for those that one of these `runs`
-    /// is just about to append.
+    /// Reports shards in and below the directory of a set that the set does not list, except those that one of these
+    /// `runs` is about to append.
     fn add_unlisted(&mut self, dir: &Path, runs: &[Leftover]) {
         self.inside(dir, |inputs| {
             for Entry { path, is_dir, .. } in inputs.entries(dir) {
@@ -378,10 +380,10 @@ impl Inputs {
     }
 
     fn add_leftovers(&mut self, leftovers: Result<Vec<Leftover>>) {
-        // Where nothing can be listed there is more to complain about than leftovers.
+        // A directory that cannot be listed is reported elsewhere.
         for Leftover { path, run, live } in leftovers.unwrap_or_default() {
             let resolved = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-            if !live && self.told.insert(resolved) {
+            if !live && self.reported.insert(resolved) {
                 self.findings.push(Finding::new(&path, FindingKind::Leftover { run }));
             }
         }
@@ -391,7 +393,7 @@ impl Inputs {
         self.findings.push(Finding::new(path, FindingKind::Unreadable(error)));
     }
 
-    /// The files and directories in a directory that are not passed over, by name. Links are followed.
+    /// Returns the files and directories in a directory that are not ignored, by name. Follows links.
     fn entries(&mut self, dir: &Path) -> Vec<Entry> {
         let list = || -> io::Result<Vec<Entry>> {
             let mut entries = Vec::new();
@@ -400,7 +402,7 @@ impl Inputs {
                 if path.file_name().is_none_or(is_passed_over) {
                     continue;
                 }
-                // A link that leads nowhere is not a file.
+                // A broken link is not a file.
                 let Ok(metadata) = fs::metadata(&path) else { continue };
                 if metadata.is_dir() || metadata.is_file() {
                     entries.push(Entry { path, is_dir: metadata.is_dir(), len: metadata.len() });
@@ -444,7 +446,7 @@ impl Inputs {
             if last.as_ref() == Some(&entry) || entry.file_name().is_none_or(is_passed_over) {
                 continue;
             }
-            // An object of no bytes by the name of a directory is how some tools make one.
+            // Some tools create an empty object to represent a directory.
             let is_directory = entry != *path || (len == 0 && stored.below(path).next().is_some());
             if is_directory {
                 self.add_stored_directory(stored, &entry);

@@ -1,4 +1,4 @@
-//! Reads whole files and sets: `verify`, `salvage`, `reshard`, `index`.
+//! Tools that read whole files and sets: `verify`, `salvage`, `reshard`, `index`.
 
 pub(crate) mod frames;
 pub(crate) mod index;

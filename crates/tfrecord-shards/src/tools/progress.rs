@@ -1,10 +1,10 @@
-//! [`Progress`]: how far a long run has come, and the way to stop it.
+//! [`Progress`]: the progress of a long operation, and a way to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{ErrorKind, Result};
 
-/// How far a run over files has come, to be watched from another thread, and the way to stop it.
+/// The progress of an operation on files. Another thread can watch it and stop the operation.
 ///
 /// ```
 /// use tfrecord_shards::{ErrorKind, Progress, verify};
@@ -25,39 +25,39 @@ pub struct Progress {
     read: AtomicU64,
     total: AtomicU64,
     stopped: AtomicBool,
-    /// Bytes read after which the run stops by itself, for tests; 0 for never.
+    /// Number of bytes read after which the operation stops, for tests; 0 for never.
     stop_after: AtomicU64,
 }
 
 impl Progress {
-    /// Bytes of the files that have been read. A file that is read twice counts twice.
+    /// Returns the number of bytes read from the files. A file that is read twice counts twice.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are to be read, as far as is known: 0 until the files have been found.
+    /// Returns the number of bytes to read, as far as known: 0 until the files have been found.
     pub fn bytes_total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Lets the run end soon, with [`ErrorKind::Stopped`] and nothing left behind. A set that is being published by
-    /// then is published.
+    /// Stops the operation soon, with [`ErrorKind::Stopped`] and nothing left behind. A set that is being published is
+    /// still published.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Stops the run when it has read this many bytes.
+    /// Stops the operation after this many bytes.
     #[doc(hidden)]
     pub fn stop_after(&self, bytes: u64) {
         self.stop_after.store(bytes, Ordering::Relaxed);
     }
 
-    /// There are more bytes to read.
+    /// Adds to the number of bytes to read.
     pub(crate) fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// More bytes have been read. Called for every block, at least.
+    /// Adds to the number of bytes read. Called at least for every block.
     ///
     /// # Errors
     /// [`ErrorKind::Stopped`].

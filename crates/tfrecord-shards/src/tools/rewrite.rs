@@ -1,11 +1,11 @@
-//! Records of files moved to a new set, not decoded: [`reshard`] for whole files, [`salvage`] for what is left of
+//! Copies records to a new set without decoding them: [`reshard`] copies whole files, [`salvage`] the intact records of
 //! damaged ones.
 //!
 //! ```text
 //! files -> frames, checked -> buffers of about 2 MiB -> shards
 //!          (a thread a file, some files ahead)          (pool)
 //! ```
-//! Buffers come in the order of the files, so the number of threads does not show in the shards.
+//! Buffers are written in the order of the files, so the shards do not depend on the number of threads.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -32,35 +32,35 @@ use crate::tools::frames::{Count, FrameSink, OnDamage, count, read_through};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
-use crate::write::filler::ShardFiller;
+use crate::write::direct_writer::DirectWriter;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRanges, ShardRule, Sharding};
 
-/// Framed bytes that are handed on at once.
+/// Framed bytes per buffer.
 const BUFFER_BYTES: usize = 2 << 20;
 
-/// Buffers of one file that wait to be written.
+/// Maximum number of buffers of one file that wait to be written.
 const BUFFERS_AHEAD: usize = 2;
 
-/// How long a failed run waits at most until its staging directory is gone: for syncs under way.
+/// How long a failed run waits for the removal of its staging directory, that is, for syncs in progress.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How [`reshard`] and [`salvage`] write.
+/// Output options of [`reshard`] and [`salvage`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RewriteOptions {
-    /// How records are spread over shards: 128 MiB each by default. Their order is kept, so with [`Sharding::Count`]
-    /// every shard has a contiguous range of records, as many as any other or one more.
+    /// How records are assigned to shards. The default is 128 MiB each. Records stay in order, so with
+    /// [`Sharding::Count`] every shard has a contiguous range of records, and sizes differ by at most one.
     pub sharding: Sharding,
-    /// How shards are compressed: not, by default.
+    /// Compression of the shards. The default is none.
     pub compression: Compression,
-    /// How hard.
+    /// The compression level.
     pub level: Level,
-    /// What shard names start with: `part` by default.
+    /// Prefix of shard names. The default is `part`.
     pub prefix: String,
-    /// What to do when the target is there already: refuse, by default, and with [`SaveMode::Ignore`] too.
+    /// How to proceed if the target exists. The default is to fail, as with [`SaveMode::Ignore`].
     pub mode: SaveMode,
-    /// The threads that compress: as many as there are cores if `None`. As many read.
+    /// The threads that compress: one per core if `None`. As many threads read.
     pub pool: Option<Arc<ThreadPool>>,
 }
 
@@ -77,12 +77,12 @@ impl Default for RewriteOptions {
     }
 }
 
-/// Moves the records of files and sets to a new set.
+/// Copies the records of files and sets to a new set.
 ///
-/// Records are copied as they stand, checksums included, once these have been checked. Their order is that of the
-/// inputs as named; in a set that of its shards, in another directory that of the names. A link in a directory is what it
-/// leads to, as SQL reads it. The types are carried over to the new manifest, and the query if all inputs have the same.
-/// A file that was named itself has the types of the manifest beside it, if that lists it, whatever its length.
+/// Records and their checksums are copied unchanged after the checksums are checked. The order is that of the inputs;
+/// in a set that of its shards, in another directory that of the names. A link in a directory counts as its target, as
+/// in SQL. The new manifest has the schema and mapping of the inputs, and the query if all inputs have the same. A file
+/// that was named itself gets those of the manifest next to it, if that lists the file, whatever its length.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -105,11 +105,11 @@ impl Default for RewriteOptions {
 /// ```
 ///
 /// # Errors
-/// When an input is damaged ([`ErrorKind::Damaged`], by file, record and byte), is a set that is not whole
-/// ([`ErrorKind::NotWhole`]), is a pipe or device, or cannot be read; when a file would be read twice
-/// ([`ErrorKind::Twice`]); when records would be mixed whose manifests tell different schemas, mappings or record types,
-/// or only some have one that does ([`ErrorKind::MixedForms`]), or those of different splits or `key=value` directories;
-/// as [`LocalCommit::begin`] and [`LocalCommit::publish`]; or when the run was stopped. Nothing is left behind.
+/// If an input is damaged ([`ErrorKind::Damaged`], by file, record and byte), is an incomplete set
+/// ([`ErrorKind::NotWhole`]), is a pipe or device, or cannot be read; if a file would be read twice
+/// ([`ErrorKind::Twice`]); if manifests differ in schema, mapping or record type, or only some inputs have one
+/// ([`ErrorKind::MixedForms`]); if records of different splits or `key=value` directories would be mixed; as
+/// [`LocalCommit::begin`] and [`LocalCommit::publish`]; or if the run was stopped. Nothing is left behind.
 pub fn reshard<I: Clone + Into<Input>>(
     inputs: &[I],
     out: &Path,
@@ -130,18 +130,18 @@ pub fn reshard<I: Clone + Into<Input>>(
     Ok(Reshard { manifest, findings })
 }
 
-/// What [`reshard`] has written.
+/// The result of [`reshard`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Reshard {
     /// The new set.
     pub manifest: Manifest,
-    /// What is wrong with the inputs, though no record of theirs is missing: shards that the manifest does not list and
-    /// that were left out, named files that are not as it tells, what killed runs have left.
+    /// Defects of the inputs that lose no records: skipped shards that the manifest does not list, named files that
+    /// differ from the manifest, leftovers of killed runs.
     pub findings: Vec<Finding>,
 }
 
-/// The first of the files that has not the form of those before, and what differs.
+/// Returns the first file whose record format differs from that of the preceding ones, with the difference.
 fn form_difference(files: &[InputFile]) -> Option<(&InputFile, FormDifference)> {
     let manifest = |file: &'_ InputFile| file.listed.as_ref().map(|(manifest, _)| Arc::clone(manifest));
     let (first, others) = files.split_first()?;
@@ -149,7 +149,7 @@ fn form_difference(files: &[InputFile]) -> Option<(&InputFile, FormDifference)> 
     let mut before = expected.clone();
     others.iter().find_map(|file| {
         let found = manifest(file);
-        // A set has many files and one form.
+        // All files of a set share one record format.
         if found.as_ref().map(Arc::as_ptr) == before.as_ref().map(Arc::as_ptr) {
             return None;
         }
@@ -159,26 +159,27 @@ fn form_difference(files: &[InputFile]) -> Option<(&InputFile, FormDifference)> 
     })
 }
 
-/// What [`salvage`] has written, and what it has not.
+/// The result of [`salvage`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Salvage {
     /// The new set.
     pub manifest: Manifest,
-    /// What is wrong with the inputs: which bytes of which file are lost, and what [`verify`](fn@crate::verify) tells
-    /// besides.
+    /// Defects of the inputs: the lost bytes of each file, and whatever else [`verify`](fn@crate::verify) reports.
     pub findings: Vec<Finding>,
 }
 
-/// Moves every sound record of files and sets, damaged or not, to a new set.
+/// Copies every intact record of files and sets, damaged or not, to a new set.
 ///
-/// A record is sound if both its checksums hold; behind damage the next one is looked for. Records of different forms are
-/// mixed, which is a finding, and the new manifest tells no types then. Otherwise as [`reshard`].
+/// A record is intact if both its checksums match; the search continues after damage. Records of different record
+/// formats are mixed, which is reported as a finding, and the new manifest then has no schema or mapping. Otherwise
+/// like [`reshard`].
 ///
 /// # Errors
-/// When a path leads nowhere or to a pipe or device, there is no file to read, a file would be read twice, or records of different splits or `key=value` directories would
-/// be mixed; when there is damage and no sound record ([`ErrorKind::NothingSound`]); as [`LocalCommit::begin`] and
-/// [`LocalCommit::publish`]; or when the run was stopped. All else is findings.
+/// If a path does not exist, is a pipe or device, or contains no file; if a file would be read twice, or records of
+/// different splits or `key=value` directories would be mixed; if there is damage and no intact record
+/// ([`ErrorKind::NothingSound`]); as [`LocalCommit::begin`] and [`LocalCommit::publish`]; or if the run was stopped.
+/// Everything else is a finding.
 pub fn salvage<I: Clone + Into<Input>>(
     inputs: &[I],
     out: &Path,
@@ -196,7 +197,7 @@ pub fn salvage<I: Clone + Into<Input>>(
     Ok(Salvage { manifest, findings })
 }
 
-/// Files on their way to a new set.
+/// The copy of files to a new set.
 struct Rewrite<'a> {
     inputs: &'a [Input],
     files: Vec<InputFile>,
@@ -207,7 +208,7 @@ struct Rewrite<'a> {
 }
 
 impl Rewrite<'_> {
-    /// Writes the set, and tells what is wrong with the files.
+    /// Writes the set, and returns the defects of the files.
     fn run(self) -> Result<(Manifest, Vec<Finding>)> {
         if self.files.is_empty() {
             return Err(ErrorKind::NoFiles { path: first_path(self.inputs) }.into());
@@ -222,7 +223,7 @@ impl Rewrite<'_> {
         let removal = commit.removal();
         let written = self.write(commit, pool);
         if written.is_err() {
-            // Shards may still be on their way to the disk.
+            // Shards may still be being synced.
             removal.wait(REMOVAL_TIMEOUT);
         }
         written
@@ -252,9 +253,9 @@ impl Rewrite<'_> {
             _ => (sharding, ShardRule::new(sharding)),
         };
         let threads = pool.current_num_threads();
-        let mut filler = ShardFiller::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
-        let findings = self.read(threads, |records| filler.fill(records))?;
-        let staged = filler.finish()?;
+        let mut writer = DirectWriter::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
+        let findings = self.read(threads, |records| writer.write(records))?;
+        let staged = writer.finish()?;
         self.progress.advance(0)?;
         if !findings.is_empty() && staged.iter().all(|shard| shard.rows == 0) {
             let path = first_path(self.inputs);
@@ -265,7 +266,7 @@ impl Rewrite<'_> {
 
     fn count(&self, pool: &ThreadPool) -> Result<Count> {
         let count = |file| match count(file, self.on_damage, self.progress) {
-            // It is told of when the file is read.
+            // Reported when the file is read.
             Err(error) if self.passes_over(&error) => Ok(Count::default()),
             counted => counted,
         };
@@ -276,12 +277,12 @@ impl Rewrite<'_> {
         self.on_damage == OnDamage::PassOver && !matches!(error.kind(), ErrorKind::Stopped)
     }
 
-    /// Reads the files, some at a time, hands their records to `take` in order, and tells what is wrong with them.
+    /// Reads the files, several at a time, passes their records to `take` in order, and returns their defects.
     fn read(&self, threads: usize, mut take: impl FnMut(&RecordBuffer) -> Result<()>) -> Result<Vec<Finding>> {
         let (tasks, receivers): (VecDeque<_>, Vec<_>) = self.files.iter().map(FileTask::new).unzip();
         let reading = Reading { tasks: Mutex::new(tasks), free: Mutex::default(), ended: AtomicBool::new(false) };
         thread::scope(|scope| {
-            // Whatever happens here, the threads go home.
+            // Whatever happens here, the threads end.
             let _end = EndOnDrop(&reading.ended);
             for _ in 0..threads.min(self.files.len()) {
                 let work = || self.read_files(&reading);
@@ -290,7 +291,7 @@ impl Rewrite<'_> {
             let mut findings = Vec::new();
             for receiver in receivers {
                 loop {
-                    // A thread that panics hangs up; the panic goes on when the threads are joined.
+                    // A thread that panics closes its channel; the panic is resumed when the threads are joined.
                     match receiver.recv().map_err(|_| ErrorKind::Failed)? {
                         Message::Records(mut records) => {
                             take(&records)?;
@@ -308,8 +309,7 @@ impl Rewrite<'_> {
         })
     }
 
-    /// The work of one thread. Files are taken in order, so that the one whose records are waited for is always at
-    /// work.
+    /// Runs one thread. Files are claimed in order, so that the file whose records are awaited is always being read.
     fn read_files(&self, reading: &Reading<'_>) {
         while let Some(FileTask { file, sender }) = reading.next_task() {
             let mut sink = Batches { records: reading.take_buffer(), sender: &sender, reading };
@@ -321,12 +321,12 @@ impl Rewrite<'_> {
                 }
                 (Ok(()), Err(error)) | (Err(error), _) => Err(error),
             };
-            // If nobody waits any more, there is no set.
+            // If the receiver is gone, no set is written.
             let _unwanted = sender.send(Message::End(found));
         }
     }
 
-    /// What the manifest says beside the shards.
+    /// Returns the description of the new set for its manifest.
     fn describe(&self) -> SetDescription {
         let options = self.options;
         let mut description = SetDescription::of_records();
@@ -351,7 +351,7 @@ impl Rewrite<'_> {
         description
     }
 
-    /// A manifest that tells of this part what the manifests of all files do.
+    /// Returns a manifest if the manifests of all files agree in this part.
     fn common<'a, T: PartialEq>(&'a self, part: impl Fn(&'a Manifest) -> T) -> Option<&'a Manifest> {
         let mut manifests = self.files.iter().map(|file| file.listed.as_ref().map(|(manifest, _)| &**manifest));
         let first = manifests.next()??;
@@ -359,17 +359,17 @@ impl Rewrite<'_> {
     }
 }
 
-/// What the threads that read share.
+/// State shared by the reading threads.
 struct Reading<'a> {
-    /// Files that nobody reads yet.
+    /// Files not yet claimed.
     tasks: Mutex<VecDeque<FileTask<'a>>>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     free: Mutex<Vec<RecordBuffer>>,
-    /// Whether nobody waits for records any more.
+    /// Whether records are no longer needed.
     ended: AtomicBool,
 }
 
-/// A file to read, and where its records go.
+/// A file to read, and the destination of its records.
 struct FileTask<'a> {
     file: &'a InputFile,
     sender: SyncSender<Message>,
@@ -377,7 +377,7 @@ struct FileTask<'a> {
 
 enum Message {
     Records(RecordBuffer),
-    /// All were sent, or something has failed.
+    /// All records were sent, or reading failed.
     End(Result<Vec<Finding>>),
 }
 
@@ -413,7 +413,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Gathers records and sends them on.
+/// Collects records into batches and sends them.
 struct Batches<'a, 'f> {
     records: RecordBuffer,
     sender: &'a SyncSender<Message>,
@@ -423,7 +423,7 @@ struct Batches<'a, 'f> {
 impl Batches<'_, '_> {
     fn send(&mut self) -> Result<()> {
         let records = std::mem::replace(&mut self.records, self.reading.take_buffer());
-        // Nobody waits any more when something else has failed, which is what is told then.
+        // The receiver is gone if something else failed, and that error is reported.
         self.sender.send(Message::Records(records)).map_err(|_| ErrorKind::Failed.into())
     }
 }

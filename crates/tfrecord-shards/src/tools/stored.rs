@@ -1,4 +1,4 @@
-//! [`Input`]: what a tool reads, in the file system or in a store that is none.
+//! [`Input`]: an input of a tool, in the file system or in another store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,29 +12,29 @@ use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 
-/// What a tool reads.
+/// An input of a tool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Input {
-    /// What a path of the file system leads to.
+    /// A path of the file system.
     Path(PathBuf),
     /// Files of a store.
     Stored(StoredFiles),
 }
 
-/// A store of files that is not the file system, such as one of objects.
+/// A store of files other than the file system, such as an object store.
 pub trait FileStore: fmt::Debug + Send + Sync {
-    /// Opens the file at `path`, a URL as a rule, from its start.
+    /// Opens the file at `path`, usually a URL, for reading from its start.
     ///
     /// # Errors
     /// Of the kind [`NotFound`](io::ErrorKind::NotFound) if there is no such file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 }
 
-/// A file of a store, or all that lie in and below a directory there, as they were listed.
+/// A file of a store, or the listing of a directory there.
 ///
-/// They are read as files of the file system are: of a set those that its manifest lists, of another directory all but
-/// hidden ones and sidecars.
+/// They are read like those of the file system: in a set the files that its manifest lists, in another directory all
+/// files except hidden ones and sidecars.
 ///
 /// ```
 /// use std::io::{self, Read};
@@ -67,21 +67,21 @@ pub trait FileStore: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub struct StoredFiles {
     pub(super) root: PathBuf,
-    /// Bytes of each file below the root; of a file, that one.
+    /// Length in bytes of each file below the root, or of the file itself.
     pub(super) files: BTreeMap<PathBuf, u64>,
     pub(super) is_file: bool,
     pub(super) store: Arc<dyn FileStore>,
 }
 
 impl StoredFiles {
-    /// One file that was named itself.
+    /// Creates an input of one file, as named by the user.
     pub fn file(path: impl Into<PathBuf>, len: u64, store: Arc<dyn FileStore>) -> Self {
         let root = path.into();
         Self { files: BTreeMap::from([(root.clone(), len)]), root, is_file: true, store }
     }
 
-    /// All files in and below a directory with their lengths in bytes: hidden ones and manifests, too. Paths that are not
-    /// below it are left out.
+    /// Creates an input of all files in and below a directory, with their lengths in bytes. Include hidden ones and
+    /// manifests. Paths that are not below the directory are ignored.
     pub fn directory(
         path: impl Into<PathBuf>,
         files: impl IntoIterator<Item = (PathBuf, u64)>,
@@ -93,7 +93,7 @@ impl StoredFiles {
         Self { root, files, is_file: false, store }
     }
 
-    /// The file or directory.
+    /// Returns the path of the file or directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -115,10 +115,10 @@ impl StoredFiles {
 }
 
 impl Input {
-    /// Opens a file that was found there.
+    /// Opens a file of the listing.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         match self {
             Self::Path(_) => Ok(Box::new(File::open(path)?)),
@@ -126,7 +126,7 @@ impl Input {
         }
     }
 
-    /// The path or URL that it was named by.
+    /// Returns the path or URL by which the input was named.
     pub fn path(&self) -> &Path {
         match self {
             Self::Path(path) => path,
@@ -134,7 +134,7 @@ impl Input {
         }
     }
 
-    /// Those of the file system.
+    /// Returns the inputs in the file system.
     pub(crate) fn local(inputs: &[Self]) -> Vec<PathBuf> {
         let local = |input: &Self| match input {
             Self::Path(path) => Some(path.clone()),

@@ -1,4 +1,4 @@
-//! [`verify`]: everything that is wrong with files and sets.
+//! [`verify`]: reports every defect of files and sets.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -19,40 +19,40 @@ use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
 
-/// What [`verify`] has seen.
+/// The result of [`verify`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Verification {
-    /// Number of TFRecord files that were read.
+    /// Number of TFRecord files read.
     pub files: u64,
-    /// Number of sound records in them.
+    /// Number of intact records in them.
     pub records: u64,
-    /// Bytes of the sound records with their frames, before compression.
+    /// Length in bytes of the intact records with their frames, before compression.
     pub framed_bytes: u64,
-    /// Bytes of the files.
+    /// Length of the files in bytes.
     pub file_bytes: u64,
-    /// What is wrong, directories first, then files in their order. Empty if nothing is.
+    /// The defects: first those of directories, then those of files in order. Empty if there are none.
     pub findings: Vec<Finding>,
 }
 
-/// Looks for all that is wrong with files and directories.
+/// Reports every defect of files and directories.
 ///
-/// * In a file: checksums, lengths, what is cut or left over, zero padding, the ends of compressed streams. All damage
-///   is told, up to 10,000 stretches a file. The compression is told from the content. What is inside a record is not
-///   looked at, but for the names of features in the first 1000 records of a shard.
-/// * In a set, and of a file that the manifest beside it lists: also shards that are missing, not listed, or not as the
-///   manifest tells by records, bytes and CRC-32C; a schema or mapping that cannot be read or does not have the features of the records, a manifest that is
-///   not as it was written, a missing `_SUCCESS`, what killed runs have left,
-///   and files beside the shards that are not as the manifest tells.
-/// * In a directory: every file and directory in it, but for names that start with `.` or `_` and for sidecars. Where
-///   there is a manifest it tells which files are shards.
+/// * Of a file: checksums, lengths, truncated or trailing bytes, zero padding, the ends of compressed streams. All
+///   damage is reported, up to 10,000 ranges per file. The compression is detected from the content. Records are not
+///   decoded, except for the names of features in the first 1000 records of a shard.
+/// * Of a set, and of a file that the manifest next to it lists: also shards that are missing, not listed, or differ
+///   from the manifest in records, bytes or CRC-32C; a schema or mapping that cannot be read or does not match the
+///   features of the records; a manifest changed after it was written; a missing `_SUCCESS`; leftovers of killed runs;
+///   and sidecars that differ from the manifest.
+/// * Of a directory: every file and directory in it, except sidecars and names that start with `.` or `_`. If there is
+///   a manifest, it specifies which files are shards.
 ///
-/// A link in a directory is what it leads to, as SQL reads it. A file that more than one path leads to is read once.
+/// A link in a directory counts as its target, as in SQL. A file found by more than one path is read once.
 ///
-/// Files of a store are looked at in the same way; what is staged there, and links, there are none.
+/// Files of a store are checked in the same way; a store has no staged files and no links.
 ///
-/// Files are read in parallel, on the rayon pool that the call runs in. Memory is bounded: for each thread about twice
-/// that of the longest record. A record has up to 2 GiB, and in a compressed file of some MiB too.
+/// Files are read in parallel, on the caller's rayon pool. Memory is bounded: per thread, about twice the length of the
+/// longest record. A record may have up to 2 GiB, even in a compressed file of a few MiB.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -77,7 +77,8 @@ pub struct Verification {
 /// ```
 ///
 /// # Errors
-/// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is findings.
+/// When a path leads nowhere or to a pipe or device, there is no file to read, or the run was stopped. All else is
+/// findings.
 pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Verification> {
     let inputs = Input::all(inputs);
     let Inputs { files, findings, .. } = Inputs::find(&inputs)?;
@@ -98,12 +99,12 @@ pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Resu
     Ok(verification)
 }
 
-/// Records of each shard whose features are compared with the columns of the manifest: as many as readers look at.
+/// Number of records of each shard whose features are compared with the manifest, as many as readers sample.
 const NAMED_RECORDS: usize = 1000;
 
 /// Collects the names of features in the first records of a file.
 struct FirstNames {
-    /// Records that are still to be looked at.
+    /// Number of records left to check.
     left: usize,
     names: FeatureNames,
 }
@@ -114,7 +115,7 @@ impl FrameSink for FirstNames {
         self.left = left;
         let end = frame.len().saturating_sub(FOOTER_LEN);
         let payload = frame.get(HEADER_LEN..end).unwrap_or_default();
-        // What is not a record of features has no names to compare.
+        // A record without features has no names to compare.
         let _ = self.names.observe(payload, Position::default());
     }
 
@@ -123,7 +124,7 @@ impl FrameSink for FirstNames {
     }
 }
 
-/// What is wrong with the manifests of sets, and with the other files beside their shards.
+/// Returns the defects of the sets' manifests, and of the sidecars next to their shards.
 fn beside(files: &[InputFile]) -> Vec<Finding> {
     let of_sets = files.iter().filter(|file| !file.named);
     let sets: BTreeMap<&Path, (&InputFile, &Manifest)> =
@@ -132,7 +133,7 @@ fn beside(files: &[InputFile]) -> Vec<Finding> {
     for (dir, (file, manifest)) in sets {
         let path = dir.join(MANIFEST_NAME);
         let mut json = Vec::new();
-        // Whether it can be read is known.
+        // Whether the manifest can be read is checked elsewhere.
         if file.open_beside(&path).and_then(|mut read| read.read_to_end(&mut json)).is_ok()
             && let Some(changed) = Manifest::changed(&json)
         {

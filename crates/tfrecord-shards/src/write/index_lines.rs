@@ -1,25 +1,25 @@
-//! [`IndexLines`]: the text of an index.
+//! [`IndexLines`]: formats the text of an index.
 
 use std::mem;
 
 use prefetch_index::prefetch_index;
 
-/// The lines of an index, one for each record: where its frame starts, and how long it is.
+/// The lines of an index, one per record: the offset and the length of its frame.
 ///
-/// Starts grow by little, so of most the last four digits are new.
+/// Offsets increase in small steps, so usually only the last four digits change.
 #[derive(Debug, Default)]
 pub(crate) struct IndexLines {
-    /// Longer than what is filled.
+    /// Longer than its filled part.
     text: Vec<u8>,
     filled: usize,
-    /// The last four digits of where the next record starts, and those before.
+    /// The last four decimal digits of the next record's offset; `high` is the rest.
     low: u64,
     high: u64,
-    /// Of `high`, if it is not zero and not greater than [`MOST_HIGH`].
+    /// Digits of `high`, if it is not zero and not greater than [`MOST_HIGH`].
     high_digits: Digits,
 }
 
-/// A number of up to eight digits, the first one in the lowest byte, and how many they are.
+/// A number of up to eight digits: its text, the first digit in the lowest byte, and its length.
 #[derive(Debug, Clone, Copy, Default)]
 struct Digits {
     text: u64,
@@ -35,7 +35,8 @@ impl Digits {
         Self { text, len: digits.len() }
     }
 
-    /// Of the next number. The text is counted up as a number: what is stored by bytes has to be waited for by a load of all.
+    /// Returns the next number. The text is incremented arithmetically, because a wide load after byte stores would
+    /// stall.
     #[inline(always)]
     fn next(self) -> Self {
         let last = 8 * self.len.wrapping_sub(1) as u32;
@@ -58,31 +59,31 @@ impl Digits {
     }
 }
 
-/// The greatest number of which digits are kept: of places in files of a terabyte. Those that a block may still come to have
-/// eight digits, too.
+/// The greatest `high` whose digits are cached: offsets up to a terabyte. The numbers that a block may still reach have
+/// eight digits too.
 const MOST_HIGH: u64 = 99_999_999 - HIGHS as u64;
 
-/// What the last four digits of a number are a remainder of.
+/// Modulus of the last four digits.
 const LOW: u64 = 10_000;
 
 impl IndexLines {
-    /// Room for a line: two numbers of up to 20 digits, and what stands behind each.
+    /// Maximum length of a line: two numbers of up to 20 digits, and the separators.
     pub(crate) const LONGEST: usize = 42;
 
-    /// Room for the lines of a block.
+    /// Maximum length of the lines of a block.
     pub(crate) const LONGEST_BLOCK: usize = BLOCK * Self::LONGEST;
 
-    /// Lines with room for so many bytes.
+    /// Allocates room for `bytes` bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { text: vec![0; bytes], ..Self::default() }
     }
 
-    /// The text since it was last cleared.
+    /// Returns the text since the last `clear`.
     pub(crate) fn text(&self) -> &[u8] {
         self.text.get(..self.filled).unwrap_or_default()
     }
 
-    /// Forgets the text, and not where the next record starts.
+    /// Clears the text, but not the offset of the next record.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;
     }
@@ -104,8 +105,8 @@ impl IndexLines {
         }
     }
 
-    /// Adds the records between these bounds, as far as [`put`](Self::put) makes their lines and they fit. Tells how many that
-    /// were.
+    /// Appends the records between these bounds, as far as [`put`](Self::put) can format them and they fit. Returns
+    /// their number.
     pub(crate) fn push_between(&mut self, bounds: &[usize]) -> usize {
         let mut text = mem::take(&mut self.text);
         let made = self.put(bounds, text.get_mut(self.filled..).unwrap_or_default());
@@ -114,9 +115,9 @@ impl IndexLines {
         made.records
     }
 
-    /// Makes lines in a text of the caller's: of the records between these bounds, from the first on, some at a time. It ends
-    /// before less than a group of them, before what is not as most records are, and where there is not
-    /// [room for any block](Self::LONGEST_BLOCK).
+    /// Formats lines into the caller's buffer, for the records between these bounds, starting at the first. Stops where
+    /// less than a group of records is left, at an unusual record, and where there is no [room for any
+    /// block](Self::LONGEST_BLOCK).
     pub(crate) fn put(&mut self, bounds: &[usize], text: &mut [u8]) -> MadeLines {
         let (mut made, mut numbers) = (MadeLines::default(), Numbers::default());
         while let Some(text) = text.get_mut(made.bytes..made.bytes + Self::LONGEST_BLOCK)
@@ -134,7 +135,7 @@ impl IndexLines {
         made
     }
 
-    /// The lines of one block, or of what there is of it. What `numbers` hold is of no use later.
+    /// Formats the lines of one block or less. The contents of `numbers` are not used later.
     #[inline]
     fn put_block(&mut self, bounds: &[usize], text: &mut [u8], numbers: &mut Numbers) -> MadeLines {
         let records = BLOCK.min(bounds.len().saturating_sub(1) / GROUP * GROUP);
@@ -143,7 +144,7 @@ impl IndexLines {
         else {
             return MadeLines::default();
         };
-        // Where an end is, from where the last four digits were zero.
+        // Offset of an end from where the last four digits were zero.
         let low = self.low;
         let place = |end: usize| low.wrapping_add(end.wrapping_sub(*first) as u64);
         fill_starts(numbers, begins.as_chunks().0, low as u32);
@@ -185,40 +186,39 @@ impl IndexLines {
     }
 }
 
-/// Lines that were made.
+/// The lines that were formatted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MadeLines {
-    /// How many.
+    /// Their number.
     pub(crate) records: usize,
-    /// What they take.
+    /// Their length in bytes.
     pub(crate) bytes: usize,
 }
 
-/// Lines that are made together, at most. With fewer, what writes them waits for their numbers.
+/// Maximum number of lines formatted together. With fewer, writing them would wait for their numbers.
 const BLOCK: usize = 64;
 
-/// Lines that are made together, at least: their numbers fill vectors.
+/// Minimum number of lines formatted together: their numbers fill vectors.
 const GROUP: usize = 16;
 
-/// Bytes of text that are fetched into the cache while those before them are made: a block of lines, or some more. The text
-/// goes where it was last written to many records ago, and what is stored there would wait for it: a quarter of the time.
+/// Bytes of text prefetched while the preceding ones are written: at least a block of lines. This part of the buffer
+/// was last used many records ago, and stores would wait for it: a quarter of the time.
 const AHEAD: usize = BLOCK * 16;
 
-/// Bytes that the cache fetches at a time. Where it is another number, that is no more than a fetch too many or one too few.
+/// Bytes the cache fetches at a time. A different size costs at most a useless or a missing prefetch.
 const CACHE_LINE: usize = 64;
 
-/// Numbers before the last four digits that places in a block may have: those of its first record, of the record after it, and
-/// between.
+/// Number of distinct `high` values of the offsets in a block, including the record after it.
 const HIGHS: usize = (LOW as usize + BLOCK * MOST_LEN) / LOW as usize + 1;
 
-/// Where the records of a block start, as their lines are made from it.
+/// The offsets of the records of a block, prepared for formatting.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Of each record, the last four digits, and which of `highs` stands before them: how often there was a carry since the
-    /// block began.
+    /// For each record, the last four digits, and the index in `highs` of the digits before them: the number of carries
+    /// since the start of the block.
     lows: [[u32; GROUP]; BLOCK / GROUP],
     carries: [[u16; GROUP]; BLOCK / GROUP],
-    /// Digits, so many of them filled, and all of this length.
+    /// The digits before the last four: this many entries are filled, all of this length.
     highs: [u64; HIGHS],
     high_count: usize,
     high_len: usize,
@@ -229,7 +229,7 @@ impl Numbers {
         self.highs.get(..self.high_count).unwrap_or_default()
     }
 
-    /// The digits of a number and of so many after it, as far as they are not more digits.
+    /// Fills in the digits of a number and of the `more` numbers after it, as long as they have equally many digits.
     fn fill_highs(&mut self, mut digits: Digits, more: u64) {
         (self.high_count, self.high_len) = (0, digits.len);
         for text in self.highs.iter_mut().take(more as usize + 1) {
@@ -242,8 +242,8 @@ impl Numbers {
         }
     }
 
-    /// Writes lines until one is of a long record, or its start has more digits than the first. A function of its own, in which
-    /// all that is needed for a line is in registers.
+    /// Writes lines until a record is long or its offset has more digits than the first. A separate function, so that
+    /// everything needed for a line is in registers.
     #[inline(never)]
     fn write_lines(&self, mut begin: usize, ends: &[usize], text: &mut [u8]) -> MadeLines {
         let (highs, len) = (self.highs(), self.high_len);
@@ -261,10 +261,10 @@ impl Numbers {
     }
 }
 
-/// Writes a line: digits, the last four of where the record starts behind them, and one of [`TAILS`]. Tells how long it is.
+/// Writes a line: `high`, the last four digits of the offset, and one of [`TAILS`]. Returns its length.
 #[inline(always)]
 fn write_line(line: &mut [u8], high: Digits, low: u32, tail: u64) -> Option<usize> {
-    // Copied in one width; what is too much is written over.
+    // Copied at a fixed width; the excess is overwritten.
     *line.first_chunk_mut()? = high.text.to_le_bytes();
     let line = line.get_mut(high.len..high.len + 12)?;
     line[..4].copy_from_slice(&low.to_le_bytes());
@@ -272,8 +272,8 @@ fn write_line(line: &mut [u8], high: Digits, low: u32, tail: u64) -> Option<usiz
     Some(high.len + (tail >> 56) as usize)
 }
 
-/// Fills in lows and carries. `low` are the last four digits of where the first record starts. Of records further from it than
-/// lines are made of, nothing true is told.
+/// Fills in lows and carries. `low` is the last four digits of the first record's offset. Results beyond the range of a
+/// block are not valid.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn fill_starts(Numbers { lows, carries, .. }: &mut Numbers, begins: &[[usize; GROUP]], low: u32) {
     let first = begins.as_flattened().first().copied().unwrap_or_default();
@@ -297,11 +297,11 @@ fn fill_starts(Numbers { lows, carries, .. }: &mut Numbers, begins: &[[usize; GR
     }
 }
 
-/// Lines of records that are shorter than this are made together.
+/// Lines of records shorter than this are formatted together.
 const MOST_LEN: usize = 4096;
 
-/// What stands in a line behind where a record starts, if it has so many bytes. The last byte is no part of the line, but says
-/// how many bytes that is, with the last four digits of the start.
+/// The rest of a line after the offset, by frame length. The last byte is not part of the line: it is the length of the
+/// rest and the last four digits of the offset.
 static TAILS: [u64; MOST_LEN] = {
     let mut tails = [0; MOST_LEN];
     let mut len = 0;
@@ -314,35 +314,35 @@ static TAILS: [u64; MOST_LEN] = {
     tails
 };
 
-/// How many times [`LOW`] is in a number, if that is the place of a record in a block: a sixteenth of the number, by a 625th of
-/// it, which is a multiplication that is exact for such numbers.
+/// Divides a block's offset by [`LOW`]: a sixteenth of the number divided by 625, as a multiplication that is exact in
+/// this range.
 #[inline(always)]
 const fn myriads(number: u32) -> u16 {
     high_half((number >> 4) as u16, 26_844) >> 8
 }
 
-/// The digits of a number below [`LOW`], with leading zeros, the first one in the lowest byte.
+/// Returns the digits of a number below [`LOW`], with leading zeros, the first in the lowest byte.
 #[inline(always)]
 const fn four_digits(number: u16) -> u32 {
     let [first, second] = digit_pairs(number);
     first as u32 | (second as u32) << 16
 }
 
-/// The first two of them, and the last two.
+/// Returns its first two digits and its last two.
 #[inline(always)]
 const fn digit_pairs(number: u16) -> [u16; 2] {
     let hundreds = high_half(number, 5243) >> 3;
     [two_digits(hundreds), two_digits(number.wrapping_sub(hundreds.wrapping_mul(100)))]
 }
 
-/// The digits of a number below a hundred.
+/// Returns the digits of a number below a hundred.
 #[inline(always)]
 const fn two_digits(number: u16) -> u16 {
     let tens = number.wrapping_mul(103) >> 10;
     (tens | number.wrapping_sub(tens.wrapping_mul(10)) << 8).wrapping_add(u16::from_le_bytes(*b"00"))
 }
 
-/// The upper half of a product.
+/// Returns the upper half of a product.
 #[inline(always)]
 const fn high_half(a: u16, b: u16) -> u16 {
     ((a as u32 * b as u32) >> 16) as u16
@@ -377,7 +377,8 @@ mod tests {
         }
     }
 
-    /// Asserts what lines records of these lengths have, one by one and together, and tells how many were made together.
+    /// Asserts the lines of records of these lengths, formatted singly and together. Returns how many were formatted
+    /// together.
     fn lines_of(lens: &[u64]) -> usize {
         let (mut lines, mut blocks) = (IndexLines::default(), IndexLines::with_capacity(1 << 20));
         let (mut expected, mut start) = (String::new(), 0);
@@ -425,7 +426,7 @@ mod tests {
             let before = 10_u64.pow(digits) - 1_000_000.min(10_u64.pow(digits - 1));
             let lens: Vec<u64> = std::iter::once(before).chain((0..4000).map(|i| 300 + i * i % 4001 / 8)).collect();
             let by_blocks = lines_of(&lens);
-            // Beyond a terabyte lines are made one by one.
+            // Beyond a terabyte, lines are formatted singly.
             let expected = match digits {
                 ..12 => 3500..,
                 12 => 500..,

@@ -1,4 +1,4 @@
-//! [`IndexWriter`]: the index of a shard, written with the shard.
+//! [`IndexWriter`]: writes the index of a shard along with the shard.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,13 +13,13 @@ use crate::error::{AtPath, Result};
 use crate::set::sidecar::{ContentSum, StagedIndex};
 use crate::write::index_lines::IndexLines;
 
-/// Lines of an index that are kept back, in bytes, before they are written.
+/// Length in bytes of the buffer of index lines.
 const INDEX_BUFFER_LEN: usize = 32 << 10;
 
-/// Lines that are made one by one before it is tried again to make many.
+/// Number of lines formatted singly before the next attempt to format many.
 const FEW_LINES: usize = 16;
 
-/// Where the index of a shard is to be written.
+/// The destination of a shard's index.
 #[derive(Debug)]
 pub struct IndexFile {
     path: PathBuf,
@@ -33,17 +33,17 @@ impl From<PathBuf> for IndexFile {
 }
 
 impl IndexFile {
-    /// A file that goes past the page cache if there is a stream for it.
+    /// A file written past the page cache if a stream is available.
     pub(crate) fn uncached(path: PathBuf, streams: Arc<UncachedStreams>) -> Self {
         Self { path, streams: Some(streams) }
     }
 }
 
-/// Writes the index of a shard while that is written: what [`index`](fn@crate::index) would find.
+/// Writes the index of a shard along with the shard. The result is that of [`index`](fn@crate::index).
 #[derive(Debug)]
 pub(crate) struct IndexWriter {
     path: PathBuf,
-    /// Nothing when no line has been written.
+    /// `None` until a line is written.
     sink: Option<IndexSink>,
     streams: Option<Arc<UncachedStreams>>,
     lines: IndexLines,
@@ -53,7 +53,7 @@ pub(crate) struct IndexWriter {
 #[derive(Debug)]
 enum IndexSink {
     Uncached(UncachedFile),
-    /// The file is open only while lines are added, so that it takes no handle for as long as the shard does.
+    /// The file is open only while lines are appended, so that it does not hold a handle while the shard is open.
     Reopened,
 }
 
@@ -63,14 +63,14 @@ impl IndexWriter {
         Self { path, sink: None, streams, lines, sum: ContentSum::default() }
     }
 
-    /// Adds some of the records of a buffer.
+    /// Appends some of the records of a buffer.
     pub(crate) fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
         let mut next = records.start;
         while next < records.end {
             if let Some(bounds) = framed.record_bounds(next..records.end) {
                 next += self.append_between(bounds)?;
             }
-            // What is too little to be made together, or not as most records are.
+            // Too few to be formatted together, or unusual records.
             let few = next..records.end.min(next + FEW_LINES);
             next = few.end;
             few.for_each(|record| self.lines.push((framed.record_end(record) - framed.record_start(record)) as u64));
@@ -81,8 +81,8 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Adds the records between these bounds, or some of them, and tells how many. Their lines are made right where the file
-    /// collects them, if it does.
+    /// Appends some of the records between these bounds and returns their number. Formats their lines in the file's own
+    /// buffer if it has one.
     fn append_between(&mut self, bounds: &[usize]) -> Result<usize> {
         let collects = match &mut self.sink {
             Some(IndexSink::Uncached(file)) => file.room(IndexLines::LONGEST_BLOCK).is_some(),
@@ -98,7 +98,7 @@ impl IndexWriter {
         while let Some(IndexSink::Uncached(file)) = &mut self.sink
             && let Some(room) = file.room(IndexLines::LONGEST_BLOCK)
         {
-            // No more than the cache still holds when it is summed up.
+            // Limited to what is still in the cache when the checksum is computed.
             let room_len = room.len().min(INDEX_BUFFER_LEN);
             let room = room.get_mut(..room_len).unwrap_or_default();
             let made = self.lines.put(bounds.get(records..).unwrap_or_default(), room);
@@ -131,7 +131,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Writes what is left, and syncs the file.
+    /// Writes the buffered lines and syncs the file.
     pub(crate) fn finish(mut self) -> Result<StagedIndex> {
         self.flush()?;
         match &mut self.sink {
@@ -155,8 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// Some lines are made where the file collects them, and some are not: the first, those of long records and of the
-    /// last few of a buffer, and where what is collected is about to be written.
+    /// Some lines are formatted in the file's buffer and some are not: the first, those of long records, the last few
+    /// of a buffer, and those before the buffer is written.
     #[test]
     fn indexes_longer_than_what_is_collected_hold_every_line() {
         let dir = tempfile::tempdir().unwrap();

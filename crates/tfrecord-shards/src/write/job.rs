@@ -1,4 +1,4 @@
-//! [`Job`]: work on a rayon pool, to be waited for in any order.
+//! [`Job`]: work on a rayon pool, whose results can be awaited in any order.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{ErrorKind, Result};
 
-/// Work that runs on a pool, and its result.
+/// Work on a pool, and its result.
 pub(crate) struct Job<T>(Receiver<thread::Result<T>>);
 
 impl<T: Send + 'static> Job<T> {
-    /// Starts work on the pool. From a thread of that pool it is done at once: the thread could wait for itself.
+    /// Starts work on the pool. On a thread of that pool it runs at once, because the thread could wait for itself.
     pub(crate) fn start(pool: &ThreadPool, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, receiver) = mpsc::channel();
         let run = move || {
-            // What the work has touched goes away with the panic. If nobody waits any more, so does the result.
+            // A panic drops everything the work has touched. If nobody waits any more, the result is dropped too.
             let _unwanted = sender.send(catch_unwind(AssertUnwindSafe(work)));
         };
         if pool.current_thread_index().is_some() {
@@ -28,10 +28,10 @@ impl<T: Send + 'static> Job<T> {
         Self(receiver)
     }
 
-    /// Waits for the result. A panic of the work goes on here.
+    /// Waits for the result. A panic of the work is resumed here.
     ///
     /// # Errors
-    /// When the pool has dropped the work.
+    /// If the pool dropped the work.
     pub(crate) fn wait(self) -> Result<T> {
         match self.0.recv() {
             Ok(Ok(result)) => Ok(result),
@@ -40,8 +40,8 @@ impl<T: Send + 'static> Job<T> {
         }
     }
 
-    /// Waits until the work is done with what it has, whatever comes of it. Not from a thread of the pool, which could wait
-    /// for itself.
+    /// Waits until the work has released its values, whatever its result. Must not be called on a thread of the pool,
+    /// which could wait for itself.
     pub(crate) fn end(self, pool: &ThreadPool) {
         if pool.current_thread_index().is_none() {
             let _unwanted = self.0.recv();
@@ -49,7 +49,7 @@ impl<T: Send + 'static> Job<T> {
     }
 }
 
-/// As many threads as there are cores.
+/// Creates a pool with one thread per core.
 pub(crate) fn thread_pool() -> Result<Arc<ThreadPool>> {
     Ok(Arc::new(ThreadPoolBuilder::new().thread_name(|index| format!("tfrecord-{index}")).build()?))
 }

@@ -1,6 +1,7 @@
-//! Writes the shards of a set: which shard a row goes to, the shards that are open, and [`ShardedWriter`](sharded_writer::ShardedWriter).
+//! Writes the shards of a set: assigns rows to shards, holds the open shards, and
+//! [`ShardedWriter`](sharded_writer::ShardedWriter).
 
-pub(crate) mod filler;
+pub(crate) mod direct_writer;
 pub(crate) mod index_lines;
 pub(crate) mod index_writer;
 pub(crate) mod job;
@@ -8,4 +9,4 @@ pub(crate) mod open_shards;
 pub(crate) mod shard_writer;
 pub(crate) mod sharded_writer;
 pub(crate) mod sharding;
-pub(crate) mod sorted_filler;
+pub(crate) mod sorted_writer;

@@ -1,4 +1,4 @@
-//! [`OpenShards`]: the shards of a set that records can still go to.
+//! [`OpenShards`]: the open shards of a write partition.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,36 +17,36 @@ use crate::write::index_writer::IndexFile;
 use crate::write::shard_writer::{ShardStats, ShardWriter};
 use crate::write::sharding::Piece;
 
-/// Buffers of fewer bytes are appended by one thread, if nothing is compressed: no other has them in its cache.
+/// Smaller uncompressed buffers are appended by one thread: the bytes are in its cache only.
 const PARALLEL_LEN: usize = 1 << 20;
 
-/// Where shards are made: a staging directory, or whatever else takes their bytes.
+/// Creates the destinations of shards: files in a staging directory, for example.
 pub trait ShardSinks {
-    /// What takes the bytes of one shard.
+    /// The destination of one shard's bytes.
     type Sink: Write + Send;
 
-    /// Makes a shard: number `sequence` of write partition `partition`. In this order they are numbered in the set.
+    /// Creates shard `sequence` of write partition `partition`. Shards of the set are numbered in this order.
     ///
     /// # Errors
-    /// When the shard was made before, or cannot be made.
+    /// If the shard was created before or cannot be created.
     fn create_shard(&self, partition: u32, sequence: u32) -> Result<Self::Sink>;
 
-    /// Makes a shard of which it is known where it stands in the set.
+    /// Creates a shard whose position in the set is known.
     ///
     /// # Errors
     /// As [`create_shard`](Self::create_shard).
     fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<Self::Sink>;
 
-    /// Where the index of a shard is to be written, if one is.
+    /// Returns the destination of a shard's index, if indexes are written.
     ///
     /// # Errors
-    /// When there is no place for it.
+    /// If it cannot be created.
     fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
         let _ = (partition, sequence);
         Ok(None)
     }
 
-    /// Whether sinks take little pieces as well as large ones, so that none are collected before.
+    /// Whether sinks handle small writes as well as large ones, so that no buffer is needed.
     fn take_little(&self) -> bool {
         false
     }
@@ -64,7 +64,7 @@ impl ShardSinks for LocalCommit {
     }
 }
 
-/// The shards of one write partition that records can still go to, by their number.
+/// The open shards of one write partition, by number.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -101,28 +101,28 @@ pub struct OpenShards<S: ShardSinks = LocalCommit> {
     open: BTreeMap<usize, OpenShard<S::Sink>>,
 }
 
-/// A shard that records can still go to.
+/// A shard that can still get records.
 #[derive(Debug)]
 pub struct OpenShard<W: Write = ShardFile>(ShardWriter<W>);
 
 impl OpenShards {
-    /// Pieces that are appended in one go while shards are still to be completed, at most: shards of a row each would
-    /// otherwise need a file handle for each row.
+    /// Maximum number of pieces appended at once while earlier shards are still to be completed. Otherwise, shards of
+    /// one row each would need a file handle per row.
     pub const MAX_PIECES: usize = 16;
 }
 
 impl<S: ShardSinks> OpenShards<S> {
-    /// No shards yet, of this write partition.
+    /// Creates a value without open shards for this write partition.
     pub fn new(sinks: S, partition: u32, compression: Compression, level: Level) -> Self {
         Self { sinks, partition, compression, level, open: BTreeMap::new() }
     }
 
-    /// How many are open.
+    /// Returns the number of open shards.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether none is open.
+    /// Whether no shard is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -132,15 +132,15 @@ impl<S: ShardSinks> OpenShards<S> {
         self.open.contains_key(&shard)
     }
 
-    /// Opens a shard, if it is not open yet.
+    /// Opens a shard, unless it is open.
     ///
     /// # Errors
-    /// When it cannot be created, or was open before.
+    /// If it cannot be created, or was open before.
     pub fn open(&mut self, shard: usize) -> Result<()> {
         self.open_with(shard, |sinks, partition, sequence| sinks.create_shard(partition, sequence))
     }
 
-    /// Opens a shard of which it is known where it stands in the set, if it is not open yet.
+    /// Opens a shard whose position in the set is known, unless it is open.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -163,11 +163,11 @@ impl<S: ShardSinks> OpenShards<S> {
         Ok(())
     }
 
-    /// Adds records of a buffer to their shards, which are opened if need be: to several at a time, on the rayon pool that the
-    /// call runs in, but for small buffers that are only copied.
+    /// Appends records of a buffer to their shards, which are opened on demand. Works on several shards in parallel, on
+    /// the caller's rayon pool, except for small buffers without compression.
     ///
     /// # Errors
-    /// When a shard cannot be created or written to. The set is of no use then.
+    /// If a shard cannot be created or written to. The set is then unusable.
     pub fn append(&mut self, records: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
         let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
         for Piece { shard, records } in pieces {
@@ -185,7 +185,7 @@ impl<S: ShardSinks> OpenShards<S> {
         work.par_iter_mut().try_for_each(append)
     }
 
-    /// Hands out the shards before this one, which no more records go to.
+    /// Removes and returns the shards before this one, which get no more records.
     pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard<S::Sink>> {
         let rest = self.open.split_off(&shard);
         std::mem::replace(&mut self.open, rest).into_values().collect()
@@ -193,10 +193,10 @@ impl<S: ShardSinks> OpenShards<S> {
 }
 
 impl<W: Write> OpenShard<W> {
-    /// Writes what is left, and gives back the sink, flushed.
+    /// Writes the buffered bytes and returns the flushed sink.
     ///
     /// # Errors
-    /// When that fails.
+    /// If that fails.
     pub fn finish(self) -> Result<(W, ShardStats)> {
         self.0.finish()
     }
@@ -206,7 +206,7 @@ impl OpenShard {
     /// Finishes the shard and syncs it to disk, which may take a while.
     ///
     /// # Errors
-    /// When that fails.
+    /// If that fails.
     pub fn seal(self) -> Result<StagedShard> {
         let (file, stats) = self.finish()?;
         file.seal(stats)

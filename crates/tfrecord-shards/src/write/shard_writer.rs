@@ -1,4 +1,4 @@
-//! [`ShardWriter`]: one shard, from framed records.
+//! [`ShardWriter`]: writes one shard from framed records.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -13,36 +13,36 @@ use crate::set::sidecar::StagedIndex;
 use crate::write::index_writer::{IndexFile, IndexWriter};
 use crate::write::sharding::partition_point;
 
-/// Blocks of at least this many bytes go to the sink as they are; a copy would cost more than the call saves.
+/// Blocks of at least this many bytes are written directly; a copy would cost more than a separate write.
 const DIRECT_LEN: usize = 64 << 10;
 
-/// Smaller ones are collected up to this many bytes.
+/// Smaller blocks are buffered up to this many bytes.
 const COALESCE_LEN: usize = 256 << 10;
 
-/// What a finished shard holds.
+/// The figures of a finished shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShardStats {
     /// Number of records.
     pub rows: u64,
-    /// Bytes of the records with their frames, before compression.
+    /// Length in bytes of the records with their frames, before compression.
     pub framed_bytes: u64,
     /// Bytes written to the sink.
     pub file_bytes: u64,
     /// CRC-32C of the bytes written to the sink, not masked.
     pub crc32c: u32,
-    /// Places where a reader can begin, beside the start: the first start of a record, or of a gzip member, at or past
-    /// each multiple of [`OFFSET_INTERVAL`] framed bytes. None if the shard is a zlib stream.
+    /// Positions other than the start where a reader can start: the first record start, or gzip member start, at or
+    /// past each multiple of [`OFFSET_INTERVAL`] framed bytes. Empty if the shard is a zlib stream.
     pub offsets: Vec<RecordOffset>,
-    /// The index of the shard, if one was asked for.
+    /// The index of the shard, if one was requested.
     pub index: Option<StagedIndex>,
 }
 
-/// Writes one shard from framed records, and counts and checksums it on the way.
+/// Writes one shard from framed records, counting and checksumming it.
 ///
-/// The bytes depend on the records, the compression and the level, not on how the records were handed over. A shard
+/// The bytes depend on the records, the compression and the level, not on how the records were passed in. A shard
 /// without records is an empty file, or an empty compressed stream.
 ///
-/// Gzip members that are complete are compressed in parallel, on the rayon pool that the call runs in.
+/// Complete gzip members are compressed in parallel, on the caller's rayon pool.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,52 +68,52 @@ pub struct ShardStats {
 #[derive(Debug)]
 pub struct ShardWriter<W: Write> {
     encoding: Encoding<W>,
-    /// The end of the records so far.
-    end: Place,
+    /// Position after the last record.
+    end: ShardPosition,
     offsets: Offsets,
     index: Option<IndexWriter>,
 }
 
-/// How many records there are before a place, and how many bytes of them with their frames.
+/// A position in a shard: the number of records before it, and their length in bytes with their frames.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ShardPosition {
     record: u64,
     framed: u64,
 }
 
-/// How framed bytes become the file's.
+/// How framed bytes are encoded in the file.
 #[derive(Debug)]
 enum Encoding<W: Write> {
-    /// `pending` is what is too little for a write of its own: less than `direct_len`.
+    /// `pending` is buffered: less than `direct_len` bytes.
     None {
         sink: Sink<W>,
         pending: Vec<u8>,
         direct_len: usize,
     },
-    /// `pending` is the beginning of a member that is not complete, which starts at `start`.
+    /// `pending` is the start of an incomplete member, which starts at `start`.
     Gzip {
         sink: Sink<W>,
         pending: Vec<u8>,
-        start: Place,
+        start: ShardPosition,
         level: Level,
     },
     Zlib(Box<RecordWriter<Sink<W>>>),
 }
 
 impl<W: Write> ShardWriter<W> {
-    /// An empty shard. `level` is for compressed ones.
+    /// Creates an empty shard. `level` applies to compressed ones.
     pub fn new(sink: W, compression: Compression, level: Level) -> Self {
         let sink = Sink { inner: sink, bytes: 0, crc32c: 0 };
         let pending = Vec::new();
         let encoding = match compression {
             Compression::None => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
-            Compression::Gzip => Encoding::Gzip { sink, pending, start: Place::default(), level },
+            Compression::Gzip => Encoding::Gzip { sink, pending, start: ShardPosition::default(), level },
             Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
         };
-        Self { encoding, end: Place::default(), offsets: Offsets::default(), index: None }
+        Self { encoding, end: ShardPosition::default(), offsets: Offsets::default(), index: None }
     }
 
-    /// Hands everything to the sink at once, which takes little pieces as well as large ones: memory, say.
+    /// Disables buffering, for sinks that handle small writes as well as large ones, such as memory.
     #[must_use]
     pub fn without_collecting(mut self) -> Self {
         if let Encoding::None { direct_len, .. } = &mut self.encoding {
@@ -122,8 +122,8 @@ impl<W: Write> ShardWriter<W> {
         self
     }
 
-    /// Writes the index of the shard to a file, too, which is made if need be and must be empty: where each record starts,
-    /// and how long it is with its frame. Only an uncompressed shard has one.
+    /// Also writes the index of the shard to a file, which is created if missing and must be empty. The index lists
+    /// each record's offset and the length of its frame. Only an uncompressed shard has one.
     #[must_use]
     pub fn with_index(mut self, file: impl Into<IndexFile>) -> Self {
         if let Encoding::None { .. } = &self.encoding {
@@ -132,20 +132,20 @@ impl<W: Write> ShardWriter<W> {
         self
     }
 
-    /// What one open shard holds in memory, at most and about: for those who book it.
+    /// Returns the approximate maximum memory of one open shard, for callers that reserve it.
     pub fn memory(compression: Compression) -> usize {
         match compression {
             Compression::None => COALESCE_LEN,
             Compression::Gzip => GZIP_BLOCK_LEN,
-            // The state of a deflate stream, by zlib's own documentation (zconf.h): 256 KiB.
+            // The state of a deflate stream, according to zlib's documentation (zconf.h): 256 KiB.
             Compression::Zlib => 256 << 10,
         }
     }
 
-    /// Adds some of the records of a buffer.
+    /// Appends some of the records of a buffer.
     ///
     /// # Errors
-    /// When the sink fails. The shard is of no use then.
+    /// If the sink fails. The shard is then unusable.
     pub fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
         let bytes = framed.slice(records.clone());
         let run = Run { framed, records: records.clone(), start: self.end };
@@ -176,20 +176,20 @@ impl<W: Write> ShardWriter<W> {
         Ok(())
     }
 
-    /// Records so far.
+    /// Returns the number of records so far.
     pub fn rows(&self) -> u64 {
         self.end.record
     }
 
-    /// Bytes of the records so far with their frames, before compression.
+    /// Returns the length in bytes of the records so far with their frames, before compression.
     pub fn framed_bytes(&self) -> u64 {
         self.end.framed
     }
 
-    /// Writes what is left, and gives back the sink, flushed.
+    /// Writes the buffered bytes and returns the flushed sink.
     ///
     /// # Errors
-    /// When the sink fails.
+    /// If the sink fails.
     pub fn finish(mut self) -> Result<(W, ShardStats)> {
         let mut sink = match self.encoding {
             Encoding::None { mut sink, pending, .. } => {
@@ -209,24 +209,24 @@ impl<W: Write> ShardWriter<W> {
         };
         sink.flush()?;
         let Sink { inner, bytes: file_bytes, crc32c } = sink;
-        let (Place { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
+        let (ShardPosition { record: rows, framed: framed_bytes }, offsets) = (self.end, self.offsets.found);
         let index = self.index.map(IndexWriter::finish).transpose()?;
         Ok((inner, ShardStats { rows, framed_bytes, file_bytes, crc32c, offsets, index }))
     }
 }
 
-/// Records that are to be appended at a place.
+/// Records to append at a position.
 struct Run<'a> {
     framed: &'a RecordBuffer,
     records: Range<usize>,
-    start: Place,
+    start: ShardPosition,
 }
 
 impl Run<'_> {
-    /// Where a record of the buffer starts in the shard.
-    fn place(&self, record: usize) -> Place {
+    /// Returns the position in the shard of a record of the buffer.
+    fn place(&self, record: usize) -> ShardPosition {
         let bytes = self.framed.record_start(record) - self.framed.record_start(self.records.start);
-        Place {
+        ShardPosition {
             record: self.start.record + (record - self.records.start) as u64,
             framed: self.start.framed + bytes as u64,
         }
@@ -247,19 +247,19 @@ impl Default for Offsets {
 }
 
 impl Offsets {
-    /// Framed bytes that the next offset must have before it.
+    /// Framed bytes that must precede the next offset.
     fn due(&self) -> u64 {
         self.found.last().map_or(self.interval, |last| (last.framed / self.interval + 1) * self.interval)
     }
 
-    /// A reader can begin here.
-    fn note(&mut self, Place { record, framed }: Place, file: u64) {
+    /// Adds a position where a reader can start.
+    fn note(&mut self, ShardPosition { record, framed }: ShardPosition, file: u64) {
         if framed >= self.due() {
             self.found.push(RecordOffset { record, framed, file });
         }
     }
 
-    /// A reader can begin at every one of these records.
+    /// Adds records, at each of which a reader can start.
     fn note_records(&mut self, run: &Run<'_>) {
         loop {
             let due = self.due();
@@ -273,12 +273,12 @@ impl Offsets {
     }
 }
 
-/// Writes the gzip members that these records complete. A member ends with the first record boundary at or past
+/// Writes the gzip members that these records complete. A member ends at the first record boundary at or past
 /// [`GZIP_BLOCK_LEN`] framed bytes since its start.
 fn append_members<W: Write>(
     sink: &mut Sink<W>,
     pending: &mut Vec<u8>,
-    pending_start: &mut Place,
+    pending_start: &mut ShardPosition,
     level: Level,
     run: &Run<'_>,
     offsets: &mut Offsets,
@@ -303,7 +303,7 @@ fn append_members<W: Write>(
         pending.extend_from_slice(first);
         let blocks: Vec<_> = std::iter::once(pending.as_slice()).chain(blocks).collect();
         let mut starts = starts.into_iter();
-        // No more at a time than threads can be at work on, which bounds what is held compressed.
+        // At most one block per thread at a time, which bounds the memory for compressed blocks.
         for blocks in blocks.chunks(rayon::current_num_threads().max(1)) {
             let compress = |block: &&[u8]| {
                 let mut member = Vec::new();
@@ -323,7 +323,7 @@ fn append_members<W: Write>(
     Ok(())
 }
 
-/// Counts and checksums what passes.
+/// Counts and checksums the bytes written.
 #[derive(Debug)]
 struct Sink<W> {
     inner: W,

@@ -1,4 +1,4 @@
-//! [`ShardedWriter`]: record batches in, a published set out.
+//! [`ShardedWriter`]: writes record batches to a published set.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,23 +19,23 @@ use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
 use crate::sort::{SortKey, SpillStore, TempDirSpill};
-use crate::write::filler::ShardFiller;
+use crate::write::direct_writer::DirectWriter;
 use crate::write::job::Job;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRule, Sharding};
-use crate::write::sorted_filler::{RowOrder, SortedFiller};
+use crate::write::sorted_writer::{RowOrder, SortedWriter};
 
-/// Framed bytes to encode in one job: long against the price of a job, short enough for the second-level cache and for
-/// some jobs a thread.
+/// Framed bytes to encode per job: long compared with the cost of a job, short enough for the L2 cache and for several
+/// jobs per thread.
 const BLOCK_BYTES: usize = 2 << 20;
 
-/// Rows of the first block, when nothing is known of their length.
+/// Rows of the first block, when the record length is unknown.
 const FIRST_BLOCK_ROWS: usize = 1 << 10;
 
-/// Most rows of a block, for records of a few bytes.
+/// Maximum rows of a block, for records of a few bytes.
 const MAX_BLOCK_ROWS: usize = 1 << 16;
 
-/// Bytes that records take while they wait for the last one, if not told otherwise.
+/// Default memory in bytes for records that are held back until the last one.
 const SORT_MEMORY: usize = 512 << 20;
 
 /// Builds a [`ShardedWriter`].
@@ -57,8 +57,8 @@ pub struct ShardedWriterBuilder {
 }
 
 impl ShardedWriterBuilder {
-    /// For batches of this schema: uncompressed shards of 128 MiB named `part-...`, in a directory that is not there
-    /// yet, encoded on as many threads as there are cores.
+    /// Creates a builder for batches of this schema. Defaults: uncompressed shards of 128 MiB named `part-...`, in a
+    /// directory that does not exist yet, encoded on one thread per core.
     pub fn new(schema: SchemaRef) -> Self {
         Self {
             schema,
@@ -77,29 +77,29 @@ impl ShardedWriterBuilder {
         }
     }
 
-    /// Sets what columns become.
+    /// Sets the mapping of columns to features.
     #[must_use]
     pub fn with_mapping(mut self, options: MappingOptions) -> Self {
         self.mapping = options;
         self
     }
 
-    /// Sets how rows are spread over shards. With [`Sharding::Hosts`] rows wait until all are there, as those do that are
-    /// [shuffled](Self::with_shuffle), and stay in order.
+    /// Sets how rows are assigned to shards. With [`Sharding::Hosts`], rows are held back until all have arrived, as
+    /// [shuffled](Self::with_shuffle) rows are, and stay in order.
     #[must_use]
     pub fn with_sharding(mut self, sharding: Sharding) -> Self {
         self.sharding = sharding;
         self
     }
 
-    /// Sets what shard names start with.
+    /// Sets the prefix of shard names.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Sets how shards are compressed, and how hard.
+    /// Sets the compression of shards and its level.
     #[must_use]
     pub fn with_compression(mut self, compression: Compression, level: Level) -> Self {
         self.compression = compression;
@@ -107,37 +107,37 @@ impl ShardedWriterBuilder {
         self
     }
 
-    /// Sets what to do when the target is there already.
+    /// Sets how to proceed if the target exists.
     #[must_use]
     pub fn with_mode(mut self, mode: SaveMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Sets the threads that encode and compress.
+    /// Sets the threads for encoding and compression.
     #[must_use]
     pub fn with_pool(mut self, pool: Arc<ThreadPool>) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// Sets the query that the rows come from, for the manifest.
+    /// Sets the source query, for the manifest.
     #[must_use]
     pub fn with_query(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// Sets the files and directories that the rows come from, for the manifest, and so that none is overwritten.
+    /// Sets the source files and directories, for the manifest and to protect them from being overwritten.
     #[must_use]
     pub fn with_inputs(mut self, inputs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.inputs = inputs.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Puts all rows in an order of chance, uniform over the whole set, which the seed decides. Equal rows and seed give
-    /// equal shards, in whichever order, batches and threads the rows come; nothing is written to a shard before the last of
-    /// them has come.
+    /// Writes all rows in a uniform random order over the whole set, determined by the seed. Equal rows and an equal
+    /// seed give equal shards, for any order, batches and threads in which the rows arrive. No shard is written before
+    /// the last row has arrived.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -165,25 +165,25 @@ impl ShardedWriterBuilder {
         self
     }
 
-    /// Sets how many bytes records may take while they wait for the last one: 512 MiB if not set. What is more is spilled.
+    /// Sets the memory in bytes for records that are held back. The default is 512 MiB. Further records are spilled.
     #[must_use]
     pub fn with_sort_memory(mut self, bytes: usize) -> Self {
         self.sort_memory = bytes;
         self
     }
 
-    /// Sets where records are spilled: in the directory for temporary files if not set.
+    /// Sets where records are spilled. The default is the directory for temporary files.
     #[must_use]
     pub fn with_spill(mut self, store: Arc<dyn SpillStore>) -> Self {
         self.spill = store;
         self
     }
 
-    /// Begins a set in the directory `out`. Its parent directories are made if need be.
+    /// Begins a set in the directory `out`. Creates missing parent directories.
     ///
     /// # Errors
-    /// When a column cannot be mapped, or the target cannot be written to: see [`LocalCommit::begin`]. When rows are to be
-    /// added to a set of another form: see [`Manifest::check_append`].
+    /// If a column cannot be mapped, the target cannot be written to (see [`LocalCommit::begin`]), or the existing set
+    /// has another record format than the rows to append (see [`Manifest::check_append`]).
     pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
@@ -196,21 +196,21 @@ impl ShardedWriterBuilder {
         let form = (self.compression, self.level);
         let order = match (self.shuffle, self.sharding) {
             (Some(seed), _) => Some(RowOrder::Shuffled { seed }),
-            // How many there are to be depends on the bytes of all.
-            (None, Sharding::Hosts(_)) => Some(RowOrder::Kept),
+            // The number of shards depends on the total length.
+            (None, Sharding::Hosts(_)) => Some(RowOrder::Arrival),
             (None, _) => None,
         };
         let shards = if let Some(order) = order {
             let room = (self.spill, self.sort_memory);
-            let shards = SortedFiller::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
+            let shards = SortedWriter::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
             Shards::AllRows { shards: Box::new(shards), order }
         } else {
             let rule = (self.sharding, ShardRule::new(self.sharding));
-            Shards::AsRowsCome(ShardFiller::new(commit.clone(), Arc::clone(&pool), rule, form)?)
+            Shards::AsRowsCome(DirectWriter::new(commit.clone(), Arc::clone(&pool), rule, form)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
-            // One block under way on each thread, and one more for each to go on with.
+            // One block in progress on each thread, and one more for each to continue with.
             window: 2 * pool.current_num_threads(),
             pool,
             rows: 0,
@@ -224,7 +224,7 @@ impl ShardedWriterBuilder {
         })
     }
 
-    /// [`build`](Self::build), or `None` if [`SaveMode::Ignore`] is set and something is there.
+    /// Same as [`build`](Self::build), but returns `None` if [`SaveMode::Ignore`] is set and the target is not empty.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -269,8 +269,8 @@ impl ShardedWriterBuilder {
     }
 }
 
-/// Record batches in, a set of shards out: encoded on a rayon pool, staged out of sight, and published by
-/// [`finish`](Self::finish), all or nothing.
+/// Writes record batches to a shard set. Batches are encoded on a rayon pool, staged out of sight, and published by
+/// [`finish`](Self::finish), completely or not at all.
 ///
 /// The shards depend on the rows, their order and the options, not on batches or threads. A writer that is dropped
 /// without `finish`, or after an error, leaves nothing behind.
@@ -300,15 +300,15 @@ impl ShardedWriterBuilder {
 pub struct ShardedWriter {
     pool: Arc<ThreadPool>,
     encoder: Encoder,
-    /// Rows taken.
+    /// Number of rows written.
     rows: u64,
-    /// Mean framed length of the last block's records, to tell the next block's size.
+    /// Mean framed length of the last block's records, to estimate the next block's size.
     record_len: usize,
     /// Blocks being encoded, oldest first.
     encoding: VecDeque<Job<arrow_tfrecord::Result<EncodedBlock>>>,
-    /// How many of them there may be.
+    /// Maximum number of blocks being encoded.
     window: usize,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     buffers: Vec<RecordBuffer>,
     shards: Shards,
     commit: LocalCommit,
@@ -316,46 +316,46 @@ pub struct ShardedWriter {
     failed: bool,
 }
 
-/// Where records go.
+/// The destination of records.
 enum Shards {
-    /// To their shards, as they come.
-    AsRowsCome(ShardFiller),
-    /// To where they wait for the last one.
-    AllRows { shards: Box<SortedFiller>, order: RowOrder },
+    /// Writes records to their shards as they arrive.
+    AsRowsCome(DirectWriter),
+    /// Holds records back until the last one has arrived.
+    AllRows { shards: Box<SortedWriter>, order: RowOrder },
 }
 
-/// Some rows as records.
+/// Some rows, encoded as records.
 struct EncodedBlock {
     records: RecordBuffer,
-    /// What they are sorted by, if they are.
+    /// The sort keys, if the records are sorted.
     keys: Vec<SortKey>,
 }
 
 impl ShardedWriter {
-    /// What columns become.
+    /// Returns the mapping of columns to features.
     pub fn mapping(&self) -> &Mapping {
         self.encoder.mapping()
     }
 
-    /// What earlier runs have left behind beside the target, or in it.
+    /// Returns what earlier runs left behind next to the target, or in it.
     pub fn leftovers(&self) -> &[Leftover] {
         self.commit.leftovers()
     }
 
-    /// Adds the rows of a batch. They may still be on their way when this returns.
+    /// Adds the rows of a batch. They may still be in progress when this returns.
     ///
     /// # Errors
-    /// When a row cannot be encoded, of this batch or of one before, or a shard not be written. There will be no set
-    /// then: the writer can only be dropped. Rows in messages are counted from the first batch on.
+    /// If a row of this batch or of an earlier one cannot be encoded, or a shard cannot be written. The set is then
+    /// lost, and the writer can only be dropped. Row numbers in messages count from the first batch.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.unless_failed(|writer| writer.encode(batch))
     }
 
-    /// Writes what is left and publishes the set, or adds it to the one that is there. The manifest is that of the whole
-    /// set.
+    /// Writes the remaining rows and publishes the set, or appends to the existing one. Returns the manifest of the
+    /// whole set.
     ///
     /// # Errors
-    /// As [`write`](Self::write), or when the set cannot be published. The target is as before then.
+    /// As [`write`](Self::write), or if the set cannot be published. The target is then unchanged.
     pub fn finish(mut self) -> Result<Manifest> {
         self.unless_failed(|writer| {
             while let Some(block) = writer.encoding.pop_front() {
@@ -371,7 +371,7 @@ impl ShardedWriter {
         self.commit.publish(staged, self.description)
     }
 
-    /// Runs a part of the work, once only after it has failed: a set that lacks some rows must not be published.
+    /// Runs a part of the work, unless an earlier part failed: a set that lacks rows must not be published.
     fn unless_failed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if std::mem::replace(&mut self.failed, true) {
             return Err(ErrorKind::Failed.into());
@@ -381,7 +381,7 @@ impl ShardedWriter {
         Ok(())
     }
 
-    /// Hands a batch to the pool, block by block.
+    /// Passes a batch to the pool, block by block.
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < batch.num_rows() {
@@ -411,8 +411,8 @@ impl ShardedWriter {
         let EncodedBlock { mut records, keys } = block.wait()??;
         self.record_len = records.bytes().len() / records.len().max(1);
         match &mut self.shards {
-            Shards::AsRowsCome(shards) => shards.fill(&records)?,
-            Shards::AllRows { shards, .. } => shards.fill(&keys, &records)?,
+            Shards::AsRowsCome(shards) => shards.write(&records)?,
+            Shards::AllRows { shards, .. } => shards.write(&keys, &records)?,
         }
         records.clear();
         self.buffers.push(records);

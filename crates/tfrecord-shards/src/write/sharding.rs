@@ -1,39 +1,40 @@
-//! Which shard a row goes to.
+//! Assigns rows to shards.
 //!
-//! The rules are small state machines without I/O. They see runs of records, however long, and say which pieces of a
-//! run go to which shard. What they say depends on the records before, never on where one run ends and the next begins,
-//! so the same rows give the same shards for any batch size.
+//! The rules are small state machines without I/O. They receive runs of records of any length, and return which pieces
+//! of a run go to which shard. The result depends on the preceding records, never on where one run ends and the next
+//! begins. So the same rows give the same shards for any batch size.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// How the rows of a set are spread over its shards.
+/// How the rows of a set are assigned to its shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Sharding {
     /// Exactly this many shards, balanced by rows.
     Count(NonZeroUsize),
-    /// As many as it takes for none to hold more than this many framed bytes, unless a single record does.
+    /// As many as needed to limit shards to this many framed bytes. Only a single longer record may exceed the limit.
     Bytes(u64),
-    /// As many as it takes for none to hold more than this many rows.
+    /// As many as needed to limit shards to this many rows.
     Rows(u64),
-    /// By the rule of thumb of TensorFlow's guide to its input pipelines, for so many hosts that read: ten shards a host,
-    /// none of less than 100 MiB of framed bytes unless there are no more.
+    /// TensorFlow's guideline for this number of reading hosts: ten shards per host, but no shard of less than 100 MiB
+    /// of framed bytes unless it is the only one.
     Hosts(NonZeroUsize),
 }
 
-/// The least framed bytes of a shard under [`Sharding::Hosts`], where there are more shards than one: "Better performance
-/// with the tf.data API" asks for files of 100 MB and more, and for ten a host.
+/// Minimum framed bytes of a shard under [`Sharding::Hosts`], where there is more than one shard. TensorFlow's guide
+/// "Better performance with the tf.data API" asks for files of 100 MB or more, and for ten per host.
 const HOST_SHARD_BYTES: u64 = 100 << 20;
 
-/// Shards for each host under [`Sharding::Hosts`], at most.
+/// Maximum number of shards per host under [`Sharding::Hosts`].
 const SHARDS_PER_HOST: usize = 10;
 
 impl Sharding {
-    /// What this means for records of so many framed bytes altogether: for [`Hosts`](Self::Hosts), a number of shards.
+    /// Resolves the sharding for records of this total length in framed bytes: [`Hosts`](Self::Hosts) becomes a number
+    /// of shards.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -56,33 +57,34 @@ impl Sharding {
 }
 
 impl Default for Sharding {
-    /// 128 MiB: large enough to read a shard in one stream from a remote store, small enough for some per reader.
+    /// 128 MiB: large enough to read a shard from a remote store as one stream, small enough for several shards per
+    /// reader.
     fn default() -> Self {
         Self::Bytes(128 << 20)
     }
 }
 
-/// Some neighbouring records of a run, and the shard they go to.
+/// Consecutive records of a run that go to the same shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The shard, from 0.
+    /// The shard's number, from 0.
     pub shard: usize,
     /// The records, counted from the start of the run. Never empty.
     pub records: Range<usize>,
 }
 
-/// The rows that one shard gets in one turn of a [`ShardDeal`], or a part of them.
+/// The rows, or a part of the rows, that one shard gets in one round of a [`ShardDeal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// The shard, from 0.
+    /// The shard's number, from 0.
     pub shard: usize,
     /// Number of rows.
     pub rows: usize,
-    /// Whether the turn ends with these rows.
+    /// Whether these rows complete the shard's block of this round.
     pub complete: bool,
 }
 
-/// Collects pieces, joining neighbours that go to the same shard.
+/// Collects pieces, merging adjacent ones of the same shard.
 #[derive(Default)]
 struct Pieces(Vec<Piece>);
 
@@ -95,11 +97,11 @@ impl Pieces {
     }
 }
 
-/// Deals rows to a fixed number of shards in blocks, as one deals cards.
+/// Assigns rows to a fixed number of shards round-robin, in blocks.
 ///
-/// Round `r` gives every shard one block, shard 0 first. Blocks are a 32nd of what a shard has so far, at least one row
-/// and at most 256. So no shard is ever more than a block ahead of another, which is within 5 % from 20 rows a
-/// shard on, and blocks become long enough to be worth a write of their own.
+/// Each round gives every shard one block, shard 0 first. A block is a 32nd of the rows that a shard has so far, at
+/// least one row and at most 256. So no shard is ever more than a block ahead of another, which is within 5 % once
+/// shards have 20 rows. Blocks become long enough to be worth a separate write.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -115,7 +117,7 @@ impl Pieces {
 #[derive(Debug, Clone)]
 pub struct ShardDeal {
     shards: usize,
-    /// Whose turn it is.
+    /// The shard that gets the next rows.
     shard: usize,
     /// Rows that every shard had before this round.
     rows_per_shard: u64,
@@ -124,25 +126,25 @@ pub struct ShardDeal {
 }
 
 impl ShardDeal {
-    /// Longest block, in rows: about 100 KiB of usual records.
+    /// Maximum rows of a block: about 100 KiB of typical records.
     pub const MAX_BLOCK: usize = 256;
-    /// A block is at most this part of what a shard has, so that small sets balance too.
+    /// A block is at most this fraction of a shard's rows, so that small sets are balanced too.
     const BLOCK_SHARE: u64 = 32;
 
-    /// Deals to this many shards.
+    /// Creates an assignment to this many shards.
     pub fn new(shards: NonZeroUsize) -> Self {
         let mut deal = Self { shards: shards.get(), shard: 0, rows_per_shard: 0, left: 0 };
         deal.left = deal.block();
         deal
     }
 
-    /// Rows of a block in this round.
+    /// Returns the rows of a block in this round.
     fn block(&self) -> usize {
         usize::try_from(self.rows_per_shard / Self::BLOCK_SHARE)
             .map_or(Self::MAX_BLOCK, |rows| rows.clamp(1, Self::MAX_BLOCK))
     }
 
-    /// Deals the next `rows` rows.
+    /// Assigns the next `rows` rows.
     pub fn deal(&mut self, rows: usize) -> Vec<Piece> {
         let mut pieces = Pieces::default();
         let mut start = 0;
@@ -154,7 +156,8 @@ impl ShardDeal {
         pieces.0
     }
 
-    /// Deals the next block, or as much of it as `rows` rows fill. For exchanges, which have to know where a turn ends.
+    /// Assigns the next block, or as much of it as `rows` rows fill. For exchanges, which need to know where a block
+    /// ends.
     pub fn deal_block(&mut self, rows: usize) -> Block {
         let rows = self.left.min(rows);
         let shard = self.shard;
@@ -176,7 +179,7 @@ impl ShardDeal {
     }
 }
 
-/// Cuts a run of records into as many shards as it takes.
+/// Divides a run of records into as many shards as needed.
 ///
 /// ```
 /// use tfrecord_shards::{Piece, ShardCut};
@@ -199,19 +202,18 @@ pub struct ShardCut {
 }
 
 impl ShardCut {
-    /// A shard takes records while it stays at or below `max_bytes` framed bytes; a longer record has a shard of its
-    /// own.
+    /// Limits a shard to `max_bytes` framed bytes; a longer record gets a shard of its own.
     pub fn at_bytes(max_bytes: u64) -> Self {
         Self { max_bytes, max_rows: u64::MAX, shard: 0, bytes: 0, rows: 0 }
     }
 
-    /// A shard takes `max_rows` records, at least one.
+    /// Limits a shard to `max_rows` records, at least one.
     pub fn at_rows(max_rows: u64) -> Self {
         Self { max_bytes: u64::MAX, max_rows: max_rows.max(1), shard: 0, bytes: 0, rows: 0 }
     }
 
-    /// Cuts the next `records` records, of which record `i` ends at byte `record_end(i)` of the run. Ends must not
-    /// decrease. They are asked for where a cut may be, not for every record.
+    /// Divides the next `records` records. Record `i` ends at byte `record_end(i)` of the run, and ends must not
+    /// decrease. `record_end` is called only where a shard may end, not for every record.
     pub fn cut(&mut self, records: usize, record_end: impl Fn(usize) -> usize) -> Vec<Piece> {
         let mut pieces = Pieces::default();
         let mut start = 0;
@@ -241,7 +243,8 @@ impl ShardCut {
     }
 }
 
-/// The first index of `range` for which `holds` is false, if it is true up to some index and false from there on.
+/// Returns the first index of `range` for which `holds` is false. `holds` must be true up to some index and false
+/// after.
 pub(crate) fn partition_point(range: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
     let Range { mut start, mut end } = range;
     while start < end {
@@ -255,8 +258,8 @@ pub(crate) fn partition_point(range: Range<usize>, holds: impl Fn(usize) -> bool
     start
 }
 
-/// Gives every shard a contiguous range of rows, so that an ordered input stays ordered over the shards. The number of
-/// rows must be known; sizes of shards differ by at most one row.
+/// Assigns a contiguous range of rows to every shard, so that an ordered input stays ordered over the shards. The
+/// number of rows must be known. Shards differ by at most one row.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -276,12 +279,12 @@ pub struct ShardRanges {
 }
 
 impl ShardRanges {
-    /// Spreads `total_rows` rows over this many shards. If more rows come, the last shard takes them.
+    /// Divides `total_rows` rows among this many shards. Excess rows go to the last shard.
     pub fn new(shards: NonZeroUsize, total_rows: u64) -> Self {
         Self { shards: shards.get(), total_rows, shard: 0, rows: 0 }
     }
 
-    /// The row that the current shard ends before.
+    /// Returns the exclusive end of the current shard's rows.
     fn shard_end(&self) -> u64 {
         if self.shard + 1 == self.shards {
             return u64::MAX;
@@ -290,7 +293,7 @@ impl ShardRanges {
         u64::try_from(end).unwrap_or(u64::MAX)
     }
 
-    /// Places the next `rows` rows.
+    /// Assigns the next `rows` rows.
     pub fn place(&mut self, rows: usize) -> Vec<Piece> {
         let mut pieces = Pieces::default();
         let mut start = 0;
@@ -310,20 +313,20 @@ impl ShardRanges {
     }
 }
 
-/// Any of the rules, for a writer that has records in hand.
+/// Any of the rules, for a writer that has the encoded records.
 #[derive(Debug, Clone)]
 pub enum ShardRule {
-    /// Blocks to a fixed number of shards.
+    /// Blocks, round-robin, to a fixed number of shards.
     Deal(ShardDeal),
-    /// As many shards as it takes.
+    /// As many shards as needed.
     Cut(ShardCut),
     /// Contiguous ranges of a known number of rows.
     Ranges(ShardRanges),
 }
 
 impl ShardRule {
-    /// The rule of a set whose number of rows is not known. What [`Sharding::Hosts`] means depends on how long the set
-    /// is; whoever knows that [resolves](Sharding::resolve) it before. Here shards become as small as they may.
+    /// Returns the rule of a set whose number of rows is unknown. [`Sharding::Hosts`] depends on the set's length; a
+    /// caller that knows the length [resolves](Sharding::resolve) it first. Here, it gives the smallest shards allowed.
     pub fn new(sharding: Sharding) -> Self {
         match sharding {
             Sharding::Count(shards) => Self::Deal(ShardDeal::new(shards)),
@@ -333,7 +336,7 @@ impl ShardRule {
         }
     }
 
-    /// Places the next `records` records, of which record `i` ends at byte `record_end(i)` of the run.
+    /// Assigns the next `records` records; record `i` ends at byte `record_end(i)` of the run.
     pub fn place(&mut self, records: usize, record_end: impl Fn(usize) -> usize) -> Vec<Piece> {
         match self {
             Self::Deal(deal) => deal.deal(records),

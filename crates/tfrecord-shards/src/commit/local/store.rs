@@ -1,4 +1,4 @@
-//! The steps of a publication as system calls.
+//! Performs the steps of a publication as system calls.
 
 use std::error::Error as _;
 use std::fs::{self, File};
@@ -21,10 +21,10 @@ use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 
-/// Most directories that are synced at the same time. They wait for the disk, not for cores.
+/// Maximum number of directories synced at the same time. They wait for the disk, not for cores.
 const MOST_SYNCING: usize = 16;
 
-/// So many directories are not worth a thread.
+/// For this many directories, starting a thread costs more than it saves.
 const FEW_DIRECTORIES: usize = 16;
 
 impl StagedSet {
@@ -44,7 +44,7 @@ impl StagedSet {
         }
     }
 
-    /// Makes directories that are not there, all or none, and tells which.
+    /// Creates missing directories, all or none, and returns them.
     fn make_directories(&self, place: Place, directories: &[String]) -> Result<Vec<String>> {
         let dir = self.place(place);
         if place == Place::Replaced {
@@ -78,7 +78,7 @@ impl StagedSet {
         let renamed = if is_file { rename_file(&from, &to) } else { fs::rename(&from, &to) };
         match renamed {
             Err(error) if becomes_target && error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                // Somebody has filled it since it was inspected.
+                // Another process added files since the target was inspected.
                 Err(match self.mode {
                     SaveMode::Append => ErrorKind::Superseded { path: to },
                     _ => ErrorKind::NotEmpty { found: target::some_names(&to)?, path: to },
@@ -89,7 +89,7 @@ impl StagedSet {
         }
     }
 
-    /// Lets the new directory be open to whom the old one was.
+    /// Gives the new directory the permissions of the old one.
     fn keep_permissions(&self) -> Result<()> {
         match fs::metadata(&self.out) {
             Ok(old) => fs::set_permissions(&self.dir, old.permissions()).at("set permissions of", &self.dir),
@@ -98,7 +98,7 @@ impl StagedSet {
     }
 
     fn exchange(&self) -> Result<Outcome> {
-        // Before the target is moved, whichever way.
+        // Before the target is moved by either method.
         self.keep_permissions()?;
         if !self.capabilities.exchange {
             return Ok(Outcome::Unsupported);
@@ -120,7 +120,7 @@ impl StagedSet {
         write().at("write", &path)
     }
 
-    /// Syncs a directory and these below it, several at a time: file systems write them down together.
+    /// Syncs a directory and these subdirectories, several at a time, because file systems write them together.
     fn sync(&self, place: Place, directories: &[String]) -> Result<()> {
         let dir = self.place(place);
         let sync_some =
@@ -139,7 +139,7 @@ impl StagedSet {
         sync(dir)
     }
 
-    /// Syncs the directories that have come to hold a new name on the way to the target.
+    /// Syncs the directories on the path to the target that contain a new name.
     fn sync_names(&self) -> Result<()> {
         let renamed = (self.staging == Staging::Beside).then_some(&self.out);
         for path in self.made.iter().chain(renamed) {
@@ -148,12 +148,12 @@ impl StagedSet {
         Ok(())
     }
 
-    /// Locks the set that is there, by its manifest.
+    /// Locks the existing set by its manifest.
     fn lock_target(&self) {
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out);
     }
 
-    /// Lets others publish.
+    /// Allows other runs to publish.
     pub(super) fn release(&self) {
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -194,8 +194,8 @@ impl Store for StagedSet {
             Step::Confirm => self.confirm()?,
             Step::ReplaceManifest => self.replace_manifest()?,
             Step::Discard { except } => staging::discard(&self.dir, except)?,
-            // What follows comes when the set is published, or given up. What cannot be removed now is reported, as a
-            // leftover, by the next run.
+            // The remaining steps come after the set is published or abandoned. The next run reports what cannot be
+            // removed now as a leftover.
             Step::RemoveFiles { place, files } => {
                 let dir = self.place(*place);
                 warn_unremoved(dir, staging::remove_files(dir, files.iter().cloned()));
@@ -216,7 +216,7 @@ impl Store for StagedSet {
     }
 }
 
-/// The set is there, whatever is left of what it has replaced.
+/// The set is published, even if parts of the replaced one remain.
 fn warn_unremoved(dir: &Path, removed: Result<()>) {
     if let Err(error) = removed {
         let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
@@ -224,7 +224,7 @@ fn warn_unremoved(dir: &Path, removed: Result<()>) {
     }
 }
 
-/// Renames a file to where nothing is.
+/// Renames a file to a path that does not exist.
 fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_unsupported(error) => match to.symlink_metadata() {

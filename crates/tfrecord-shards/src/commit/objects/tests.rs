@@ -263,13 +263,13 @@ fn names_that_tell_a_run_are_known() {
     for total in [None, Some(3)] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
             let names = ObjectNames { prefix: "my-part".to_owned(), total, compression, run: Some(run.clone()) };
-            assert!(ObjectNames::tells_run(&names.name(1, 2)), "{}", names.name(1, 2));
+            assert!(ObjectNames::has_run_id(&names.name(1, 2)), "{}", names.name(1, 2));
             let plain = ObjectNames { run: None, ..names };
-            assert!(!ObjectNames::tells_run(&plain.name(1, 2)), "{}", plain.name(1, 2));
+            assert!(!ObjectNames::has_run_id(&plain.name(1, 2)), "{}", plain.name(1, 2));
         }
     }
     for name in ["part-0190a6e0-7a5b-7c3d-8e9f-0123456789ab-00000-00000.tfrecord", "_manifest.json", "a-b-c.tfrecord"] {
-        assert!(!ObjectNames::tells_run(name), "{name}");
+        assert!(!ObjectNames::has_run_id(name), "{name}");
     }
 }
 

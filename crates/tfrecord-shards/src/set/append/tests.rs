@@ -21,7 +21,7 @@ fn plain() -> SetDescription {
     described(fields(DataType::Utf8, true), &MappingOptions::default())
 }
 
-/// What stands in the way of adding rows to a set.
+/// Returns the difference that prevents appending rows to a set.
 fn difference(set: SetDescription, rows: &SetDescription) -> Option<String> {
     let set = Manifest::new(set, Vec::new(), &RunId::new());
     let error = set.check_append(rows, Path::new("shards")).err()?;
@@ -36,15 +36,15 @@ fn what_is_of_one_form_is_added() {
     for (set, rows) in [
         (plain(), plain()),
         (SetDescription::of_records(), SetDescription::of_records()),
-        // In memory they are laid out in another way.
+        // A different memory layout.
         (plain(), text(DataType::Utf8View)),
         (text(DataType::Utf8View), text(DataType::LargeUtf8)),
         (plain(), text(dictionary.clone())),
         (text(dictionary.clone()), text(dictionary)),
         (text(list("item")), text(list("element"))),
-        // Of these columns some hold nulls.
+        // Some of these columns have nulls.
         (plain(), described(fields(DataType::Utf8, false), &MappingOptions::default())),
-        // How many shards there are, and where rows come from, is nobody's form.
+        // The number of shards and the sources of rows are not part of the record format.
         (
             plain(),
             SetDescription {
@@ -129,7 +129,7 @@ fn the_first_difference_is_told() {
             "the compression is gzip, in the set it is none",
         ),
         (plain(), partitioned(vec![dt()]), "partitioning is by dt (Utf8), in the set it is none"),
-        // Not that a column is there no more, which is in the directories.
+        // Not reported as a missing column: the column is in the directories.
         (
             plain(),
             SetDescription {
@@ -177,7 +177,7 @@ fn long_differences_are_cut() {
     assert!(found.contains("\"dog\"]") && found.contains("\"cat\"]") && found.len() < 300, "{found}");
 }
 
-/// Fields that this release does not know would be lost.
+/// Fields unknown to this release would be lost.
 #[test]
 fn sets_of_newer_releases_are_not_added_to() {
     let mut set = Manifest::new(plain(), Vec::new(), &RunId::new());

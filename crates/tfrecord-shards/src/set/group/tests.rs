@@ -4,7 +4,7 @@ fn group(column: &str, value: &str) -> ShardGroup {
     ShardGroup { partition_values: vec![(column.to_owned(), Some(value.to_owned()))], split: None }
 }
 
-/// What Hive 4 writes: `FileUtils.escapePathName` of each ASCII character, but for those that it leaves as they are.
+/// Hive 4's output of `FileUtils.escapePathName` for each ASCII character that it escapes.
 #[test]
 fn ascii_is_escaped_as_by_hive() {
     let kept = " !$&()+,-.0123456789;<>@ABCDEFGHIJKLMNOPQRSTUVWXYZ_`abcdefghijklmnopqrstuvwxyz|}~";
@@ -32,7 +32,7 @@ fn what_makes_no_directory_is_refused() {
         assert!(matches!(error.kind(), ErrorKind::PartitionName { .. }), "{error}");
     }
     group("c", &"x".repeat(253)).check().unwrap();
-    // Three bytes of each escaped character count.
+    // An escaped character counts as three bytes.
     for value in ["x".repeat(254), "/".repeat(85), "é".repeat(127)] {
         let error = group("c", &value).check().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::LongName { limit: 255, found: 256.., .. }), "{error}");

@@ -1,8 +1,8 @@
-//! The checksum that a manifest states of itself.
+//! The checksum of a manifest, stored in the manifest itself.
 //!
-//! It is the CRC-32C of the document without the checksum, in a canonical form: JSON without blanks, the keys of each object
-//! in the order of their bytes. So a manifest that another tool has read and written again still matches, whatever its
-//! blanks, the order of its keys and the way it escapes text; one with another value does not.
+//! It is the CRC-32C of the document without the checksum, in a canonical form: JSON without whitespace, the keys of
+//! each object in byte order. So a manifest that another tool has parsed and rewritten still matches, whatever its
+//! whitespace, key order and text escapes. A manifest with a changed value does not match.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tfrecord_framing::crc32c_append;
 use super::Manifest;
 use crate::error::Result;
 
-/// Where the checksum is: at the top level.
+/// Key of the checksum, at the top level.
 pub(crate) const CHECKSUM: &str = "manifest_crc32c";
 
 /// A manifest and its checksum.
@@ -22,9 +22,9 @@ struct Checked<'a> {
     manifest_crc32c: String,
 }
 
-/// As JSON with a checksum, for people to read too.
+/// Serializes a manifest with its checksum as indented JSON.
 pub(super) fn to_json(manifest: &Manifest) -> Result<Vec<u8>> {
-    // Of what a reader gets: a number may be read as another one than was written.
+    // Sums what a reader parses, because a number may be parsed as another one than was written.
     let content: Value = serde_json::from_slice(&serde_json::to_vec(manifest)?)?;
     let checked = Checked { manifest, manifest_crc32c: format!("{:08x}", crc32c(&content)) };
     let mut json = serde_json::to_vec_pretty(&checked)?;
@@ -32,18 +32,18 @@ pub(super) fn to_json(manifest: &Manifest) -> Result<Vec<u8>> {
     Ok(json)
 }
 
-/// The checksum that a manifest states and that of its content, if they differ. A manifest of a format before 1.5 states
+/// Returns the stored checksum of a manifest and that of its content, if they differ. Manifests before format 1.5 store
 /// none.
 pub(super) fn mismatch(json: &[u8]) -> Option<(u32, u32)> {
     let content: Value = serde_json::from_slice(json).ok()?;
     let stated = content.get(CHECKSUM)?;
     let found = crc32c(&content);
-    // What is not a checksum does not match either.
+    // An invalid checksum does not match either.
     let stated = stated.as_str().and_then(|text| u32::from_str_radix(text, 16).ok()).unwrap_or(!found);
     (stated != found).then_some((stated, found))
 }
 
-/// The CRC-32C of the document without its checksum.
+/// Computes the CRC-32C of the document without its checksum.
 fn crc32c(content: &Value) -> u32 {
     let mut canonical = Vec::new();
     match content {

@@ -1,4 +1,4 @@
-//! What a manifest must not say: that would be nonsense, or lead out of the set.
+//! Checks a manifest for contradictions and for paths outside of the set.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::error::{ErrorKind, Result};
 use crate::set::group::ShardGroup;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
-/// What the fractions of all splits may miss 1 by: people write thirds with some digits.
+/// Tolerance for the sum of all split fractions, which users round: a third may be written as 0.333333.
 const FRACTIONS_TOLERANCE: f64 = 1e-6;
 
-/// The minor version of the format since which splits and partition columns are declared.
+/// The minor format version that introduced declared splits and partition columns.
 const GROUPS_SINCE: u32 = 3;
 
 impl Manifest {
-    /// The first thing in it that cannot be so.
+    /// Returns the first contradiction.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if let Some(problem) = split_problem(&self.splits, &self.split_by).or_else(|| self.run_problem()) {
             return Some(problem);
@@ -53,7 +53,7 @@ impl Manifest {
         (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
     }
 
-    /// Refuses to be written to `out`, if it contradicts itself.
+    /// Returns an error if the manifest to write to `out` contradicts itself.
     ///
     /// # Errors
     /// [`ErrorKind::ManifestContent`].
@@ -64,7 +64,7 @@ impl Manifest {
         }
     }
 
-    /// In what way a shard does not stand where its split and its partition values tell.
+    /// Describes how a shard's path contradicts its split or partition values.
     fn misplaced(&self, shard: &ShardEntry) -> Option<String> {
         match &shard.split {
             Some(split) if !self.splits.iter().any(|known| known.name == *split) => {
@@ -99,7 +99,7 @@ impl Manifest {
 }
 
 impl ShardEntry {
-    /// Whether each offset is behind the one before, and before the end.
+    /// Whether the offsets strictly increase and are less than the end.
     fn has_ordered_offsets(&self) -> bool {
         let start = RecordOffset { record: 0, framed: 0, file: 0 };
         let end = RecordOffset { record: self.rows, framed: self.framed_bytes, file: self.file_bytes };
@@ -126,7 +126,7 @@ fn split_problem(splits: &[SplitDescription], split_by: &[String]) -> Option<Str
     ((sum - 1.0).abs() > FRACTIONS_TOLERANCE).then(|| format!("the fractions of the splits add up to {sum}"))
 }
 
-/// Whether a path is not one below the set's directory, in its simplest form.
+/// Whether a path is not a normalized path below the set's directory.
 fn leads_out(path: &str) -> bool {
     path.split('/').any(|part| matches!(part, "" | "." | ".."))
 }

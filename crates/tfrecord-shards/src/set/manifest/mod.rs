@@ -1,7 +1,7 @@
-//! [`Manifest`]: what a set holds, where it came from, and how it was made.
+//! [`Manifest`]: describes the contents of a set, its sources and how it was written.
 //!
-//! Its JSON is described by `schemas/manifest.schema.json`. Fields may be added in a minor version, and readers pass
-//! over what they do not know.
+//! Its JSON is specified by `schemas/manifest.schema.json`. A minor version may add fields, and readers ignore unknown
+//! fields.
 
 mod checksum;
 mod contradiction;
@@ -30,53 +30,53 @@ use crate::set::sidecar::SidecarEntry;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::write::sharding::Sharding;
 
-/// Framed bytes, 16 MiB, from one of a shard's [`offsets`](ShardEntry::offsets) to the next, about: the next place
-/// where a reader can begin is taken. Enough work to be worth a thread, and few enough places to list.
+/// Approximate distance of a shard's [`offsets`](ShardEntry::offsets) in framed bytes, 16 MiB; each is rounded up to
+/// the next position where a reader can start. Large enough to be worth a thread, and few enough positions to list.
 pub const OFFSET_INTERVAL: u64 = 16 << 20;
 
-/// Where [`SetDescription::options`] has the options of the mapping.
+/// Key of the mapping options in [`SetDescription::options`].
 pub(crate) const MAPPING_OPTION: &str = "mapping";
 
-/// What writes manifests: all crates of the project have one version.
+/// The tool that writes manifests. All crates of the project have one version.
 const TOOL: &str = concat!("tfr-sql ", env!("CARGO_PKG_VERSION"));
 
-/// What is known of a set before its first row is written.
+/// The properties of a set that are known before its first row is written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetDescription {
-    /// What shard names start with: `part`, or the name of a split.
+    /// Prefix of shard names: `part`, or the name of a split.
     pub prefix: String,
-    /// How shards are compressed.
+    /// Compression of the shards.
     pub compression: Compression,
-    /// How rows are spread over shards.
+    /// How rows are assigned to shards.
     pub sharding: Sharding,
-    /// How shards are called, and where they lie.
+    /// Names and directories of the shards.
     pub layout: SetLayout,
     /// The columns of the rows, if they are known.
     pub schema: Option<SchemaDescription>,
-    /// What the columns become, if that is known.
+    /// The mapping of columns to features, if known.
     pub mapping: Option<Value>,
-    /// What one record is, if that is known.
+    /// The type of a record, if known.
     pub record_type: Option<RecordType>,
     /// The query, without secrets.
     pub query: Option<String>,
     /// The inputs, without secrets.
     pub inputs: Vec<String>,
-    /// What else the user chose, without secrets. The options of the mapping are among it.
+    /// Other options of the user, without secrets. They include the mapping options.
     pub options: BTreeMap<String, Value>,
     /// Seed of the shuffle.
     pub seed: Option<u64>,
-    /// How many tasks wrote shards of their own. The same rows over as many partitions give the same bytes.
+    /// Number of tasks that write their own shards. Equal rows in equally many partitions give equal bytes.
     pub write_partitions: u32,
-    /// The splits, in the order that they have in the set. None if the set is not split.
+    /// The splits, in the order of the set. Empty if the set is not split.
     pub splits: Vec<SplitDescription>,
-    /// The columns whose values tell the split of a row; none if the whole record does.
+    /// The columns whose values determine the split of a row. If empty, the whole record determines it.
     pub split_by: Vec<String>,
-    /// The columns whose values tell the directory of a row, in the order of the directories. They are in the records
-    /// only if `schema` has them too.
+    /// The columns whose values determine the directory of a row, in the order of the directories. The records contain
+    /// them only if `schema` does too.
     pub partition_columns: Option<SchemaDescription>,
 }
 
-/// How shards are called, and where they lie.
+/// Names and directories of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -84,7 +84,7 @@ pub enum SetLayout {
     /// `part-00003-of-00016.tfrecord`, in the directories of their partition values.
     #[default]
     Shards,
-    /// `1/00000003.shard/00000000.snapshot`, as `tf.data.Dataset.load` looks for them. Their records are tensors.
+    /// `1/00000003.shard/00000000.snapshot`, as `tf.data.Dataset.load` expects. Their records are tensors.
     Snapshot,
 }
 
@@ -93,29 +93,29 @@ impl SetLayout {
         *self == Self::Shards
     }
 
-    /// The path of a shard, from the set's directory, if the layout tells it and not names do.
+    /// Returns the path of a shard relative to the set's directory, if the layout determines it rather than the names.
     pub(crate) fn path(self, index: usize) -> Option<String> {
         (self == Self::Snapshot).then(|| format!("{SNAPSHOT_RUN}/{index:08}.shard/00000000.snapshot"))
     }
 }
 
-/// The directory of the shards of a [`Snapshot`](SetLayout::Snapshot): what it calls a run.
+/// The directory of the shards of a [`Snapshot`](SetLayout::Snapshot), which TensorFlow calls a run.
 pub const SNAPSHOT_RUN: &str = "1";
 
 /// One of the splits of a set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SplitDescription {
-    /// Its name, which the names of its shards start with.
+    /// Its name, which is the prefix of its shards' names.
     pub name: String,
-    /// The part of all rows that is to be in it, about.
+    /// The approximate fraction of all rows in it.
     pub fraction: f64,
 }
 
 impl SetDescription {
-    /// A set of uncompressed shards named `part-...`, written in one partition, of rows mapped this way.
+    /// Describes a set of uncompressed shards named `part-...`, written in one partition, of rows with this mapping.
     ///
     /// # Errors
-    /// When the schema of the rows has no IPC form.
+    /// If the schema of the rows cannot be encoded as Arrow IPC.
     pub fn new(mapping: &Mapping, options: &MappingOptions) -> Result<Self> {
         Ok(Self {
             schema: Some(SchemaDescription::try_new(mapping.schema())?),
@@ -126,7 +126,7 @@ impl SetDescription {
         })
     }
 
-    /// The same of records of which nothing is known.
+    /// Describes a set of records without a known schema or mapping.
     pub fn of_records() -> Self {
         Self {
             prefix: "part".to_owned(),
@@ -148,16 +148,16 @@ impl SetDescription {
     }
 }
 
-/// What the shards add up to.
+/// Totals over all shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Number of shards.
     pub shards: u64,
     /// Number of records.
     pub rows: u64,
-    /// Bytes of the records with their frames, before compression.
+    /// Length in bytes of the records with their frames, before compression.
     pub framed_bytes: u64,
-    /// Bytes of the files.
+    /// Length of the files in bytes.
     pub file_bytes: u64,
 }
 
@@ -183,25 +183,25 @@ impl Totals {
 /// One shard of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEntry {
-    /// Its path from the set's directory, with `/`.
+    /// Its path relative to the set's directory, with `/`.
     pub path: String,
-    /// The split that it belongs to.
+    /// The split it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// The values of the partition columns that its rows have in common. `None` is null.
+    /// The partition values that its rows share. `None` is null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub partition_values: BTreeMap<String, Option<String>>,
     /// Number of records.
     pub rows: u64,
-    /// Bytes of the records with their frames, before compression.
+    /// Length in bytes of the records with their frames, before compression.
     pub framed_bytes: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
     /// CRC-32C of the file, not masked. Eight hexadecimal digits in JSON.
     #[serde(with = "scalar::hex")]
     pub crc32c: u32,
-    /// Places where a reader can begin, beside the start of the file, in order: about one for every
-    /// [`OFFSET_INTERVAL`]. A shard that can only be read from its start has none, as have sets of format 1.0.
+    /// Positions other than the start where a reader can start, in order: about one per [`OFFSET_INTERVAL`]. Empty for
+    /// a shard that can only be read from its start, and in sets of format 1.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offsets: Vec<RecordOffset>,
 }
@@ -213,35 +213,35 @@ impl From<&ShardEntry> for ShardFigures {
     }
 }
 
-/// A place in a shard where a reader can begin: the start of a record and, in a gzip file, of a member.
+/// A position in a shard where a reader can start: the start of a record and, in a gzip file, of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RecordOffset {
-    /// The record that starts there: the number of records before.
+    /// Number of records before it.
     pub record: u64,
-    /// Bytes of the records before with their frames, before compression.
+    /// Length in bytes of the records before it with their frames, before compression.
     pub framed: u64,
-    /// Bytes of the file before. In an uncompressed one, as many as `framed`.
+    /// Offset in the file, in bytes. Equal to `framed` in an uncompressed file.
     pub file: u64,
 }
 
-/// How a directory differs from what its manifest says.
+/// A difference between a directory and its manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disagreement {
-    /// There is no [`SUCCESS_NAME`].
+    /// [`SUCCESS_NAME`] is missing.
     NoSuccess,
-    /// A shard is not there.
+    /// A shard is missing.
     Missing {
-        /// Its path from the set's directory.
+        /// Its path relative to the set's directory.
         path: String,
     },
-    /// A shard is longer or shorter than it was.
+    /// A shard's length has changed.
     Size {
-        /// Its path from the set's directory.
+        /// Its path relative to the set's directory.
         path: String,
-        /// The bytes that it had.
+        /// Its length in the manifest, in bytes.
         expected: u64,
-        /// The bytes that it has.
+        /// Its length found, in bytes.
         found: u64,
     },
 }
@@ -256,15 +256,15 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// What `_manifest.json` says about a set.
+/// The contents of `_manifest.json`.
 ///
-/// Equal inputs and options give equal manifests but for [`run`](Self::run) and [`created`](Self::created), which runs that
-/// [have appended](Self::appended) tell of themselves, too, and of which the names of their shards have the first.
+/// Equal inputs and options give equal manifests, except for [`run`](Self::run) and [`created`](Self::created), also
+/// those of [appended runs](Self::appended), whose shard names contain the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The format of the manifest.
+    /// Version of the manifest's format.
     pub format_version: FormatVersion,
-    /// What wrote the set, and its version.
+    /// The tool that wrote the set, with its version.
     pub tool: String,
     /// The run that wrote it. Ours are [`RunId`]s.
     pub run: String,
@@ -275,79 +275,80 @@ pub struct Manifest {
     pub query: Option<String>,
     /// The inputs, without secrets.
     pub inputs: Vec<String>,
-    /// What else the user chose, without secrets.
+    /// Other options of the user, without secrets.
     pub options: BTreeMap<String, Value>,
     /// Seed of the shuffle.
     pub seed: Option<u64>,
-    /// How many tasks wrote shards of their own.
+    /// Number of tasks that wrote their own shards.
     pub write_partitions: u32,
-    /// How rows were spread over shards.
+    /// How rows were assigned to shards.
     pub sharding: Sharding,
-    /// How shards are called, and where they lie. Since format 1.4.
+    /// Names and directories of the shards. Since format 1.4.
     #[serde(default, skip_serializing_if = "SetLayout::is_shards")]
     pub layout: SetLayout,
-    /// What one record is. Not known of records that were taken over from files without a manifest.
+    /// The type of a record. Unknown for records copied from files without a manifest.
     pub record_type: Option<RecordType>,
-    /// How shards are compressed.
+    /// Compression of the shards.
     #[serde(with = "scalar::text")]
     pub compression: Compression,
     /// The columns of the rows, if they are known.
     pub schema: Option<SchemaDescription>,
-    /// What the columns became, if that is known.
+    /// The mapping of columns to features, if known.
     pub mapping: Option<Value>,
-    /// The splits, in order. None if the set is not split. Since format 1.3.
+    /// The splits, in order. Empty if the set is not split. Since format 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub splits: Vec<SplitDescription>,
-    /// The columns whose values tell the split of a row; none if the whole record does. Since format 1.3.
+    /// The columns whose values determine the split of a row. If empty, the whole record determines it. Since format
+    /// 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split_by: Vec<String>,
-    /// The columns whose values tell the directory of a row, in the order of the directories. Since format 1.3.
+    /// The columns whose values determine the directory of a row, in the order of the directories. Since format 1.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_columns: Option<SchemaDescription>,
-    /// The runs that have added shards to those of [`run`](Self::run), oldest first. Since format 1.3.
+    /// The runs that appended shards to those of [`run`](Self::run), oldest first. Since format 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub appended: Vec<AppendedRun>,
-    /// What the shards add up to.
+    /// Totals over all shards.
     pub totals: Totals,
     /// The shards, in order: those of each run by partition directory, split and number.
     pub shards: Vec<ShardEntry>,
-    /// Files beside the shards that tell other readers of the set. It is whole without them. Since format 1.4.
+    /// Sidecars that describe the set to other readers. The set is complete without them. Since format 1.4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<SidecarEntry>,
-    /// Files, by their paths from the set's directory, that were there before this set and are ours to remove: as good as
-    /// gone, but some may still be there. Only in object stores, where the manifest alone changes at once.
+    /// Files of ours from before this set that may be removed, by their paths relative to the set's directory. Some may
+    /// still exist. Only in object stores, where the manifest is the only file that is replaced atomically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
 }
 
-/// A run that has added shards to a set, and what it was told where that may differ from run to run.
+/// A run that appended shards to a set, with the options that may differ between runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppendedRun {
-    /// The run. The names of its shards tell it.
+    /// The run. The names of its shards contain it.
     pub run: String,
-    /// When its shards became part of the set.
+    /// When its shards were published.
     #[serde(with = "scalar::rfc3339")]
     pub created: DateTime<Utc>,
-    /// What wrote them, and its version.
+    /// The tool that wrote them, with its version.
     pub tool: String,
     /// The query, without secrets.
     pub query: Option<String>,
     /// The inputs, without secrets.
     pub inputs: Vec<String>,
-    /// What else the user chose, without secrets.
+    /// Other options of the user, without secrets.
     pub options: BTreeMap<String, Value>,
     /// Seed of the shuffle.
     pub seed: Option<u64>,
-    /// How many tasks wrote shards of their own.
+    /// Number of tasks that wrote their own shards.
     pub write_partitions: u32,
-    /// How rows were spread over shards.
+    /// How rows were assigned to shards.
     pub sharding: Sharding,
-    /// How many shards it has added.
+    /// Number of shards it appended.
     pub shards: u64,
 }
 
 impl Manifest {
-    /// The manifest of a set of these shards, created now.
+    /// Creates the manifest of a set of these shards, created now.
     pub(crate) fn new(description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
         Self {
             format_version: FORMAT_VERSION,
@@ -376,8 +377,8 @@ impl Manifest {
         }
     }
 
-    /// The manifest of this set and of more shards, added now. That they are of its form, and the run is another than
-    /// those before, [`check_append`](Self::check_append) tells.
+    /// Creates the manifest of this set with further shards, appended now. The caller has checked with
+    /// [`check_append`](Self::check_append) that the record formats match and that the run is a new one.
     pub(crate) fn with_appended(&self, description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
         let mut manifest = self.clone();
         manifest.format_version = FORMAT_VERSION;
@@ -393,7 +394,7 @@ impl Manifest {
             sharding: description.sharding,
             shards: shards.len() as u64,
         });
-        // What told of the set as it was would be wrong.
+        // Sidecars that describe the set before the append are outdated.
         let standing = || self.shards.iter().map(|shard| shard.path.as_str());
         manifest.sidecars.retain(|sidecar| sidecar.is_index_of(standing()));
         manifest.shards.extend(shards);
@@ -401,21 +402,21 @@ impl Manifest {
         manifest
     }
 
-    /// The run that has changed the set last: the one that wrote it, or that has appended to it.
+    /// Returns the last run that changed the set: the one that wrote it or the last to append.
     pub fn last_run(&self) -> &str {
         self.appended.last().map_or(&self.run, |appended| &appended.run)
     }
 
-    /// Every run that has written shards of the set.
+    /// Returns every run that wrote shards of the set.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.run.as_str()).chain(self.appended.iter().map(|appended| appended.run.as_str()))
     }
 
-    /// Reads the manifest of the set in `dir`. Whether the set is whole, [`check`](crate::check) tells.
+    /// Reads the manifest of the set in `dir`. Use [`check`](crate::check) to find out whether the set is complete.
     ///
     /// # Errors
-    /// When there is none, or none that this version of the crate understands, or when it contradicts itself: totals
-    /// that are not the sum of the shards, or paths that lead out of the directory.
+    /// If the manifest is missing, has an unsupported format, or contradicts itself: totals that are not the sum of the
+    /// shards, or paths outside of the directory.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join(MANIFEST_NAME);
         if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -428,7 +429,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest in `dir`, if there is one.
+    /// Reads the manifest in `dir`, if it exists.
     pub(crate) fn read_if_any(dir: &Path) -> Result<Option<Self>> {
         match Self::read(dir) {
             Ok(manifest) => Ok(Some(manifest)),
@@ -437,7 +438,7 @@ impl Manifest {
         }
     }
 
-    /// Reads a manifest that lies at `path`, in whatever store.
+    /// Parses a manifest. `path` is its location in any store, for error messages.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -447,7 +448,7 @@ impl Manifest {
             format_version: FormatVersion,
         }
         let syntax = |source| ErrorKind::ManifestSyntax { path: path.to_owned(), source };
-        // The version first: the rest of a newer manifest may look like anything.
+        // The version first, because the rest of a newer manifest may have any structure.
         let Version { format_version: found } = serde_json::from_slice(json).map_err(syntax)?;
         if found.major != FORMAT_VERSION.major {
             return Err(ErrorKind::ManifestVersion { path: path.to_owned(), found }.into());
@@ -459,8 +460,8 @@ impl Manifest {
         }
     }
 
-    /// What is missing for a whole set, as far as names and sizes tell: `size_of` gives the size of a file, by its path
-    /// from the set's directory, if there is one; `success` is whether there is a [`SUCCESS_NAME`].
+    /// Returns what is missing for a complete set, by names and lengths. `size_of` returns the length of a file by its
+    /// path relative to the set's directory, or `None`. `success` is whether [`SUCCESS_NAME`] exists.
     ///
     /// ```
     /// # fn show(manifest: &tfrecord_shards::Manifest) {
@@ -480,23 +481,23 @@ impl Manifest {
         no_success.into_iter().chain(shards).collect()
     }
 
-    /// The first of the [`disagreements`](Self::disagreements), if there is one.
+    /// Returns the first of the [`disagreements`](Self::disagreements), if any.
     pub fn disagreement(&self, size_of: impl Fn(&str) -> Option<u64>, success: bool) -> Option<Disagreement> {
         self.disagreements(size_of, success).into_iter().next()
     }
 
-    /// The schema of the rows, if it is known.
+    /// Returns the schema of the rows, if it is known.
     ///
     /// # Errors
-    /// When its IPC form is damaged.
+    /// If its IPC encoding is damaged.
     pub fn arrow_schema(&self) -> Result<Option<SchemaRef>> {
         self.schema.as_ref().map(SchemaDescription::to_schema).transpose()
     }
 
-    /// The options of the mapping; the default ones where the manifest tells none.
+    /// Returns the mapping options; the defaults if the manifest records none.
     ///
     /// # Errors
-    /// When they are of a newer release.
+    /// If a newer release wrote them.
     pub fn mapping_options(&self) -> Result<MappingOptions> {
         match self.options.get(MAPPING_OPTION) {
             Some(options) => Ok(MappingOptions::deserialize(options).map_err(ErrorKind::MappingOptions)?),
@@ -504,7 +505,7 @@ impl Manifest {
         }
     }
 
-    /// Whether what it tells of the form of its records can be read.
+    /// Checks that the record format in the manifest can be read.
     ///
     /// # Errors
     /// As [`arrow_schema`](Self::arrow_schema) and [`mapping_options`](Self::mapping_options).
@@ -514,41 +515,40 @@ impl Manifest {
         Ok(())
     }
 
-    /// The paths of every file of the set, its marks included.
+    /// Returns the paths of every file of the set, including the manifest and [`SUCCESS_NAME`].
     pub(crate) fn file_names(&self) -> BTreeSet<String> {
         let shards = self.shards.iter().map(|shard| shard.path.as_str());
         let sidecars = self.sidecars.iter().map(|sidecar| sidecar.path.as_str());
         shards.chain(sidecars).chain([MANIFEST_NAME, SUCCESS_NAME]).map(str::to_owned).collect()
     }
 
-    /// The files beside the shards that this manifest lists and the one of the grown set does not.
+    /// Returns the sidecars in this manifest that are not in the manifest of the grown set.
     pub fn stale_beside(&self, grown: &Self) -> Vec<String> {
         let is_kept = |path: &String| grown.sidecars.iter().any(|kept| kept.path == *path);
         self.sidecars.iter().map(|sidecar| sidecar.path.clone()).filter(|path| !is_kept(path)).collect()
     }
 
-    /// The files beside the shards that would have to be written again if rows were added.
+    /// Returns the sidecars that an append makes outdated.
     pub fn describing_sidecars(&self) -> impl Iterator<Item = &str> {
         let shards = || self.shards.iter().map(|shard| shard.path.as_str());
         let describing = self.sidecars.iter().filter(move |sidecar| !sidecar.is_index_of(shards()));
         describing.map(|sidecar| sidecar.path.as_str())
     }
 
-    /// As JSON, for people to read too, with a checksum of all of it: `manifest_crc32c`, since format 1.5.
+    /// Serializes the manifest as indented JSON, with a checksum of its content: `manifest_crc32c`, since format 1.5.
     ///
     /// # Errors
-    /// Never in practice; JSON has a form for every field.
+    /// Never in practice; every field can be represented in JSON.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         checksum::to_json(self)
     }
 
-    /// Compares a manifest with the checksum that it states of itself, if it states one.
+    /// Compares a manifest with its stored checksum, if it has one.
     pub(crate) fn changed(json: &[u8]) -> Option<FindingKind> {
         checksum::mismatch(json).map(|(expected, found)| FindingKind::ChangedManifest { expected, found })
     }
 
-    /// How the columns stand in the records, if these have features and the manifest specifies their columns in a form that
-    /// can be read.
+    /// Returns the mapping of columns to features, if the records have features and the manifest's columns can be read.
     pub(crate) fn to_mapping(&self) -> Option<Mapping> {
         let has_features = matches!(self.record_type, Some(RecordType::Example | RecordType::SequenceExample));
         if !has_features || self.layout != SetLayout::Shards {

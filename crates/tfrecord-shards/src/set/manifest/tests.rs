@@ -56,20 +56,20 @@ fn validator() -> Validator {
     jsonschema::options().should_validate_formats(true).build(&schema()).unwrap()
 }
 
-/// Reads a manifest as it stands in a file.
+/// Reads a manifest as stored in a file.
 fn read(json: &Value) -> Result<Manifest> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(MANIFEST_NAME), serde_json::to_vec(json).unwrap()).unwrap();
     Manifest::read(dir.path())
 }
 
-/// Properties that `schema` says nothing about.
+/// Collects the properties that `schema` does not describe.
 fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &mut Vec<String>) {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
         None => schema,
     };
-    // Of what may be null, too, the first form is the one to look at.
+    // For a nullable property, the first alternative is the one to check.
     let schema = schema["anyOf"].get(0).unwrap_or(schema);
     let schema = match schema["$ref"].as_str() {
         Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -91,7 +91,7 @@ fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &m
     }
 }
 
-/// A split and partitioned set that a run has appended to.
+/// A split and partitioned set with an appended run.
 fn grouped() -> Manifest {
     let columns = ["dt", "v"].map(|name| Field::new(name, DataType::Utf8, true));
     let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
@@ -172,7 +172,7 @@ fn what_was_appended_is_told_run_by_run() {
     assert_eq!((appended.shards, appended.seed, &appended.query), (1, None, &None));
     assert_eq!(manifest.last_run(), appended.run);
     assert_eq!((manifest.query.as_deref(), manifest.seed), (Some("SELECT * FROM t"), Some(u64::MAX)));
-    // What a set does not have is not told.
+    // Properties that a set does not have are omitted.
     let json = serde_json::to_value(self::manifest()).unwrap();
     for absent in ["splits", "split_by", "partition_columns", "appended"] {
         assert_eq!(json.get(absent), None);
@@ -211,7 +211,7 @@ fn groups_that_contradict_themselves_are_refused() {
     assert!(read(&no_splits).unwrap_err().to_string().contains("there are no splits"));
 }
 
-/// The sets that format 1.2 knew: what it says of splits and partitions nobody could declare.
+/// Sets of format 1.2, which could not declare splits and partitions.
 #[test]
 fn manifests_before_1_3_need_not_declare_groups() {
     let mut json = serde_json::to_value(manifest()).unwrap();
@@ -295,7 +295,7 @@ fn a_damaged_schema_is_an_error() {
     assert!(with_ipc("not base64!".to_owned()).is_err());
     let ipc = BASE64_STANDARD.decode(&schema.ipc).unwrap();
     assert!(with_ipc(BASE64_STANDARD.encode(&ipc[..40])).is_err());
-    // Whatever the damage, it does not get further than this.
+    // Any damage must be found here, at the latest.
     let read = (0..ipc.len()).filter(|&at| {
         let mut damaged = ipc.clone();
         damaged[at] ^= 0x15;
@@ -304,7 +304,7 @@ fn a_damaged_schema_is_an_error() {
     assert!(read.count() < ipc.len());
 }
 
-/// The set that format 1.0 knew.
+/// A set of format 1.0.
 #[test]
 fn manifests_of_version_1_0_are_read() {
     let mut expected = manifest();

@@ -11,7 +11,7 @@ use super::*;
 
 const ALL: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zlib];
 
-/// Records of about these lengths, which compress a little.
+/// Returns records of about these lengths, which compress a little.
 fn records(lens: &[usize]) -> RecordBuffer {
     let value = |(row, &len): (usize, &usize)| (0..len).map(|i| ((i * i + row * 31) >> 3) as u8).collect::<Vec<_>>();
     let values: Vec<_> = lens.iter().enumerate().map(value).collect();
@@ -23,7 +23,7 @@ fn records(lens: &[usize]) -> RecordBuffer {
     buffer
 }
 
-/// The shard of these records, handed over in runs of these lengths.
+/// Writes the shard of these records, appended in runs of these lengths.
 fn shard(records: &RecordBuffer, runs: &[usize], compression: Compression) -> (Vec<u8>, ShardStats) {
     fill(ShardWriter::new(Vec::new(), compression, Level::default()), records, runs)
 }
@@ -64,8 +64,8 @@ proptest! {
     }
 }
 
-/// Where a reader can begin in a shard of records of these framed lengths, by the definition: the first start of a record,
-/// or of a member, at or past each multiple of the interval. Without the places in the file.
+/// Returns the offsets of a shard of records of these framed lengths, straight from the definition: the first record
+/// start, or member start, at or past each multiple of the interval. Without the positions in the file.
 fn expected_offsets(lens: &[usize], interval: u64, compression: Compression) -> Vec<(u64, u64)> {
     let mut starts = Vec::new();
     let (mut framed, mut in_member) = (0, 0);
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// Everything that a reader reads.
+/// Reads all records.
 trait IntoPayloads {
     fn into_payloads(self) -> Vec<Vec<u8>>;
 }
@@ -163,7 +163,7 @@ fn an_empty_shard_can_be_read() {
     }
 }
 
-/// Notes how long each write is.
+/// Records the length of each write.
 #[derive(Default)]
 struct Writes(Vec<usize>);
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The shard of every record, when the records come in runs of these lengths.
+/// Returns the shard of every record, when the records arrive in runs of these lengths.
 fn place(mut rule: ShardRule, lens: &[usize], runs: &[usize]) -> Vec<usize> {
     let mut shards = Vec::new();
     let mut rest = lens;
@@ -34,7 +34,7 @@ fn count(shards: usize) -> NonZeroUsize {
     NonZeroUsize::new(shards).unwrap()
 }
 
-/// The rule as the documentation has it, one record at a time.
+/// Implements the documented rule one record at a time.
 fn cut_one_by_one(max_bytes: u64, max_rows: u64, lens: &[usize]) -> Vec<usize> {
     let (mut shard, mut bytes, mut rows) = (0, 0, 0);
     let place = |&len: &usize| {
@@ -48,7 +48,7 @@ fn cut_one_by_one(max_bytes: u64, max_rows: u64, lens: &[usize]) -> Vec<usize> {
     lens.iter().map(place).collect()
 }
 
-/// The rule as the documentation has it, one round at a time.
+/// Implements the documented rule one round at a time.
 fn deal_round_by_round(shards: usize, rows: usize) -> Vec<usize> {
     let mut dealt = Vec::new();
     let mut rows_per_shard = 0;
@@ -97,7 +97,7 @@ fn dealt_shards_are_within_5_percent() {
         let mut deal = ShardDeal::new(count(shards));
         let mut sizes = vec![0; shards];
         let mut rows = 0;
-        // Shards are furthest apart where a block ends.
+        // Shards differ most where a block ends.
         while rows < 2_000_000.min(20_000 * shards) {
             let block = deal.deal_block(usize::MAX);
             sizes[block.shard] += block.rows;

@@ -204,7 +204,7 @@ fn groups_lie_in_directories() {
     let group = ShardGroup { partition_values: values, split: Some("eval".to_owned()) };
     let path = names.path(ShardPlace { group: &group, index: 0, total: 1 });
     assert_eq!(path, format!("dt=a%2Fb/eval-{run}-00000-of-00001.tfrecord"));
-    assert!(ObjectNames::tells_run(&path));
+    assert!(ObjectNames::has_run_id(&path));
     // A shard that does not stand where its group tells.
     let misplaced = vec![uploads(&[path]).remove(0).with_group(group)];
     let error = ObjectPublication::new(true, misplaced, description, &run).unwrap_err();

@@ -1,4 +1,4 @@
-//! [`SortedFiller`]: framed records in, staged shards out, once all records are there.
+//! [`SortedWriter`]: collects framed records, sorts them, and writes them to staged shards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,32 +15,32 @@ use crate::sort::{EqualRecords, RecordSorter, ShardPlan, SortKey, SorterInput, S
 use crate::write::open_shards::OpenShards;
 use crate::write::sharding::Sharding;
 
-/// Most bytes of records that are sorted and read back at once.
+/// Maximum bytes of records sorted and read back at once.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// The least of them.
+/// Minimum of these bytes.
 const LEAST_CHUNK_BYTES: usize = 256 << 10;
 
-/// Chunks that a reader holds.
+/// Number of chunks in memory per reader.
 const CHUNKS_AT_ONCE: usize = 4;
 
-/// The part of the memory that is left for reading records back.
+/// Fraction of the memory reserved for reading records back: one in this many.
 const SHARE_OF_READERS: usize = 4;
 
-/// The order that rows are written in when all are there.
+/// The order in which the rows are written once all have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowOrder {
-    /// As they came.
-    Kept,
-    /// One of chance, which the seed and the rows decide.
+    /// The order of arrival.
+    Arrival,
+    /// A uniform random order, determined by the seed and the rows.
     Shuffled { seed: u64 },
 }
 
 impl RowOrder {
-    /// What records are sorted by, before which there were so many others.
+    /// Returns the sort keys of records preceded by `rows_before` others.
     pub(crate) fn keys(self, records: &RecordBuffer, rows_before: u64) -> Vec<SortKey> {
         match self {
-            Self::Kept => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
+            Self::Arrival => (0..records.len() as u64).map(|row| SortKey::new(0, rows_before + row)).collect(),
             Self::Shuffled { seed } => {
                 (0..records.len()).map(|record| SortKey::shuffled(0, records.payload(record), seed)).collect()
             }
@@ -49,26 +49,26 @@ impl RowOrder {
 
     fn equal_records(self) -> EqualRecords {
         match self {
-            Self::Kept => EqualRecords::Keep,
+            Self::Arrival => EqualRecords::Keep,
             Self::Shuffled { seed } => EqualRecords::Spread { seed },
         }
     }
 }
 
-/// Holds records back, in memory and past that in temporary files, until all are there.
-pub(crate) struct SortedFiller {
+/// Holds records back, in memory and then in temporary files, until all have arrived.
+pub(crate) struct SortedWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     sharding: Sharding,
     form: (Compression, Level),
     sorter: RecordSorter,
     input: SorterInput,
-    /// Bytes that the input may hold.
+    /// Memory limit of the sort input, in bytes.
     input_bytes: usize,
 }
 
-impl SortedFiller {
-    /// `pool` is where records are sorted, compressed and synced; records and what reads them back take about `memory` bytes.
+impl SortedWriter {
+    /// Records are sorted, compressed and synced on `pool`. The records and the readers use about `memory` bytes.
     pub(crate) fn new(
         commit: LocalCommit,
         pool: Arc<ThreadPool>,
@@ -86,12 +86,12 @@ impl SortedFiller {
         Self { pool, commit, sharding, form, sorter, input, input_bytes: memory - for_readers }
     }
 
-    /// Takes records and their [keys](RowOrder::keys).
-    pub(crate) fn fill(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
+    /// Adds records and their [keys](RowOrder::keys).
+    pub(crate) fn write(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
         let Self { pool, sorter, input, input_bytes, .. } = self;
         input.push(keys, records)?;
         if input.memory() > *input_bytes / 2 {
-            // It may be that all fit so.
+            // All records may fit in memory this way.
             sorter.keep_compact();
         }
         if input.memory() > *input_bytes {
@@ -111,7 +111,7 @@ impl SortedFiller {
                 return Lane::new(&commit, form).write_empty(0..shards);
             }
             let lanes = Lanes { plan: &plan, next_task: AtomicUsize::new(0), failed: AtomicBool::new(false) };
-            // No more of them than threads: each holds what a reader holds.
+            // At most one per thread, because each has the memory of a reader.
             let write = |_| lanes.write(Lane::new(&commit, form));
             let staged = (0..rayon::current_num_threads()).into_par_iter().map(write);
             Ok(staged.collect::<Result<Vec<_>>>()?.concat())
@@ -120,7 +120,7 @@ impl SortedFiller {
     }
 }
 
-/// What writes the shards of a plan side by side.
+/// Writes the shards of a plan in parallel.
 struct Lanes<'a> {
     plan: &'a ShardPlan,
     next_task: AtomicUsize,
@@ -128,7 +128,7 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Writes the shards of tasks that nobody has taken, until there are none left.
+    /// Writes the shards of unclaimed tasks until none are left.
     fn write(&self, mut lane: Lane) -> Result<Vec<StagedShard>> {
         let written = loop {
             let task = self.next_task.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Lanes<'_> {
     fn write_task(&self, lane: &mut Lane, task: usize) -> Result<()> {
         let mut records = self.plan.read_once(task);
         while let Some(block) = records.next() {
-            // The error of another is the one that is told.
+            // The error of another lane is the one reported.
             if self.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -165,7 +165,7 @@ impl Lanes<'_> {
     }
 }
 
-/// Writes one shard after the other.
+/// Writes one shard after another.
 struct Lane {
     open: OpenShards,
     staged: Vec<StagedShard>,

@@ -1,4 +1,4 @@
-//! [`ShardFiller`]: framed records in, staged shards out.
+//! [`DirectWriter`]: writes framed records to staged shards.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::write::job::Job;
 use crate::write::open_shards::OpenShards;
 use crate::write::sharding::{ShardRule, Sharding};
 
-/// Most shards that are being synced, beside those that are being filled.
+/// Maximum number of shards being synced in addition to those being written.
 const MAX_CLOSING: usize = 16;
 
-/// Spreads records over the shards of a set. Shards that are complete are synced meanwhile.
-pub(crate) struct ShardFiller {
+/// Writes records to the shards of a set. Complete shards are synced in the background.
+pub(crate) struct DirectWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     rule: ShardRule,
-    /// Shards that there will be whatever comes.
+    /// Number of shards to create even if they get no records.
     required: usize,
     open: OpenShards,
     /// Shards being finished and synced, oldest first.
@@ -30,8 +30,8 @@ pub(crate) struct ShardFiller {
     staged: Vec<StagedShard>,
 }
 
-impl ShardFiller {
-    /// `rule` is one for `sharding`, and `pool` where shards are compressed and synced.
+impl DirectWriter {
+    /// `rule` must implement `sharding`. Shards are compressed and synced on `pool`.
     pub(crate) fn new(
         commit: LocalCommit,
         pool: Arc<ThreadPool>,
@@ -41,14 +41,14 @@ impl ShardFiller {
         let required = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
         let mut open = OpenShards::new(commit.clone(), 0, compression, level);
         if !rule.is_sequential() {
-            // All at once, so that a limit on open files shows before the work does.
+            // Open all shards first, so that a limit on open files is reported before any work is done.
             (0..required).try_for_each(|shard| open.open(shard))?;
         }
         Ok(Self { pool, commit, rule, required, open, closing: VecDeque::new(), staged: Vec::new() })
     }
 
     /// Adds records to their shards.
-    pub(crate) fn fill(&mut self, records: &RecordBuffer) -> Result<()> {
+    pub(crate) fn write(&mut self, records: &RecordBuffer) -> Result<()> {
         let pieces = self.rule.place(records.len(), |record| records.record_end(record));
         let sequential = self.rule.is_sequential();
         let step = if sequential { OpenShards::MAX_PIECES } else { pieces.len().max(1) };
@@ -85,7 +85,7 @@ impl ShardFiller {
         Ok(std::mem::take(&mut self.staged))
     }
 
-    /// Waits until no more than so many shards are being closed.
+    /// Waits until at most `closing` shards are being closed.
     fn wait(&mut self, closing: usize) -> Result<()> {
         while self.closing.len() > closing
             && let Some(oldest) = self.closing.pop_front()
@@ -96,9 +96,9 @@ impl ShardFiller {
     }
 }
 
-impl Drop for ShardFiller {
+impl Drop for DirectWriter {
     fn drop(&mut self) {
-        // Shards that are not wanted any more are gone with the filler, not some time later: the process may end before.
+        // Unwanted shards must be gone when this returns, because the process may exit right after.
         for shard in self.closing.drain(..) {
             shard.end(&self.pool);
         }
