@@ -176,16 +176,16 @@ mod tests {
 
     #[test]
     fn rules_that_are_none() {
-        let told = |text: &str| text.parse::<ColumnRule>().unwrap_err().to_string();
+        let message = |text: &str| text.parse::<ColumnRule>().unwrap_err().to_string();
         assert_eq!(
-            told("null=zero"),
+            message("null=zero"),
             r#"unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"#
         );
-        assert!(told("bit").starts_with(r#"unknown choice "bit": expected wrap, bits"#));
+        assert!(message("bit").starts_with(r#"unknown choice "bit": expected wrap, bits"#));
         let twice =
             r#"unknown rule of a column "string": expected a choice, null=POLICY, or both with a comma between"#;
-        assert_eq!(told("bits, string"), twice);
-        assert!(told("").starts_with(r#"unknown choice """#));
+        assert_eq!(message("bits, string"), twice);
+        assert!(message("").starts_with(r#"unknown choice """#));
     }
 
     #[test]

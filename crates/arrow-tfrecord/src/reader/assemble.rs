@@ -345,7 +345,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// The null steps, by the mask or by features without values.
+    /// The null steps by the mask. Outside feature lists, missing features mark the nulls.
     fn mask_in_steps(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
         if level.in_steps { self.mask(node, level) } else { Ok(None) }
     }
