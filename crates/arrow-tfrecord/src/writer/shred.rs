@@ -43,7 +43,7 @@ impl Place {
         Self(usize::MAX - rule)
     }
 
-    /// Positions fit in half of the range, since no array has more than `isize::MAX` elements.
+    /// Positions are in the lower half of the range, since no array is that long. Nulls are in the upper half.
     #[inline]
     fn position(self) -> Option<usize> {
         (self.0 <= usize::MAX / 2).then_some(self.0)

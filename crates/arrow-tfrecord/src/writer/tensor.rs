@@ -91,7 +91,7 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
     Some((blobs, misfits))
 }
 
-/// Serializes values with the shape next to them.
+/// Reads the shape of a row from the field next to the values.
 fn beside(
     shapes: Option<&(Elements, ArrayRef)>,
     row: usize,
