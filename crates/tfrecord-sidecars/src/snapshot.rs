@@ -127,7 +127,7 @@ enum Content {
     Values {
         data_type: DataType,
         /// The serialized placeholder of a null row.
-        filler: Arc<[u8]>,
+        placeholder: Arc<[u8]>,
     },
     /// The null mask.
     Mask,
@@ -203,7 +203,7 @@ impl Snapshot {
         for row in 0..batch.num_rows() {
             for (tensors, component) in tensors.iter().zip(&self.components) {
                 let tensor = match (&component.content, tensors.is_null(row)) {
-                    (Content::Values { filler, .. }, true) => filler,
+                    (Content::Values { placeholder, .. }, true) => placeholder,
                     _ => tensors.value(row),
                 };
                 frame.clear();
@@ -240,8 +240,8 @@ impl Dict {
             let (data_type, dtype) = physical(field.data_type())
                 .ok_or_else(|| refused(&name, no_tensor(field.data_type()), hint(field.data_type())))?;
             let shape = shape(&data_type);
-            let filler = serialize_tensor(&zeros(&data_type, 1).map_err(|error| misfit(&name, &error))?, None)?;
-            let content = Content::Values { data_type, filler: filler.value(0).into() };
+            let placeholder = serialize_tensor(&zeros(&data_type, 1).map_err(|error| misfit(&name, &error))?, None)?;
+            let content = Content::Values { data_type, placeholder: placeholder.value(0).into() };
             let component = Component { name: name.clone(), path: path.clone(), dtype, content };
             self.insert(field.name(), &name, (tensor_spec(dtype, shape), vec![component]))?;
             if nullable && nulls == SnapshotNulls::Mask {

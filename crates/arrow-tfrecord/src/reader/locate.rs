@@ -154,7 +154,7 @@ impl Locator {
         let mut last = START;
         for (slot, name) in names {
             last = locator.insert(last, name.as_bytes(), Some(slot));
-            locator.sieve.keep(&locator.known[last].prefix);
+            locator.sieve.insert(&locator.known[last].prefix);
         }
         locator
     }

@@ -71,7 +71,7 @@ mod tests {
         let mut sieve = Sieve::default();
         let kept: Vec<String> =
             (0..20).map(|len| "n".repeat(len)).chain((0..20).map(|n| format!("feature_{n}"))).collect();
-        kept.iter().for_each(|name| sieve.keep(&entry(name)[..name.len() + 3]));
+        kept.iter().for_each(|name| sieve.insert(&entry(name)[..name.len() + 3]));
         assert!(kept.iter().all(|name| sieve.unwanted_value(&entry(name), 0).is_none()));
         let others = (20..1000).map(|n| format!("feature_{n}"));
         let unwanted = others.filter(|name| sieve.unwanted_value(&entry(name), 0) == Some(name.len() + 3)).count();
