@@ -16,7 +16,7 @@ const HASH_BITS: u32 = 10;
 
 impl Sieve {
     /// Adds the feature whose map entry starts with `prefix`: tag, length and bytes of the name, tag of the value.
-    pub(super) fn keep(&mut self, prefix: &[u8]) {
+    pub(super) fn insert(&mut self, prefix: &[u8]) {
         let mut entry = prefix.to_vec();
         entry.extend_from_slice(&[0; size_of::<u64>()]);
         if let Some((hash, _)) = hash(&entry, 0) {
